@@ -16,6 +16,20 @@ use crate::{input, interrupt};
 const EXAMPLES: &str = include_str!("../help/knee.txt");
 /// Number of requests at each load over all threads of the job, if no other option ends it.
 const IOS_DEFAULT: u64 = 40_000;
+/// Workload options whose defaults are others at a load than in a single run, with their help here.
+const HELP_AT_LOAD: [(&str, &str); 4] = [
+    ("iodepth", "Largest number of requests that each thread of the job has in flight (fio's iodepth) [default: 64]"),
+    ("numjobs", "Number of threads of the job, which share the load (fio's numjobs) [default: 4]"),
+    (
+        "ios",
+        "Number of requests at each load over all threads of the job; --number-ios limits each thread [default: 40000 if \
+         nothing else ends the job]",
+    ),
+    ("number_ios", "Number of requests after which each thread of the job ends at each load (fio's number_ios)"),
+];
+/// Workload options that give a job a pace of its own, so that no load can be set: not listed in the help.
+const WITHOUT_LOAD: [&str; 7] =
+    ["rate_iops", "thinktime", "trace", "trace_device", "trace_format", "trace_speed", "trace_closed"];
 
 /// Simulate one workload at rising loads, and print latency against load: percentiles of reads and writes, and the knee
 #[derive(Args, Debug)]
@@ -40,6 +54,12 @@ pub(crate) struct Arguments {
     workload: WorkloadFlags,
     #[command(flatten)]
     flags: DriveFlags,
+}
+
+/// Returns the grammar of `phaselink knee` with the help of workload options as it holds at a load.
+pub(crate) fn with_help_at_load(verb: clap::Command) -> clap::Command {
+    let verb = HELP_AT_LOAD.iter().fold(verb, |verb, (name, help)| verb.mut_arg(name, |arg| arg.help(*help)));
+    WITHOUT_LOAD.iter().fold(verb, |verb, name| verb.mut_arg(name, |arg| arg.hide(true)))
 }
 
 /// Runs `phaselink knee`.
@@ -67,4 +87,21 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 /// Checks the loads of `--rates`.
 fn rates(text: &str) -> Result<String, String> {
     parse_rates(text).map(|_| String::from(text)).map_err(|problem| problem.allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_has_the_defaults_at_a_load_and_no_option_that_sets_a_pace() {
+        let help = with_help_at_load(Arguments::augment_args(clap::Command::new("knee"))).render_help().to_string();
+        let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (threads, depth) = phaselink_studies::compare::AT_LOAD;
+        for default in [format!("in flight (fio's iodepth) [default: {depth}]"), format!("numjobs) [default: {threads}]")] {
+            assert!(words.contains(&default), "{default}: {words}");
+        }
+        assert!(words.contains(&format!("[default: {IOS_DEFAULT} if nothing else")), "{words}");
+        assert!(!words.contains("100000") && !words.contains("--rate-iops") && !words.contains("--trace"), "{words}");
+    }
 }

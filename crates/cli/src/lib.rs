@@ -185,7 +185,8 @@ fn ended(arguments: Arguments) -> Result<Ending, Failure> {
 /// Returns the command line grammar. Negative numbers are values of options, so that an option reports which values it
 /// allows.
 fn command() -> clap::Command {
-    Arguments::command().mut_subcommands(|verb| verb.allow_negative_numbers(true))
+    let command = Arguments::command().mut_subcommand("knee", knee::with_help_at_load);
+    command.mut_subcommands(|verb| verb.allow_negative_numbers(true))
 }
 
 /// Returns the unknown option of a command line error, and its name in fio, if fio has such an option.

@@ -4,6 +4,7 @@
 //! that an unused [`Latency`] is 96 bytes and one that has seen 100 µs about 150 kB.
 
 use super::histogram::Histogram;
+use super::quantile::{NORMAL_97_5, student_t};
 use super::windows::LatencyWindows;
 use crate::number::{real, whole};
 use crate::time::{Span, Time};
@@ -13,8 +14,6 @@ use crate::time::{Span, Time};
 const BEYOND_MIN: f64 = 10.0;
 /// Largest share by which a percentile is too long, which is the width of a class of the histogram.
 const CLASS_SHARE: f64 = 1e-3;
-/// Half width of a 95 % interval in standard deviations: Student's t with some 60 degrees of freedom.
-const STUDENT_T: f64 = 2.0;
 
 /// Distribution of latencies, as a histogram with exact count, sum and extremes.
 ///
@@ -167,7 +166,8 @@ impl Latency {
         if percent >= 100.0 {
             return self.max();
         }
-        let rank = whole((percent / 100.0 * real(self.count)).ceil().max(1.0));
+        // Exact, because `percent / 100` times the count may round up to the next rank: 99.9 % of 20,000 is 19,980.
+        let rank = (self.count - self.samples_beyond(percent)).max(1);
         let ps = self.histogram.value_of_rank(rank).unwrap_or(self.max_ps);
         Span::from_ps(ps.clamp(self.min_ps, self.max_ps))
     }
@@ -202,7 +202,7 @@ impl Latency {
     }
 
     /// Returns the latency at a percentile with its 95 % confidence interval, from order statistics: the latencies at the
-    /// ranks two standard deviations of a binomial count away, for as many independent requests as these are worth.
+    /// ranks about two standard deviations of a binomial count away, for as many independent requests as these are worth.
     ///
     /// # Errors
     /// Fewer than ten independent requests on either side of the percentile.
@@ -211,14 +211,16 @@ impl Latency {
         // Rounded, because binary fractions make 0.1 % of 10,000 requests one too few.
         let rest = (1e9 * (1.0 - share)).round() / 1e9;
         let windows = self.windows.as_ref().filter(|_| rest > 0.0);
-        let effective = windows.and_then(|windows| windows.effective(rest * requests)).unwrap_or(requests);
+        let independent = windows.and_then(|windows| windows.independent(rest * requests));
+        let effective = independent.map_or(requests, |known| known.requests);
+        let deviations = independent.map_or(NORMAL_97_5, |known| student_t(NORMAL_97_5, known.groups - 1.0));
         let least = rest.min(share);
         if effective * least < BEYOND_MIN - 1e-6 {
             let of_request = if self.count == 0 { 1.0 } else { effective / requests };
             let needed = (BEYOND_MIN / (least * of_request) - 1e-6).ceil();
             return Err(TooFewRequests { counted: self.count, needed: whole(needed) });
         }
-        let half_width = STUDENT_T * libm::sqrt(share * rest / effective);
+        let half_width = deviations * libm::sqrt(share * rest / effective);
         let at = |share: f64| self.percentile(100.0 * share.clamp(0.0, 1.0));
         // Percentiles are up to a class too long, so that the lower end begins a class lower.
         let low = at(share - half_width).scale(1.0 - CLASS_SHARE).max(self.min());
@@ -314,6 +316,16 @@ mod tests {
         assert_eq!(latency.samples_beyond(50.0), 500);
         assert!(latency.known_percentile(99.9).is_some());
         assert_eq!(latency.known_percentile(99.999), None);
+    }
+
+    #[test]
+    fn rank_of_a_percentile_is_exact_where_binary_fractions_round_up() {
+        for (count, percent, rank) in [(20_000, 99.9, 19_980), (1000, 99.9, 999), (700, 7.0, 49), (3, 33.0, 1), (1, 0.1, 1)] {
+            let latency = latency_of(&(1..=count).collect::<Vec<u64>>());
+            let exact = latency_of(&[rank]).max();
+            let error = latency.percentile(percent).as_ps() - exact.as_ps();
+            assert!(error * 1000 < rank.max(1000) && (rank > 2048 || error == 0), "{percent} % of {count}: {error}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod histogram;
 pub mod latency;
 pub mod outcome;
+pub mod quantile;
 pub mod record;
 pub mod stage;
 pub mod trace;

@@ -44,6 +44,15 @@ pub(super) struct LatencyWindows {
     counts: Vec<u32>,
 }
 
+/// Number of independent requests that are worth as much as those counted, and the evidence for that number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct IndependentRequests {
+    /// Number of independent requests that would know a percentile as well as the counted ones do.
+    pub(super) requests: f64,
+    /// Number of independent groups of windows whose variance tells the number of requests.
+    pub(super) groups: f64,
+}
+
 /// Number of requests of one window, or of several adjacent ones, and of those that are beyond a percentile.
 #[derive(Clone, Copy, Debug, Default)]
 struct WindowGroup {
@@ -156,7 +165,7 @@ impl LatencyWindows {
 
     /// Returns the number of independent requests that would know the share of the `beyond` slowest ones as well as
     /// these requests do; `None` if there are too few windows to tell.
-    pub(super) fn effective(&self, beyond: f64) -> Option<f64> {
+    pub(super) fn independent(&self, beyond: f64) -> Option<IndependentRequests> {
         let mut groups = self.groups(beyond);
         let requests: f64 = groups.iter().map(|group| group.requests).sum();
         let share = beyond / requests;
@@ -169,8 +178,9 @@ impl LatencyWindows {
         let number = real_length(groups.len());
         let squares: f64 = groups.iter().map(|group| group.excess(share) * group.excess(share)).sum();
         let variance = squares * number / (number - 1.0) / (requests * requests);
-        let independent = share * (1.0 - share);
-        Some(if variance * requests <= independent { requests } else { independent / variance })
+        let of_one = share * (1.0 - share);
+        let requests = if variance * requests <= of_one { requests } else { of_one / variance };
+        Some(IndependentRequests { requests, groups: number })
     }
 
     /// Returns the number of requests of each window, and how many of the `beyond` slowest requests it has. Of the class
@@ -257,7 +267,7 @@ mod tests {
         // Of 6400 requests, 64 are slow: one in each window, or all of them in four windows.
         let alike = (0..6400).map(|n: u64| (n << 20, if n.is_multiple_of(100) { 1 << 30 } else { 1 << 24 }));
         let together = (0..6400).map(|n: u64| (n << 20, if n % 1600 < 16 { 1 << 30 } else { 1 << 24 }));
-        let effective = |latencies: Vec<(u64, u64)>| counted(&latencies).effective(64.0).unwrap();
+        let effective = |latencies: Vec<(u64, u64)>| counted(&latencies).independent(64.0).unwrap().requests;
         assert_eq!(effective(alike.collect()), 6400.0);
         let few = effective(together.collect());
         assert!((300.0..650.0).contains(&few), "{few}");
@@ -265,7 +275,7 @@ mod tests {
 
     #[test]
     fn too_few_windows_tell_nothing() {
-        assert_eq!(counted(&[(5, 1000), (9, 2000)]).effective(1.0), None);
-        assert_eq!(LatencyWindows::default().effective(1.0), None);
+        assert_eq!(counted(&[(5, 1000), (9, 2000)]).independent(1.0), None);
+        assert_eq!(LatencyWindows::default().independent(1.0), None);
     }
 }

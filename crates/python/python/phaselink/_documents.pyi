@@ -1019,6 +1019,8 @@ TailFigure = TypedDict(
         "percentile": float,
         "measured_us": float,
         "predicted_us": float,
+        "low_us": float,
+        "high_us": float,
         "in_interval": bool,
     },
 )

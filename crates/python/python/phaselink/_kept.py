@@ -1,6 +1,5 @@
 """What stands for a part that is not Python once a result has been copied to another process or read from a file."""
 
-import math
 from bisect import bisect_left
 from itertools import accumulate, product
 
@@ -56,8 +55,9 @@ class KeptRun(Kept):
         longest_ns, counts = (memoryview(part) for part in self.histogram(kind, direction))
         longest_ns, counts = longest_ns.cast("d"), counts.cast("Q")
         total = sum(counts)
+        beyond = total * round((100 - min(max(percent, 0), 100)) * _PARTS) // (100 * _PARTS)
         # Without a request beyond, a percentile is the maximum under another name.
-        if not total * round((100 - min(max(percent, 0), 100)) * _PARTS) // (100 * _PARTS):
+        if not beyond:
             return None
-        rank = max(math.ceil(percent / 100 * total), 1)
+        rank = max(total - beyond, 1)
         return longest_ns[bisect_left(list(accumulate(counts)), rank)]

@@ -42,6 +42,7 @@ pub fn summary_within(outcome: &Outcome, width: Option<usize>) -> String {
     if !outcome.counters.is_empty() {
         write_block(&mut text, &shown(counters(outcome)));
         text.push_str(without_erases(outcome));
+        text.push_str(&unwritten_reads(outcome));
     }
     text
 }
@@ -231,11 +232,22 @@ pub(super) fn counters(outcome: &Outcome) -> Table {
 
 /// Returns why a drive whose writes went to flash has erased nothing; empty if it has, or if there is nothing to say.
 fn without_erases(outcome: &Outcome) -> &'static str {
-    let count = |name: &str| outcome.counters.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-    match (count("erases"), count("write_amplification_percent")) {
+    match (count(outcome, "erases"), count(outcome, "write_amplification_percent")) {
         (Some(0), Some(1..)) => "No block was erased: the writes of this run were too few to empty a whole block.\n",
         _ => "",
     }
+}
+
+/// Returns the share of the bytes read for which no cell was read, because nothing was written there; empty if there is
+/// none.
+fn unwritten_reads(outcome: &Outcome) -> String {
+    count(outcome, "unwritten_read_percent").map_or(String::new(), |percent| {
+        format!("{percent} % of the bytes read were never written, or were discarded: such reads touch no cell.\n")
+    })
+}
+
+fn count(outcome: &Outcome, name: &str) -> Option<u64> {
+    outcome.counters.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
 #[cfg(test)]
@@ -332,5 +344,13 @@ mod tests {
             summary(&Outcome { counters, ..sample::outcome() }).contains("No block was erased")
         };
         assert_eq!([told(0, 250), told(3, 250), told(0, 0)], [true, false, false]);
+    }
+
+    #[test]
+    fn reads_of_blocks_that_were_never_written_are_told() {
+        let told = |counters| summary(&Outcome { counters, ..sample::outcome() });
+        let text = told(vec![("unwritten_read_bytes", 4096), ("unwritten_read_percent", 48)]);
+        assert!(text.contains("48 % of the bytes read were never written"), "{text}");
+        assert!(!told(vec![("erases", 3)]).contains("never written"));
     }
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::fit::sheet::{DataSheet, SheetDrive, SimulateJobs, solve_drive};
 use crate::report::{Answer, Prose, Table};
 use crate::results::units;
+use phaselink_core::ledger::quantile::{NORMAL_95, student_t};
 use phaselink_core::number::real_length;
 use phaselink_core::problem::Problems;
 
@@ -63,8 +64,12 @@ pub struct TailFigure {
     pub measured_us: f64,
     /// Predicted latency in microseconds.
     pub predicted_us: f64,
-    /// True if the measurement lies between the least and the largest that the errors of the other drives allow at this
+    /// Least latency in microseconds of the 90 % prediction interval, from the errors of the other drives at this
     /// percentile.
+    pub low_us: f64,
+    /// Largest latency in microseconds of the 90 % prediction interval.
+    pub high_us: f64,
+    /// True if the measurement lies in the prediction interval.
     pub in_interval: bool,
 }
 
@@ -81,7 +86,7 @@ pub struct TailError {
     pub loads: usize,
     /// Median of the relative errors without their signs, as a share.
     pub median_error: f64,
-    /// Share of the measurements in their intervals.
+    /// Share of the measurements in their 90 % prediction intervals.
     pub in_interval: f64,
 }
 
@@ -167,23 +172,36 @@ fn predicted(drive: &SheetDrive, load: &MeasuredLoad, run: SimulateJobs) -> Resu
         percentile: *percentile,
         measured_us: *measured_us,
         predicted_us: at(*direction == "read", *percentile),
+        low_us: 0.0,
+        high_us: f64::INFINITY,
         in_interval: false,
     };
     Ok(load.latencies.iter().map(figure).collect())
 }
 
-/// Tells of each figure whether the errors of the other drives at its percentile cover its own error.
+/// Gives each figure its 90 % prediction interval from the errors of the other drives at its percentile, and tells whether
+/// the measurement lies in it.
+///
+/// All loads of a drive are off alike, so that a drive counts as one observation, whatever its number of loads: the mean of
+/// the squared logarithms of its errors. The mean of n other drives is known with n degrees of freedom, since predictions
+/// are not shifted; for two drives, Student's t makes the interval 1.8 times as wide as that of many.
 fn mark_intervals(figures: &mut [TailFigure]) {
     let all = figures.to_vec();
     for figure in figures {
-        let others = all.iter().filter(|other| {
-            other.drive != figure.drive && other.direction == figure.direction && other.percentile == figure.percentile
-        });
-        let ratios: Vec<f64> = others.map(|other| other.measured_us / other.predicted_us).collect();
-        let ratio = figure.measured_us / figure.predicted_us;
-        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = ratios.iter().copied().fold(0.0, f64::max);
-        figure.in_interval = (least..=most).contains(&ratio);
+        let is_alike = |other: &&TailFigure| {
+            other.direction == figure.direction && other.percentile == figure.percentile && other.drive != figure.drive
+        };
+        let squares = |drive: &str| -> Option<f64> {
+            let of_drive = all.iter().filter(is_alike).filter(|other| other.drive == drive);
+            let squares: Vec<f64> = of_drive.map(|it| libm::pow(libm::log(it.measured_us / it.predicted_us), 2.0)).collect();
+            (!squares.is_empty()).then(|| squares.iter().sum::<f64>() / real_length(squares.len()))
+        };
+        let others: Vec<f64> = SHEETS.iter().filter_map(|(drive, _)| squares(drive)).collect();
+        let freedom = real(length(others.len().max(2)));
+        let deviation = libm::sqrt(others.iter().sum::<f64>() / real(length(others.len().max(1))));
+        let ratio = libm::exp(student_t(NORMAL_95, freedom) * deviation);
+        (figure.low_us, figure.high_us) = (figure.predicted_us / ratio, figure.predicted_us * ratio);
+        figure.in_interval = (figure.low_us..=figure.high_us).contains(&figure.measured_us);
     }
 }
 
@@ -265,5 +283,41 @@ impl TailsAnswer {
             ]);
         }
         table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(drive: &str, predicted_us: f64) -> TailFigure {
+        let drive = String::from(drive);
+        let (low_us, high_us) = (0.0, 0.0);
+        TailFigure {
+            drive,
+            writes_per_s: 1e4,
+            direction: "read",
+            percentile: 99.0,
+            measured_us: 100.0,
+            predicted_us,
+            low_us,
+            high_us,
+            in_interval: false,
+        }
+    }
+
+    #[test]
+    fn interval_counts_each_other_drive_once_and_widens_for_few_drives() {
+        // Errors of e^0.1 and e^-0.1, the second at three loads, give a deviation of 0.1 and a factor of 2.92.
+        let [over, under] = [0.1, -0.1].map(|error| 100.0 * libm::exp(error));
+        let mut figures = vec![figure("pm9a3", 100.0), figure("wd-dc", over)];
+        figures.extend((0..3).map(|_| figure("7450-pro", under)));
+        mark_intervals(&mut figures);
+        let widest = libm::log(figures[0].high_us / figures[0].low_us) / 2.0;
+        assert!((widest - 0.292).abs() < 0.003, "{widest}");
+        assert!(figures.iter().all(|figure| figure.in_interval));
+        figures[0].predicted_us = 150.0;
+        mark_intervals(&mut figures);
+        assert!(!figures[0].in_interval, "{:?}", figures[0]);
     }
 }

@@ -107,6 +107,8 @@ pub struct Flash {
     zoned: Option<Box<ZonedBlocks>>,
     /// Record of the writes that survive a loss of power, for runs that track this.
     notes: Option<Notes>,
+    /// Number of bytes read where nothing was written, or deallocated since, so that no cell was read for them.
+    unwritten_read_bytes: u64,
     /// Totals of accesses, bytes and busy times of dies and channels since the start of the run.
     pub activity: Activity,
 }
@@ -259,6 +261,7 @@ impl Flash {
             placed: shape.placement.map(|streams| Box::new(PlacedWrites::new(streams))),
             zoned: None,
             notes: None,
+            unwritten_read_bytes: 0,
             activity: Activity::default(),
         }
     }
@@ -405,11 +408,24 @@ impl Flash {
     }
 
     /// Returns the name and the value of each counter of the zones or of the translation layer, such as erases and
-    /// write amplification.
+    /// write amplification, and of reads where nothing was written, if there were any.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        if let Some(zoned) = &self.zoned {
-            return zoned.counters(self.activity.written_bytes);
+        let mut counters = match &self.zoned {
+            Some(zoned) => zoned.counters(self.activity.written_bytes),
+            None => self.mapping_counters(),
+        };
+        if self.unwritten_read_bytes > 0 {
+            // Read-ahead may fetch more than hosts read. Rounded up, so that any such read shows.
+            let read = self.activity.read_bytes.max(self.unwritten_read_bytes);
+            let percent = (u128::from(self.unwritten_read_bytes) * 100).div_ceil(read.into());
+            counters.push(("unwritten_read_bytes", self.unwritten_read_bytes));
+            counters.push(("unwritten_read_percent", narrow::<u64, u128>(percent)));
         }
+        counters
+    }
+
+    /// Returns the name and the value of each counter of the translation layer.
+    fn mapping_counters(&self) -> Vec<(&'static str, u64)> {
         let counts = self.translation.counts();
         let TranslationShape { blocks, block_units, units, .. } = *self.translation.shape();
         let unit_bytes = u64::from(self.layout.unit_bytes);
@@ -481,6 +497,8 @@ impl Flash {
         if self.lines[usize::from(stream)].units == 0 {
             self.collect_garbage(now, stream);
         }
+        // Garbage collection may have opened or freed blocks, which decide whose open block takes the write.
+        let stream = self.translation.unit_stream(handle);
         let rest = self.translation.location(unit);
         let place = self.translation.write_as(unit, handle, stream);
         let line = &mut self.lines[usize::from(stream)];

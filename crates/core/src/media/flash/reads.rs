@@ -26,11 +26,12 @@ struct ReadExtent {
     first_bytes: u32,
 }
 
-/// Source that a mapping unit is read from: the controller's memory or the cells.
+/// Source that a mapping unit is read from: the controller's memory, the cells, or none.
 enum UnitSource {
-    /// The unit's data is in the controller's buffer, or the mapping unit was never written, so that nothing is read
-    /// from the cells.
+    /// Buffer of the controller, which holds the unit's data.
     Controller,
+    /// Nowhere: the mapping unit was never written, or deallocated since, and the controller returns zeros.
+    Nowhere,
     Cells(UnitLocation),
 }
 
@@ -98,7 +99,10 @@ impl Flash {
         let (mut first_left, mut group): (u32, Option<RowRead>) = (read.first_bytes, None);
         for (unit, part) in units(&self.layout, read.offset, read.bytes) {
             let place = match self.unit_source(now, unit) {
-                UnitSource::Controller => {
+                source @ (UnitSource::Controller | UnitSource::Nowhere) => {
+                    if matches!(source, UnitSource::Nowhere) {
+                        self.unwritten_read_bytes += u64::from(part);
+                    }
                     let there = at + self.buffer.transfer_time(part.into());
                     timing.last_at = timing.last_at.max(there);
                     if first_left > 0 {
@@ -168,7 +172,11 @@ impl Flash {
             Some(zoned) => zoned.location(unit),
             None => self.translation.location(unit),
         };
-        if self.is_in_cells(now, place) { UnitSource::Cells(place) } else { UnitSource::Controller }
+        match self.is_in_cells(now, place) {
+            true => UnitSource::Cells(place),
+            false if place == UnitLocation::NONE => UnitSource::Nowhere,
+            false => UnitSource::Controller,
+        }
     }
 
     /// True if the mapping unit at `place` has to be read from the cells. False if it is still in the controller's

@@ -111,6 +111,18 @@ fn unwritten_and_deallocated_units_are_read_without_the_cells() {
 }
 
 #[test]
+fn counters_tell_the_share_of_reads_where_nothing_was_written() {
+    let mut flash = flash(Precondition::Sequential);
+    let count = |flash: &Flash, name: &str| flash.counters().iter().find(|(known, _)| *known == name).map(|it| it.1);
+    let counts = |flash: &Flash| ["unwritten_read_bytes", "unwritten_read_percent"].map(|name| count(flash, name));
+    flash.read(at(0), at(0), 8192, 4096, 4096);
+    assert_eq!(counts(&flash), [None, None]);
+    flash.discard(0, 8192);
+    flash.read(at(100), at(100), 4096, 8192, 4096);
+    assert_eq!(counts(&flash), [Some(4096), Some(34)]);
+}
+
+#[test]
 fn write_is_acknowledged_in_the_buffer_and_read_from_there_until_programmed() {
     let mut flash = flash(Precondition::Sequential);
     let write = flash.write(at(0), at(0), 0, 4096);

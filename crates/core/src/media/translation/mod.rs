@@ -202,7 +202,10 @@ impl TranslationLayer {
             first_moved: user_streams + map_streams,
             kept_streams: u32::from(user_first) + u32::from(map_streams) + u32::from(moved_first),
             kept_user_streams: u32::from(user_first) + u32::from(map_streams),
-            placed: shape.placement.map(|streams| Box::new(PlacedUnits::new(streams, shape.open_units_of_group()))),
+            placed: shape.placement.map(|streams| {
+                let (open_units, shares_reserve) = (shape.open_units_of_group(), shape.shares_reserve());
+                Box::new(PlacedUnits::new(streams, open_units, shares_reserve))
+            }),
             map: shape.map.map(|map| MapCache::new(shape.units, map.page_units, map.cached_pages, false)),
             slc: shape.slc.map(|slc| SlcCache::new(shape.blocks, slc)),
             blocks: match shape.slc {
@@ -489,7 +492,11 @@ impl TranslationLayer {
             return self.slc.as_mut().expect("a drive with blocks of one bit a cell").open();
         }
         let place = self.place_of(stream);
-        match self.open[place] {
+        let borrowed = || match stream {
+            WriteStream::Moved(class) => self.borrowed_block(class),
+            _ => None,
+        };
+        match self.open[place].or_else(borrowed) {
             Some(block) => block,
             None => {
                 assert!(!self.free.is_empty(), "garbage collection keeps a block free");
@@ -566,8 +573,8 @@ impl TranslationLayer {
     /// Starts to collect a block: the victim that wear levelling or else the policy chooses. Returns false if neither
     /// names one.
     fn start_collection(&mut self) -> bool {
-        let Some(victim) = self.least_worn_block().or_else(|| self.policy.victim(&self.blocks, &mut self.random))
-        else {
+        let chosen = self.least_worn_block().or_else(|| self.victim_by_class());
+        let Some(victim) = chosen.or_else(|| self.policy.victim(&self.blocks, &mut self.random)) else {
             return false;
         };
         assert!(self.blocks.is_full(victim), "block {victim} is to be collected, but is not full");
@@ -672,7 +679,8 @@ impl TranslationLayer {
             if let Some(placed) = &mut self.placed {
                 placed.note_move(unit);
             }
-            let to = self.append(unit, collection.stream, written_at);
+            let class = self.placed.as_ref().and_then(|placed| placed.moved_class(unit));
+            let to = self.append(unit, class.map_or(collection.stream, WriteStream::Moved), written_at);
             self.note_place(unit);
             match moved.last_mut().filter(|last| last.is_followed_by(from, to)) {
                 Some(last) => {
@@ -744,6 +752,16 @@ impl TranslationShape {
         }
     }
 
+    /// True if the open units of all host-selected streams share one reserve, because there are too few spare blocks for
+    /// an open unit of each. With several groups or a stream of map pages, each unit has a reserve of its own, so that no
+    /// stream can take the last block of another.
+    fn shares_reserve(&self) -> bool {
+        self.placement.is_some_and(|streams| {
+            let is_alone = streams.groups == 1 && self.map.is_none();
+            streams.shares_units() && is_alone && self.open_units_of_group() < streams.handles
+        })
+    }
+
     /// Returns the number of mapping units that are on a preconditioned drive, pages of the mapping table included if
     /// the whole drive is in use.
     pub(super) fn units_at_first(&self) -> u64 {
@@ -759,7 +777,11 @@ impl TranslationShape {
 
     /// Returns the number of user streams and the number of streams of moved units.
     fn user_and_moved(&self) -> (u8, u8) {
-        self.placement.map_or(Policy::streams(self.policy), |streams| (streams.user(), streams.moved_unit_streams()))
+        let moved = |streams: &PlacedStreams| match self.shares_reserve() {
+            true => self.open_units_of_group(),
+            false => streams.moved_unit_streams(),
+        };
+        self.placement.map_or(Policy::streams(self.policy), |streams| (streams.user(), moved(&streams)))
     }
 
     /// Returns the number of streams in use on a drive whose hosts have not chosen any stream yet.

@@ -8,13 +8,24 @@
 //!     stream of the user = group * handles + handle
 //!     moved to             initial: stream of the group        persistent: stream of the same number
 //! ```
+//!
+//! A drive may have too few spare blocks for an open block of each handle. Its handles then share a few open blocks and
+//! one reserve, which is not larger than that of a drive without handles:
+//!
+//! - Handles are divided into classes by their rate of writes. A class opens a block of its own only if another free
+//!   block remains for moved units; otherwise its writes go to the open block of the class nearest in rate.
+//! - Moved units go to a stream of moved units of the class that their handle is in.
+//! - The greedy victim weighs a block's invalid share by the class: data that is written often gets more of the spare
+//!   space, as [`TranslationLayer::victim_by_class`] explains.
 
 use super::{TranslationLayer, UnitMove, WriteStream};
-use crate::config::Isolation;
-use crate::number::{index, narrow};
+use crate::config::{Isolation, PolicyName};
+use crate::number::{index, narrow, real};
 
 /// Writes of a stream divided by those that are forgotten whenever its group opens a block (assumed: drives do not say).
 const RECENT_PART: u64 = 8;
+/// Upper limit of the number of streams that hosts choose, and so of classes of handles.
+const CLASSES_MAX: usize = 128;
 
 /// Streams that hosts choose: numbers of handles and groups, and the isolation of moved units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +105,9 @@ pub(super) struct PlacedUnits {
     is_kept: Vec<bool>,
     /// Number of units that the streams of a group have open at a time.
     open_units: u8,
+    /// True if the open units of all streams share one reserve, so that streams write to another's unit if there is no
+    /// block to open.
+    shares_reserve: bool,
     /// Number of the stream whose open unit takes the writes of each stream.
     unit_of: Vec<u8>,
     /// Number of units written to each stream of late.
@@ -103,7 +117,7 @@ pub(super) struct PlacedUnits {
 impl PlacedUnits {
     /// Creates the state of a drive on which no host has chosen a stream: every mapping unit belongs to stream 0. The
     /// streams of a group have `open_units` units open at a time.
-    pub(super) fn new(streams: PlacedStreams, open_units: u8) -> PlacedUnits {
+    pub(super) fn new(streams: PlacedStreams, open_units: u8, shares_reserve: bool) -> PlacedUnits {
         let (user, moved) = (streams.user(), streams.moved_unit_streams());
         let mut is_kept = vec![false; usize::from(user) + usize::from(moved)];
         (is_kept[0], is_kept[usize::from(user)]) = (true, true);
@@ -117,6 +131,7 @@ impl PlacedUnits {
             of_units: Vec::new(),
             is_kept,
             open_units,
+            shares_reserve,
             unit_of: (0..user).map(unit).collect(),
             recent: vec![0; user.into()],
         }
@@ -159,16 +174,27 @@ impl PlacedUnits {
     }
 
     /// Marks a user stream and the stream of its moved units as streams for which a block is kept in reserve. Returns
-    /// the number of user streams and the number of all streams that have become marked.
+    /// the number of user streams and the number of all streams that have become marked; with a shared reserve, only
+    /// user streams, which begin lines of their own.
     #[inline]
     fn keep(&mut self, stream: u8) -> (u32, u32) {
         if self.is_kept[usize::from(stream)] {
             return (0, 0);
         }
         self.is_kept[usize::from(stream)] = true;
+        if self.shares_reserve {
+            return (1, 0);
+        }
         let moved = usize::from(self.streams.user()) + usize::from(self.streams.moved_of(stream));
         let is_known = std::mem::replace(&mut self.is_kept[moved], true);
         (1, if is_known { 1 } else { 2 })
+    }
+
+    /// Returns the number of the stream of moved units that receives a mapping unit, if classes of handles share the
+    /// reserve; `None` if the victim decides.
+    pub(super) fn moved_class(&self, unit: u32) -> Option<u8> {
+        let stream = self.of_units.get(index(unit)).copied().unwrap_or(0);
+        self.shares_reserve.then(|| self.unit_of[usize::from(stream)])
     }
 
     /// Divides the streams of a group anew among its open units, if these are fewer: streams with similar rates of
@@ -216,19 +242,79 @@ impl TranslationLayer {
 
     /// Returns the number of the user stream in whose open block a host's writes to `stream` go: `stream` itself, or
     /// one of its group if there are too few spare blocks for an open block of each.
+    ///
+    /// Garbage collection may open and free blocks, so the number holds until the next call of
+    /// [`TranslationLayer::make_room`].
     #[inline]
     pub fn unit_stream(&self, stream: u8) -> u8 {
-        self.placed.as_ref().map_or(stream, |placed| placed.unit_of[usize::from(stream)])
+        let Some(placed) = &self.placed else { return stream };
+        let own = placed.unit_of[usize::from(stream)];
+        if placed.shares_reserve { self.nearest_open(own, 0, placed.open_units).unwrap_or(own) } else { own }
+    }
+
+    /// Returns the open block to which moved units of class `class` go if the class has none and must not open one.
+    pub(super) fn borrowed_block(&self, class: u8) -> Option<u32> {
+        let placed = self.placed.as_ref().filter(|placed| placed.shares_reserve)?;
+        let nearest = self.nearest_open(class, self.first_moved, placed.open_units)?;
+        self.open[usize::from(self.first_moved + nearest)]
+    }
+
+    /// Returns the class with an open block that is nearest to `class`, if `class` has none and must not open one: the
+    /// last free block is for whichever of user writes and moved units finds all its open blocks full. Open blocks of
+    /// the classes begin at index `first` of the list of open blocks.
+    ///
+    /// That block is always there. When one of the two has opened the last free block, all free positions are in its
+    /// open block: one block at most. Garbage collection keeps more than that free as long as the other has to write.
+    fn nearest_open(&self, class: u8, first: u8, classes: u8) -> Option<u8> {
+        let is_open = |other: u8| self.open[usize::from(first + other)].is_some();
+        if is_open(class) || self.free.len() > 1 {
+            return None;
+        }
+        (0..classes).filter(|other| is_open(*other)).min_by_key(|other| other.abs_diff(class))
+    }
+
+    /// Returns the block to collect if classes of handles share the spare blocks and the policy is greedy: the one with
+    /// the largest invalid share, divided by the square root of its class's writes per valid unit.
+    ///
+    /// Collecting always the emptiest block would give all classes the same spare space for each unit, so that
+    /// separation would save nothing. With w writes to d units and s spare ones, random writes move about w d / 2 s units.
+    /// The sum over classes is least if s is proportional to the square root of w d, so that blocks of a class are
+    /// collected once an invalid share proportional to the square root of w / d is reached.
+    pub(super) fn victim_by_class(&self) -> Option<u32> {
+        let is_greedy = self.shape.policy == PolicyName::Greedy;
+        let placed = self.placed.as_ref().filter(|placed| placed.shares_reserve && is_greedy)?;
+        let class_of = |block: u32| {
+            let stream = self.blocks.stream(block);
+            usize::from(if stream < self.first_moved { stream } else { stream - self.first_moved })
+        };
+        let (mut writes, mut valid) = ([0_u64; CLASSES_MAX], [0_u64; CLASSES_MAX]);
+        for (stream, unit) in placed.unit_of.iter().enumerate() {
+            writes[usize::from(*unit)] += placed.recent[stream];
+        }
+        self.blocks.full().for_each(|block| valid[class_of(block)] += u64::from(self.blocks.valid(block)));
+        let weight = |class: usize| libm::sqrt(real(valid[class] + 1) / real(writes[class] + 1));
+        let score = |block: u32| {
+            let invalid = self.blocks.capacity(block) - self.blocks.valid(block);
+            f64::from(invalid) * weight(class_of(block))
+        };
+        let victims = self.blocks.full().filter(|block| self.blocks.makes_room(*block));
+        // Of equal blocks, take the first, as the greedy policy does.
+        victims.map(|block| (score(block), block)).reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|it| it.1)
     }
 
     /// Closes the open block of a user stream early, so that its next write opens another block. Returns the number of
-    /// positions that stay empty, which are not programmed; 0 if the stream has no open block.
+    /// positions that stay empty, which are not programmed; 0 if the stream has no open block. Streams that share a
+    /// reserve stay in their block if the rest of it is part of the reserve.
     pub fn close(&mut self, stream: u8) -> u32 {
         let Some(block) = self.open_of(WriteStream::User(stream)) else { return 0 };
         let capacity = self.blocks.capacity(block);
+        let left = capacity - self.blocks.all[index(block)].written;
+        let shares_reserve = self.placed.as_ref().is_some_and(|placed| placed.shares_reserve);
+        if shares_reserve && self.room_in_all() < self.reserve() + u64::from(left) {
+            return 0;
+        }
         let now = self.blocks.now;
         let this = &mut self.blocks.all[index(block)];
-        let left = capacity - this.written;
         this.written = capacity;
         this.written_at_sum += u64::from(left) * now;
         self.seal_if_full(block);

@@ -52,6 +52,7 @@ impl PlacedDrive {
         self.host_bytes += u128::from(bytes);
         let unit_bytes = u64::from(self.unit_bytes);
         let first_moved = self.layer.first_moved;
+        let moved_max = self.layer.placed().map_or(0, |(streams, _)| streams.moved_unit_streams() - 1);
         let mut moves: Vec<PlacedMove> = Vec::new();
         for unit in offset / unit_bytes..(offset + bytes).div_ceil(unit_bytes) {
             let unit = narrow::<u32, u64>(unit);
@@ -63,10 +64,12 @@ impl PlacedDrive {
                 let line_units = self.layer.shape.line_units;
                 self.layer.make_room_for(open, line_units, &mut self.moved, &mut self.erased);
             }
+            let open = self.layer.unit_stream(stream);
             self.layer.write_as(unit, stream, open);
             self.erased.clear();
             for UnitMove { units, to, .. } in self.moved.drain(..) {
-                let stream = self.layer.blocks.stream(to.block).saturating_sub(first_moved);
+                // Classes of handles that share a reserve are one stream of moved units to hosts.
+                let stream = self.layer.blocks.stream(to.block).saturating_sub(first_moved).min(moved_max);
                 let bytes = u64::from(units) * unit_bytes;
                 match moves.iter_mut().find(|known| known.stream == stream) {
                     Some(known) => known.bytes += bytes,
