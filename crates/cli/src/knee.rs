@@ -98,7 +98,9 @@ mod tests {
         let help = with_help_at_load(Arguments::augment_args(clap::Command::new("knee"))).render_help().to_string();
         let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
         let (threads, depth) = phaselink_studies::compare::AT_LOAD;
-        for default in [format!("in flight (fio's iodepth) [default: {depth}]"), format!("numjobs) [default: {threads}]")] {
+        for default in
+            [format!("in flight (fio's iodepth) [default: {depth}]"), format!("numjobs) [default: {threads}]")]
+        {
             assert!(words.contains(&default), "{default}: {words}");
         }
         assert!(words.contains(&format!("[default: {IOS_DEFAULT} if nothing else")), "{words}");

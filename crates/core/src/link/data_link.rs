@@ -302,7 +302,7 @@ impl DataLink {
         if granted == 0 {
             return self.queue_up(now, wire, id, bursts, scheduler);
         }
-        if !self.start(now, wire, id, granted, flight, scheduler) {
+        if !self.start(now, (wire, id), granted, flight, scheduler) {
             self.wires[wire].push(flight.queue, id);
             self.schedule_next_look(wire, scheduler);
         }
@@ -483,7 +483,7 @@ impl DataLink {
         }
         let granted = self.sendable_packets(now, flight);
         if granted > 0 {
-            if self.start(now, wire, id, granted, flight, scheduler) {
+            if self.start(now, (wire, id), granted, flight, scheduler) {
                 self.wires[wire].take(queue);
             }
             self.schedule_next_look(wire, scheduler);
@@ -570,8 +570,7 @@ impl DataLink {
     fn start(
         &mut self,
         now: Time,
-        wire: usize,
-        id: PacketId,
+        (wire, id): (usize, PacketId),
         granted: u32,
         flight: &mut PacketBurst,
         scheduler: &mut Scheduler,

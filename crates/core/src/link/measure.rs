@@ -147,7 +147,7 @@ impl Measures {
         }
     }
 
-    /// Returns the calculator for the link after it has been retrained to `config` and `rate`. It goes on counting the
+    /// Returns the calculator for the link after it has been retrained to `config` and `rate`. It still counts the
     /// bursts that were sent before.
     pub(super) fn retrained(&mut self, config: &config::Link, rate: &WireRate) -> Measures {
         Measures { sorts: std::mem::take(&mut self.sorts), ..Measures::new(config, rate) }

@@ -289,8 +289,7 @@ impl Switches {
         let last_on_wire = if has_last { measure.last } else { measure.each };
         let kept = |on_wire| port.occupied_time(coming.direction, packet, on_wire);
         let (each, last) = (kept(measure.each), kept(last_on_wire));
-        self.ways[ways[coming.direction.opposite() as usize]].owed +=
-            owed * u64::from(count);
+        self.ways[ways[coming.direction.opposite() as usize]].owed += owed * u64::from(count);
         let id = self.passing.insert(Passing {
             coming,
             way: ways[coming.direction as usize],

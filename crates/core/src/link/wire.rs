@@ -35,7 +35,11 @@ impl CreditClass {
     /// Returns the bit of this class in a set of classes.
     #[inline]
     const fn bit(self) -> u8 {
-        1 << self as u8
+        match self {
+            CreditClass::Posted => 1 << 0,
+            CreditClass::NonPosted => 1 << 1,
+            CreditClass::Completion => 1 << 2,
+        }
     }
 
     /// Returns all classes in the order of their turns after this one was served: this one comes last.

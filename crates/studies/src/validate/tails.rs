@@ -193,12 +193,13 @@ fn mark_intervals(figures: &mut [TailFigure]) {
         };
         let squares = |drive: &str| -> Option<f64> {
             let of_drive = all.iter().filter(is_alike).filter(|other| other.drive == drive);
-            let squares: Vec<f64> = of_drive.map(|it| libm::pow(libm::log(it.measured_us / it.predicted_us), 2.0)).collect();
+            let squares: Vec<f64> =
+                of_drive.map(|it| libm::pow(libm::log(it.measured_us / it.predicted_us), 2.0)).collect();
             (!squares.is_empty()).then(|| squares.iter().sum::<f64>() / real_length(squares.len()))
         };
         let others: Vec<f64> = SHEETS.iter().filter_map(|(drive, _)| squares(drive)).collect();
-        let freedom = real(length(others.len().max(2)));
-        let deviation = libm::sqrt(others.iter().sum::<f64>() / real(length(others.len().max(1))));
+        let freedom = real_length(others.len().max(2));
+        let deviation = libm::sqrt(others.iter().sum::<f64>() / real_length(others.len().max(1)));
         let ratio = libm::exp(student_t(NORMAL_95, freedom) * deviation);
         (figure.low_us, figure.high_us) = (figure.predicted_us / ratio, figure.predicted_us * ratio);
         figure.in_interval = (figure.low_us..=figure.high_us).contains(&figure.measured_us);

@@ -223,7 +223,6 @@ impl Flash {
     ) -> Flash {
         let layout = FlashLayout { first_slc: shape.blocks, ..FlashLayout::of(media, translation) };
         let user_streams = shape.placement.map_or(Policy::streams(translation.policy).0, |streams| streams.user());
-        let streams = usize::from(user_streams) + usize::from(shape.slc.is_some());
         let dies = layout.channels * layout.dies_per_channel;
         Flash {
             layout,
@@ -249,7 +248,7 @@ impl Flash {
             capacity_bytes: media.capacity_mib << 20,
             waits_for_cells: !media.acknowledges_early(),
             flushes: !buffer.power_loss_protection,
-            lines: vec![OpenLine::default(); streams],
+            lines: vec![OpenLine::default(); usize::from(user_streams) + usize::from(shape.slc.is_some())],
             map_line: OpenLine::default(),
             programming: VecDeque::new(),
             programmed_at: Time::ZERO,
