@@ -357,6 +357,7 @@ impl Identity {
             page.set(Field::ACCESS_CAPABILITIES, ACCESS_CAPABILITIES);
             page.set(Field::ACCESS_GROUP_MAX, self.limits.namespaces);
             page.set(Field::ACCESS_GROUPS, self.limits.namespaces);
+            page.set(Field::NAMESPACES_MAX, self.limits.namespaces);
         }
         self.io_capabilities(&mut page);
         let name = self.subsystem_name();

@@ -102,6 +102,8 @@ layouts! {
         COPY_FORMATS: u16 = 534,
         /// Scatter-gather list support (SGLS).
         SEGMENTS: u32 = 536,
+        /// Maximum number of namespaces that a controller may have (MNAN), where asymmetric access is reported.
+        NAMESPACES_MAX: u32 = 540,
         /// NVMe qualified name of the subsystem (SUBNQN).
         SUBSYSTEM_NAME: [u8; 256] = 768,
         /// Size of a command capsule of an I/O queue in units of 16 bytes (IOCCSZ).
