@@ -107,8 +107,6 @@ pub struct Engine {
     settles_alike: bool,
     /// True if controllers are told when their packets have arrived at the host.
     needs_delivery_events: bool,
-    /// True if drivers look at every packet of a burst of user data.
-    watches_packets: bool,
     /// True if drivers poll for completions instead of waiting for interrupts.
     polling: bool,
     /// Names of the stages of the host's software stack, for traces.
@@ -146,7 +144,6 @@ impl Engine {
             memory,
             settles_alike: device::settle(drive, &devices[0].root_complex).is_some(),
             needs_delivery_events: devices[0].controller.needs_delivery_events(),
-            watches_packets: devices[0].driver.watches_packets(),
             devices,
             switched: switches.zip(switch.direction()).map(|(switches, to)| SwitchedLinks::new(switches, to)),
             is_alone,
@@ -614,7 +611,7 @@ impl Engine {
     #[cold]
     fn burst(&self, now: Time, id: PacketId, device: usize) -> RecordedBurst {
         let flight = &self.devices[device].link.bursts[id];
-        let (packets, wire_bytes) = (flight.count(), self.devices[device].link.wire_bytes(flight));
+        let (packets, wire_bytes) = (flight.count(), flight.wire_bytes());
         let up = flight.packet.direction == Direction::Up;
         let name = self.devices[self.devices.holder(device)].controller.packet_name(&flight.packet);
         let to = now - self.devices[device].link.delivery_delay(&flight.packet);
@@ -649,16 +646,12 @@ impl Engine {
             }
             return self.host.on_message(now, vector, &mut self.shared);
         }
-        let holder = self.devices.holder(device);
-        let is_inner = flight.packet.user_data && first + count < flight.count();
-        if is_inner && !self.watches_packets && self.faults.is_none() && self.devices[holder].data.is_none() {
-            return self.settle_unwatched(id, count, device);
-        }
         let settled = Settled { packet: flight.packet, first, count, burst_count: flight.count() };
         let AttachedDevice { root_complex, link, .. } = &mut self.devices[device];
         if root_complex.on_settle(id, count, link, &mut self.memory) {
             link.bursts.vacate(id);
         }
+        let holder = self.devices.holder(device);
         if let Some(data) = self.devices[holder].data.as_mut()
             && settled.packet.user_data
             && settled.packet.kind != Kind::Completion
@@ -680,16 +673,6 @@ impl Engine {
         let (driver, mut ports) = self.devices.driver_side(device, &mut self.memory, &mut self.shared);
         driver.on_settled(now, &settled, self.polling, &mut ports);
         self.on_completed(now);
-    }
-
-    /// Handles packets within a burst of user data that are in host memory, where no part of the machine looks at them:
-    /// neither the driver, nor faults, nor a check of the bytes.
-    #[inline(never)]
-    fn settle_unwatched(&mut self, id: PacketId, count: u32, device: usize) {
-        let AttachedDevice { root_complex, link, .. } = &mut self.devices[device];
-        if root_complex.on_settle(id, count, link, &mut self.memory) {
-            link.bursts.vacate(id);
-        }
     }
 
     /// Handles packets that are in host memory where writes take different times to settle, which is rare.

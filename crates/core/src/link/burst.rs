@@ -66,13 +66,18 @@ impl PacketBurst {
         self.measure.each
     }
 
+    /// Returns the bytes of the burst on the wire, headers and framing included.
+    pub fn wire_bytes(&self) -> u32 {
+        self.measure.whole.payload + self.measure.whole.header
+    }
+
     /// Returns the wire time of the packets of the burst that have not been put on the wire yet.
     pub fn time_left(&self) -> Span {
-        self.measure.time.saturating_sub(self.measure.each * u64::from(self.sent))
+        self.measure.whole.time.saturating_sub(self.measure.each * u64::from(self.sent))
     }
 
     /// Returns the wire time of all packets of the burst.
     pub fn wire_time(&self) -> Span {
-        self.measure.time
+        self.measure.whole.time
     }
 }

@@ -231,16 +231,6 @@ impl Credits {
     /// rare.
     #[inline(never)]
     fn collect_returned(&mut self, now: Time) {
-        if self.returning.back().is_none_or(|last| last.last_at > now) {
-            return self.collect_runs(now);
-        }
-        // Credits return in order, so all are free once the last ones are back.
-        self.returning.taken = self.returning.put;
-        (self.headers_free, self.data_free) = self.advertised;
-    }
-
-    /// Adds the credits that have returned by `now` to the free ones, run by run.
-    fn collect_runs(&mut self, now: Time) {
         let Credits { headers_free, data_free, returning, .. } = self;
         while let Some(run) = returning.front() {
             if run.last_at <= now {
@@ -325,7 +315,7 @@ impl Credits {
 
     /// Makes all credits free again, as after a reset of the receiver.
     pub fn restore(&mut self, now: Time) {
-        self.collect_runs(Time::NEVER);
+        self.collect_returned(Time::NEVER);
         let free = (self.headers_free, self.data_free);
         assert_eq!(
             free, self.advertised,

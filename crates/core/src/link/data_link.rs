@@ -18,7 +18,7 @@ use super::bursts::Bursts;
 use super::credits::{CreditReturns, Credits, data_credits};
 use super::delivery::Delivery;
 use super::errors::Errors;
-use super::measure::{BurstSizes, Measures};
+use super::measure::{Measures, WireLoad};
 use super::overhead::DLLP_BYTES;
 use super::rate::WireRate;
 use super::wire::{CreditClass, Wire, WireSegment};
@@ -66,10 +66,10 @@ pub struct DataLink {
     /// them (section 2.6.1).
     credits: [[Credits; LIMITED_CLASSES]; 2],
     errors: [Errors; 2],
-    /// Rate, replays and earlier ACK and UpdateFC packets of each direction; `measures` counts what has arrived.
+    /// Bytes, packets and busy time of each direction of the link so far.
     used: [WireUse; 2],
-    /// Wire time of the ACK and UpdateFC packets of each direction that `used` holds: those before the last retraining.
-    acknowledged: [Span; 2],
+    /// Wire time of the ACK and UpdateFC packets of each direction so far.
+    acknowledging: [Span; 2],
     /// Number of bursts sent over the link so far.
     serial: u64,
 }
@@ -107,7 +107,7 @@ impl DataLink {
             }),
             errors: [errors("link up"), errors("link down")],
             used: [used; 2],
-            acknowledged: [Span::ZERO; 2],
+            acknowledging: [Span::ZERO; 2],
             serial: 0,
         }
     }
@@ -159,12 +159,11 @@ impl DataLink {
     /// Retrains the link to the width and rate of `config`. The link is down for `outage`; packets on the wire still
     /// arrive. Bursts that have been sent in part keep their old packet times.
     pub fn retrain(&mut self, now: Time, config: &config::Link, outage: Span, bursts: &mut Bursts) {
-        for direction in [Direction::Up, Direction::Down] {
-            self.used[direction as usize].dllp_bytes += self.recent_dllp_bytes(direction);
-            self.acknowledged[direction as usize] = self.measures.acknowledging(direction);
+        for (used, acknowledging) in self.used.iter_mut().zip(&mut self.acknowledging) {
+            used.dllp_bytes += dllp_bytes(std::mem::take(acknowledging), &self.rate);
         }
         self.rate = WireRate::new(config);
-        self.measures = self.measures.retrained(config, &self.rate);
+        self.measures = Measures::new(config, &self.rate);
         for (wire, used) in self.wires.iter_mut().zip(&mut self.used) {
             used.bytes_per_ns = self.rate.bytes_per_ns();
             wire.block(wire.free_at().max(now) + outage);
@@ -212,7 +211,7 @@ impl DataLink {
 
     /// Returns two wire times of a burst: that of each packet but the last, and that of the last.
     pub fn packet_times(&self, packet: &Packet) -> (Span, Span) {
-        let BurstSizes { measure, .. } = self.measures.compute(packet);
+        let measure = self.measures.compute(packet);
         (measure.each, measure.last)
     }
 
@@ -255,21 +254,9 @@ impl DataLink {
 
     /// Returns the bytes and packets that one direction of the link has carried so far, and its busy time.
     pub fn usage(&self, direction: Direction) -> WireUse {
-        let mut used = self.used[direction as usize];
-        used.dllp_bytes += self.recent_dllp_bytes(direction);
-        self.measures.add_arrived(direction, &mut used);
-        used
-    }
-
-    /// Returns the number of bytes of the ACK and UpdateFC packets of a direction since the link was trained last.
-    fn recent_dllp_bytes(&self, direction: Direction) -> u64 {
-        let time = self.measures.acknowledging(direction) - self.acknowledged[direction as usize];
-        whole((time.as_ns() * self.rate.bytes_per_ns()).round())
-    }
-
-    /// Returns the bytes of a burst on the wire, headers and framing included.
-    pub fn wire_bytes(&self, flight: &PacketBurst) -> u32 {
-        self.measures.wire_bytes(&flight.measure)
+        let dllps = self.acknowledging[direction as usize];
+        let used = self.used[direction as usize];
+        WireUse { dllp_bytes: used.dllp_bytes + dllp_bytes(dllps, &self.rate), ..used }
     }
 
     /// Sends a burst from the table of bursts over its wire now, or queues it if the wire is busy or credits are
@@ -297,14 +284,9 @@ impl DataLink {
         bursts: &mut Bursts,
         scheduler: &mut Scheduler,
     ) {
-        let flight = &mut bursts[id];
-        let granted = self.sendable_packets(now, flight);
-        if granted == 0 {
-            return self.queue_up(now, wire, id, bursts, scheduler);
-        }
-        if !self.start(now, (wire, id), granted, flight, scheduler) {
-            self.wires[wire].push(flight.queue, id);
-            self.schedule_next_look(wire, scheduler);
+        match self.sendable_packets(now, &bursts[id]) {
+            0 => self.queue_up(now, wire, id, bursts, scheduler),
+            granted => self.start(now, id, granted, bursts, scheduler),
         }
     }
 
@@ -399,8 +381,7 @@ impl DataLink {
         flight.watched = false;
     }
 
-    // Inlined: the timer is set for every burst that waits.
-    #[inline(always)]
+    #[inline]
     fn schedule_wake(&mut self, wire: usize, at: Time, scheduler: &mut Scheduler) {
         if let Some(at) = self.wires[wire].wake(at) {
             scheduler.at(at, Event::Wire(u8::from(wire != 0)));
@@ -475,18 +456,16 @@ impl DataLink {
         let flight = &mut bursts[id];
         let queue = flight.queue;
         // Classes take turns packet by packet. A burst that has no competitor is sent as one train.
-        let is_alone = flight.measure.count == 1 || !self.wires[wire].has_others(queue);
-        if self.whole && is_alone && self.launch(now, wire, id, flight, scheduler) {
+        let alone = flight.measure.count == 1 || !self.wires[wire].has_others(queue);
+        if alone && self.launch(now, wire, id, flight, scheduler) {
             self.wires[wire].take(queue);
             self.schedule_next_look(wire, scheduler);
             return Ok(());
         }
         let granted = self.sendable_packets(now, flight);
         if granted > 0 {
-            if self.start(now, (wire, id), granted, flight, scheduler) {
-                self.wires[wire].take(queue);
-            }
-            self.schedule_next_look(wire, scheduler);
+            self.wires[wire].take(queue);
+            self.start(now, id, granted, bursts, scheduler);
             return Ok(());
         }
         let credits = self
@@ -542,7 +521,7 @@ impl DataLink {
             return false;
         }
         let started = wire.start_time(now);
-        let mut end = started + measure.time;
+        let mut end = started + measure.whole.time;
         if flight.sent == 0 {
             (flight.started, flight.posted_until) = (started, delivery.posted_until);
         } else {
@@ -564,17 +543,10 @@ impl DataLink {
     }
 
     /// Sends up to `granted` packets of a burst as one segment over a free wire: one if another class waits, fewer if a
-    /// packet is corrupted. Returns true if no packet of the burst is left to send.
-    // Not inlined: most runs send whole trains.
-    #[inline(never)]
-    fn start(
-        &mut self,
-        now: Time,
-        (wire, id): (usize, PacketId),
-        granted: u32,
-        flight: &mut PacketBurst,
-        scheduler: &mut Scheduler,
-    ) -> bool {
+    /// packet is corrupted.
+    fn start(&mut self, now: Time, id: PacketId, granted: u32, bursts: &mut Bursts, scheduler: &mut Scheduler) {
+        let flight = &mut bursts[id];
+        let wire = self.wire_of(flight.packet.direction);
         // Classes take turns packet by packet. A burst that has no competitor is sent as one train.
         let limit = if self.per_packet || self.wires[wire].has_others(flight.queue) { 1 } else { granted };
         let (direction, class, queue, each) =
@@ -602,14 +574,14 @@ impl DataLink {
         if let Some(credits) = self.credits(direction, class).filter(|_| count > 0) {
             credits.spend_in_advance(count, data, started, each);
         }
-        match count {
-            1 => self.wires[wire].occupy_single(queue, end),
-            _ => self.wires[wire].occupy(WireSegment { packet: id, class: queue, count, each, started, end }),
+        self.wires[wire].occupy(WireSegment { packet: id, class: queue, count, each, started, end });
+        if !ends_burst {
+            self.wires[wire].push_front(queue, id);
         }
         if corrupted {
             self.replay(wire, direction, end, each);
         }
-        ends_burst
+        self.schedule_next_look(wire, scheduler);
     }
 
     /// Blocks the wire after a corrupted packet that leaves at `from`: everything sent until its NAK is back is
@@ -626,14 +598,38 @@ impl DataLink {
         self.credits[direction as usize].get_mut(class as usize)
     }
 
-    /// Counts packets that have arrived, and adds their ACK and UpdateFC packets to the opposite wire.
-    #[inline(always)]
+    /// Adds packets that have arrived to the counters of their direction, and their ACK and UpdateFC packets to the
+    /// opposite wire.
+    #[inline]
     fn account(&mut self, arrival: Arrival, flight: &PacketBurst) {
         let PacketBurst { packet, measure, .. } = flight;
-        let has_last = arrival.first + arrival.count == measure.count;
-        let owed = self.measures.count_arrived(measure, arrival.count, has_last);
-        let wire = self.wire_of(packet.direction.opposite());
-        self.wires[wire].add_ack_time(owed);
+        match arrival.count == measure.count {
+            true => self.count(packet, arrival.count, &measure.whole),
+            false => self.count_one(arrival, flight),
+        }
+    }
+
+    /// Adds one arrived packet to the counters of its direction, where the packets of a burst arrive one by one.
+    #[inline(never)]
+    fn count_one(&mut self, arrival: Arrival, flight: &PacketBurst) {
+        let is_last = arrival.first + arrival.count == flight.measure.count;
+        self.count(&flight.packet, arrival.count, &flight.measure.packet_load(is_last));
+    }
+
+    #[inline(always)]
+    fn count(&mut self, packet: &Packet, packets: u32, load: &WireLoad) {
+        let opposite = packet.direction.opposite();
+        let wire = self.wire_of(opposite);
+        self.wires[wire].add_ack_time(load.owed);
+        self.acknowledging[opposite as usize] += load.acknowledging;
+        let used = &mut self.used[packet.direction as usize];
+        match packet.user_data {
+            true => used.data_bytes += u64::from(load.payload),
+            false => used.command_bytes += u64::from(load.payload),
+        }
+        used.header_bytes += u64::from(load.header);
+        used.packets += u64::from(packets);
+        used.busy += load.time;
     }
 
     /// Charges the transfer of user data that has arrived to its request: waiting (or the host's read), then wire time,
@@ -663,9 +659,14 @@ fn stream_window((headers, data): (u32, u32), chunk_bytes: u32) -> u32 {
     headers.min(data / data_credits(chunk_bytes).max(1)).max(1)
 }
 
+/// Returns the number of bytes of ACK and UpdateFC packets that take the time `acknowledging` on the wire.
+fn dllp_bytes(acknowledging: Span, rate: &WireRate) -> u64 {
+    whole((acknowledging.as_ns() * rate.bytes_per_ns()).round())
+}
+
 /// Returns the size in bits of one full packet of a burst, with header and framing.
 fn packet_bits(flight: &PacketBurst) -> u64 {
-    u64::from(flight.measure.packet_bytes) * 8
+    u64::from(flight.measure.payload_each + flight.measure.header) * 8
 }
 
 fn class_of(kind: Kind) -> CreditClass {

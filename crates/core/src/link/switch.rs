@@ -19,7 +19,7 @@
 use std::collections::VecDeque;
 
 use super::Arrival;
-use super::measure::{BurstSizes, Measures};
+use super::measure::Measures;
 use super::rate::WireRate;
 use crate::config::{self, Granularity};
 use crate::number::{index, length, low_u16, low_u32, real};
@@ -283,13 +283,14 @@ impl Switches {
         let to_peer = self.holds.has(packet.user_data);
         let ways = self.shared_links_of(coming.drive, to_peer);
         let port = if to_peer { &mut self.peer } else { &mut self.uplink };
-        let BurstSizes { measure, owed, .. } = port.measures.compute(packet);
+        let measure = port.measures.compute(packet);
         let Arrival { first, count, .. } = coming.packets;
         let has_last = first + count == measure.count;
         let last_on_wire = if has_last { measure.last } else { measure.each };
         let kept = |on_wire| port.occupied_time(coming.direction, packet, on_wire);
         let (each, last) = (kept(measure.each), kept(last_on_wire));
-        self.ways[ways[coming.direction.opposite() as usize]].owed += owed * u64::from(count);
+        self.ways[ways[coming.direction.opposite() as usize]].owed +=
+            measure.whole.owed / u64::from(measure.count) * u64::from(count);
         let id = self.passing.insert(Passing {
             coming,
             way: ways[coming.direction as usize],

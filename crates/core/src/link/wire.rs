@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use crate::number::{index, narrow};
+use crate::number::narrow;
 use crate::time::{Span, Time};
 
 /// Flow-control class of a packet, in the order of arbitration.
@@ -32,16 +32,6 @@ pub enum CreditClass {
 pub const CLASSES: usize = 3;
 
 impl CreditClass {
-    /// Returns the bit of this class in a set of classes.
-    #[inline]
-    const fn bit(self) -> u8 {
-        match self {
-            CreditClass::Posted => 1 << 0,
-            CreditClass::NonPosted => 1 << 1,
-            CreditClass::Completion => 1 << 2,
-        }
-    }
-
     /// Returns all classes in the order of their turns after this one was served: this one comes last.
     #[inline]
     fn turns_after(self) -> [CreditClass; CLASSES] {
@@ -110,8 +100,6 @@ impl ClassQueue {
 pub struct Wire {
     /// Bursts that wait for this wire, by flow-control class.
     queues: [ClassQueue; CLASSES],
-    /// Set of the classes in whose queues a burst waits, as their bits.
-    waiting: u8,
     /// Segment on the wire, as long as it might be cut.
     sending: Option<WireSegment>,
     /// Time at which the wire is free for the next segment.
@@ -146,13 +134,11 @@ impl Wire {
 
     /// Queues a burst behind those of its flow-control class.
     pub fn push(&mut self, class: CreditClass, packet: u32) {
-        self.waiting |= class.bit();
         self.queues[class as usize].push(packet);
     }
 
     /// Queues the rest of a cut burst at the head of the queue of its class.
     pub fn push_front(&mut self, class: CreditClass, packet: u32) {
-        self.waiting |= class.bit();
         self.queues[class as usize].push_front(packet);
     }
 
@@ -170,32 +156,30 @@ impl Wire {
     /// Returns the first burst that waits for the wire if bursts of one class alone wait; otherwise `None`.
     #[inline(always)]
     pub fn only_head(&self) -> Option<u32> {
-        if !self.waiting.is_power_of_two() {
-            return None;
+        use CreditClass::{Completion, NonPosted, Posted};
+        match [Posted, NonPosted, Completion].map(|class| self.head(class)) {
+            [Some(packet), None, None] | [None, Some(packet), None] | [None, None, Some(packet)] => Some(packet),
+            _ => None,
         }
-        self.queues[index(self.waiting.trailing_zeros())].head
     }
 
     /// Removes the first burst of a flow-control class from its queue, since it is served now.
     // Inlined: called once for every packet that waits.
     #[inline(always)]
     pub fn take(&mut self, class: CreditClass) {
-        let queue = &mut self.queues[class as usize];
-        let taken = queue.pop();
+        let taken = self.queues[class as usize].pop();
         assert!(taken.is_some(), "a burst is taken from an empty queue");
-        if queue.head.is_none() {
-            self.waiting &= !class.bit();
-        }
     }
 
     /// True if a burst waits in the queue of another flow-control class.
     pub fn has_others(&self, class: CreditClass) -> bool {
-        self.waiting & !class.bit() != 0
+        let [first, second, _] = class.turns_after();
+        self.head(first).is_some() || self.head(second).is_some()
     }
 
     /// True if a burst of any flow-control class waits for the wire.
     pub fn has_waiting(&self) -> bool {
-        self.waiting != 0
+        self.queues.iter().any(|queue| queue.head.is_some())
     }
 
     /// Returns all bursts that wait for the wire, class by class.
@@ -204,7 +188,6 @@ impl Wire {
     }
 
     /// Returns when a segment that is ready at `now` can start: ACK and UpdateFC packets that found no gap go first.
-    #[inline(always)]
     pub fn start_time(&mut self, now: Time) -> Time {
         assert!(self.free_at <= now, "a segment starts while another one is on the wire");
         let gap = now.since(self.free_at);

@@ -141,7 +141,6 @@ impl Driver for AnyDriver {
         #[inline(always)] fn max_transfer_bytes() -> u32;
         #[inline(always)] fn whole_bytes_max() -> u32;
         fn max_command_bytes(op: Op) -> u32;
-        fn watches_packets() -> bool;
         fn counters() -> Vec<(&'static str, u64)>;
     }
 

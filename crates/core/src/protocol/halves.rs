@@ -248,11 +248,6 @@ pub trait Driver {
     /// `polling` is true if threads poll for completions.
     fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, ports: &mut HostPorts);
 
-    /// True if the driver looks at every packet of a burst of user data. Most drivers look at the last one only.
-    fn watches_packets(&self) -> bool {
-        false
-    }
-
     /// Collects completions at the end of an interrupt handler. If the handler must first read a device register,
     /// returns the earliest time at which that read may complete.
     fn on_handled(&mut self, _now: Time, _vector: u16, _ports: &mut HostPorts) -> Option<Time> {

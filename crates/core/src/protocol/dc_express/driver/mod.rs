@@ -382,11 +382,6 @@ impl halves::Driver for Driver {
         }
     }
 
-    /// Returns true, because the thread checks the tag of every packet.
-    fn watches_packets(&self) -> bool {
-        true
-    }
-
     fn on_handled(&mut self, now: Time, vector: u16, ports: &mut HostPorts) -> Option<Time> {
         self.nvme.on_handled(now, vector, ports)
     }
