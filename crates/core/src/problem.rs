@@ -50,7 +50,7 @@ impl Problem {
 fn without_flags(text: &str) -> String {
     let mut words = Vec::new();
     for word in text.split(' ') {
-        let of_fio = words.last().is_some_and(|before| before == "fio");
+        let of_fio = words.last().is_some_and(|before: &String| before.trim_start_matches('(') == "fio");
         words.push(match word.find("--") {
             Some(at) if !of_fio => format!("{}{}", &word[..at], word[at + 2..].replace('-', "_")),
             _ => String::from(word),
