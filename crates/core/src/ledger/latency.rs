@@ -320,7 +320,9 @@ mod tests {
 
     #[test]
     fn rank_of_a_percentile_is_exact_where_binary_fractions_round_up() {
-        for (count, percent, rank) in [(20_000, 99.9, 19_980), (1000, 99.9, 999), (700, 7.0, 49), (3, 33.0, 1), (1, 0.1, 1)] {
+        for (count, percent, rank) in
+            [(20_000, 99.9, 19_980), (1000, 99.9, 999), (700, 7.0, 49), (3, 33.0, 1), (1, 0.1, 1)]
+        {
             let latency = latency_of(&(1..=count).collect::<Vec<u64>>());
             let exact = latency_of(&[rank]).max();
             let error = latency.percentile(percent).as_ps() - exact.as_ps();

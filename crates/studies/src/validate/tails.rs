@@ -193,7 +193,8 @@ fn mark_intervals(figures: &mut [TailFigure]) {
         };
         let squares = |drive: &str| -> Option<f64> {
             let of_drive = all.iter().filter(is_alike).filter(|other| other.drive == drive);
-            let squares: Vec<f64> = of_drive.map(|it| libm::pow(libm::log(it.measured_us / it.predicted_us), 2.0)).collect();
+            let squares: Vec<f64> =
+                of_drive.map(|it| libm::pow(libm::log(it.measured_us / it.predicted_us), 2.0)).collect();
             (!squares.is_empty()).then(|| squares.iter().sum::<f64>() / real(length(squares.len())))
         };
         let others: Vec<f64> = SHEETS.iter().filter_map(|(drive, _)| squares(drive)).collect();

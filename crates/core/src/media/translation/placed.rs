@@ -316,7 +316,10 @@ impl TranslationLayer {
         };
         let victims = self.blocks.full().filter(|block| self.blocks.makes_room(*block));
         // Of equal blocks, take the first, as the greedy policy does.
-        victims.map(|block| (score(block), block)).reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|it| it.1)
+        victims
+            .map(|block| (score(block), block))
+            .reduce(|best, next| if next.0 > best.0 { next } else { best })
+            .map(|it| it.1)
     }
 
     /// Closes the open block of a user stream early, so that its next write opens another block. Returns the number of
