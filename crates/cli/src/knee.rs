@@ -17,15 +17,14 @@ const EXAMPLES: &str = include_str!("../help/knee.txt");
 /// Number of requests at each load over all threads of the job, if no other option ends it.
 const IOS_DEFAULT: u64 = 40_000;
 /// Workload options whose defaults are others at a load than in a single run, with their help here.
-const HELP_AT_LOAD: [(&str, &str); 4] = [
+const HELP_AT_LOAD: [(&str, &str); 3] = [
     ("iodepth", "Largest number of requests that each thread of the job has in flight (fio's iodepth) [default: 64]"),
     ("numjobs", "Number of threads of the job, which share the load (fio's numjobs) [default: 4]"),
     (
-        "ios",
-        "Number of requests at each load over all threads of the job; --number-ios limits each thread [default: 40000 if \
-         nothing else ends the job]",
+        "number_ios",
+        "Number of requests after which each thread of the job ends at each load (fio's number_ios) [default: together \
+         40000 if nothing else ends the job]",
     ),
-    ("number_ios", "Number of requests after which each thread of the job ends at each load (fio's number_ios)"),
 ];
 /// Workload options that give a job a pace of its own, so that no load can be set: not listed in the help.
 const WITHOUT_LOAD: [&str; 7] =
@@ -103,7 +102,7 @@ mod tests {
         {
             assert!(words.contains(&default), "{default}: {words}");
         }
-        assert!(words.contains(&format!("[default: {IOS_DEFAULT} if nothing else")), "{words}");
+        assert!(words.contains(&format!("[default: together {IOS_DEFAULT} if nothing else")), "{words}");
         assert!(!words.contains("100000") && !words.contains("--rate-iops") && !words.contains("--trace"), "{words}");
     }
 }

@@ -246,6 +246,8 @@ pub struct Activity {
     pub read_bytes: u64,
     /// Number of bytes written to the memory.
     pub written_bytes: u64,
+    /// Number of bytes read from flash where nothing was written, or deallocated since, so that no cell was read.
+    pub unwritten_read_bytes: u64,
     /// Number of lines that wear levelling has copied to another slot (gap moves of Start-Gap).
     pub gap_moves: u64,
     /// Simulated time for which banks (for flash, dies) are held, summed over all of them. An access counts in full as

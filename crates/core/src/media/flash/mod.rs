@@ -107,8 +107,6 @@ pub struct Flash {
     zoned: Option<Box<ZonedBlocks>>,
     /// Record of the writes that survive a loss of power, for runs that track this.
     notes: Option<Notes>,
-    /// Number of bytes read where nothing was written, or deallocated since, so that no cell was read for them.
-    unwritten_read_bytes: u64,
     /// Totals of accesses, bytes and busy times of dies and channels since the start of the run.
     pub activity: Activity,
 }
@@ -260,7 +258,6 @@ impl Flash {
             placed: shape.placement.map(|streams| Box::new(PlacedWrites::new(streams))),
             zoned: None,
             notes: None,
-            unwritten_read_bytes: 0,
             activity: Activity::default(),
         }
     }
@@ -413,11 +410,11 @@ impl Flash {
             Some(zoned) => zoned.counters(self.activity.written_bytes),
             None => self.mapping_counters(),
         };
-        if self.unwritten_read_bytes > 0 {
+        if self.activity.unwritten_read_bytes > 0 {
             // Read-ahead may fetch more than hosts read. Rounded up, so that any such read shows.
-            let read = self.activity.read_bytes.max(self.unwritten_read_bytes);
-            let percent = (u128::from(self.unwritten_read_bytes) * 100).div_ceil(read.into());
-            counters.push(("unwritten_read_bytes", self.unwritten_read_bytes));
+            let read = self.activity.read_bytes.max(self.activity.unwritten_read_bytes);
+            let percent = (u128::from(self.activity.unwritten_read_bytes) * 100).div_ceil(read.into());
+            counters.push(("unwritten_read_bytes", self.activity.unwritten_read_bytes));
             counters.push(("unwritten_read_percent", narrow::<u64, u128>(percent)));
         }
         counters

@@ -101,7 +101,7 @@ impl Flash {
             let place = match self.unit_source(now, unit) {
                 source @ (UnitSource::Controller | UnitSource::Nowhere) => {
                     if matches!(source, UnitSource::Nowhere) {
-                        self.unwritten_read_bytes += u64::from(part);
+                        self.activity.unwritten_read_bytes += u64::from(part);
                     }
                     let there = at + self.buffer.transfer_time(part.into());
                     timing.last_at = timing.last_at.max(there);

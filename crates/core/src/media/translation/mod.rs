@@ -492,11 +492,12 @@ impl TranslationLayer {
             return self.slc.as_mut().expect("a drive with blocks of one bit a cell").open();
         }
         let place = self.place_of(stream);
-        let borrowed = || match stream {
+        let own = self.open[place].or_else(|| match stream {
             WriteStream::Moved(class) => self.borrowed_block(class),
+            WriteStream::User(class) => self.take_over_moved_block(class),
             _ => None,
-        };
-        match self.open[place].or_else(borrowed) {
+        });
+        match own {
             Some(block) => block,
             None => {
                 assert!(!self.free.is_empty(), "garbage collection keeps a block free");

@@ -14,7 +14,8 @@
 //!
 //! - Handles are divided into classes by their rate of writes. A class opens a block of its own only if another free
 //!   block remains for moved units; otherwise its writes go to the open block of the class nearest in rate.
-//! - Moved units go to a stream of moved units of the class that their handle is in.
+//! - Moved units go to a stream of moved units of the class that their handle is in. They are most of what is programmed,
+//!   so that they may open the last free block. User writes then continue in one of theirs.
 //! - The greedy victim weighs a block's invalid share by the class: data that is written often gets more of the spare
 //!   space, as [`TranslationLayer::victim_by_class`] explains.
 
@@ -249,28 +250,44 @@ impl TranslationLayer {
     pub fn unit_stream(&self, stream: u8) -> u8 {
         let Some(placed) = &self.placed else { return stream };
         let own = placed.unit_of[usize::from(stream)];
-        if placed.shares_reserve { self.nearest_open(own, 0, placed.open_units).unwrap_or(own) } else { own }
+        if !placed.shares_reserve || self.open[usize::from(own)].is_some() || self.free.len() > 1 {
+            return own;
+        }
+        self.nearest_open(own, 0, placed.open_units).unwrap_or(own)
     }
 
-    /// Returns the open block to which moved units of class `class` go if the class has none and must not open one.
+    /// Returns the open block to which moved units of class `class` go if the class has none and no block is free.
     pub(super) fn borrowed_block(&self, class: u8) -> Option<u32> {
-        let placed = self.placed.as_ref().filter(|placed| placed.shares_reserve)?;
+        let placed = self.placed.as_ref().filter(|placed| placed.shares_reserve && self.free.is_empty())?;
         let nearest = self.nearest_open(class, self.first_moved, placed.open_units)?;
         self.open[usize::from(self.first_moved + nearest)]
     }
 
-    /// Returns the class with an open block that is nearest to `class`, if `class` has none and must not open one: the
-    /// last free block is for whichever of user writes and moved units finds all its open blocks full. Open blocks of
-    /// the classes begin at index `first` of the list of open blocks.
+    /// Turns the open block of a class's moved units into the open block of user writes of class `class`, if no class has
+    /// one for user writes and no block is free. Leaves positions up to the next line empty. Returns the block.
     ///
-    /// That block is always there. When one of the two has opened the last free block, all free positions are in its
-    /// open block: one block at most. Garbage collection keeps more than that free as long as the other has to write.
-    fn nearest_open(&self, class: u8, first: u8, classes: u8) -> Option<u8> {
-        let is_open = |other: u8| self.open[usize::from(first + other)].is_some();
-        if is_open(class) || self.free.len() > 1 {
-            return None;
+    /// Moved units find space all the same. User writes open a second block only if two are free, so that when collection
+    /// begins, all their open blocks have space for at most one block. The reserve is two; a victim takes less than the
+    /// other.
+    pub(super) fn take_over_moved_block(&mut self, class: u8) -> Option<u32> {
+        let placed = self.placed.as_ref().filter(|placed| placed.shares_reserve && self.free.is_empty())?;
+        let classes = placed.open_units;
+        while let Some(nearest) = self.nearest_open(class, self.first_moved, classes) {
+            let begun = self.blocks.all[index(self.open[usize::from(self.first_moved + nearest)]?)].written;
+            self.skip(WriteStream::Moved(nearest), begun.next_multiple_of(self.shape.line_units) - begun);
+            if let Some(block) = self.open[usize::from(self.first_moved + nearest)].take() {
+                self.open[usize::from(class)] = Some(block);
+                return Some(block);
+            }
         }
-        (0..classes).filter(|other| is_open(*other)).min_by_key(|other| other.abs_diff(class))
+        None
+    }
+
+    /// Returns the class with an open block that is nearest to `class`. Open blocks of the classes begin at index `first`
+    /// of the list of open blocks.
+    fn nearest_open(&self, class: u8, first: u8, classes: u8) -> Option<u8> {
+        let is_open = |other: &u8| self.open[usize::from(first + other)].is_some();
+        (0..classes).filter(is_open).min_by_key(|other| other.abs_diff(class))
     }
 
     /// Returns the block to collect if classes of handles share the spare blocks and the policy is greedy: the one with

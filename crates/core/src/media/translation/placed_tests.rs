@@ -198,7 +198,9 @@ fn nine_handles_share_the_spare_blocks_of_63_and_move_less_than_one_handle() {
         let [one, nine] = [false, true].map(|is_apart| run_tenants(9, is_apart, is_log, rates, 16));
         println!("log {is_log}, rates {rates}: {} in one, {} in nine", one.1, nine.1);
         assert_eq!((one.0.inconsistency(), nine.0.inconsistency()), (None, None));
-        assert!(nine.1 < 0.98 * one.1, "log {is_log}, rates {rates}: {} in one, {} in nine", one.1, nine.1);
+        // Little is to be gained where the rates of the handles are less than 1 to 10.
+        let most = if rates == 1 { 0.995 } else { 0.9 };
+        assert!(nine.1 < most * one.1, "log {is_log}, rates {rates}: {} in one, {} in nine", one.1, nine.1);
     }
 }
 
