@@ -287,6 +287,7 @@ fn activity_counts_requests_bytes_and_the_time_of_banks_and_buses() {
         writes: 1,
         read_bytes: 256,
         written_bytes: 512,
+        unwritten_read_bytes: 0,
         gap_moves: 0,
         banks_busy: ns(368 + 432 + 194 + 256 + 120_000),
         buses_busy: ns(64 + 64 + 256),
