@@ -103,6 +103,9 @@ mod tests {
             assert!(words.contains(&default), "{default}: {words}");
         }
         assert!(words.contains(&format!("[default: together {IOS_DEFAULT} if nothing else")), "{words}");
-        assert!(!words.contains("100000") && !words.contains("--rate-iops") && !words.contains("--trace"), "{words}");
+        assert!(
+            !words.contains("[default: 100000") && !words.contains("--rate-iops") && !words.contains("--trace"),
+            "{words}"
+        );
     }
 }

@@ -86,7 +86,7 @@ impl Folder {
         fs::create_dir(here.join("target")).unwrap();
         symlink(built, here.join("target/dist")).unwrap();
         symlink(fs::canonicalize(Path::new(ROOT).join("crates")).unwrap(), here.join("crates")).unwrap();
-        for folder in ["examples", "examples/crash", "examples/key-value", "examples/recordings"] {
+        for folder in ["examples", "examples/crash", "examples/hosts", "examples/key-value", "examples/recordings"] {
             fs::create_dir(here.join(folder)).unwrap();
             let entries = fs::read_dir(Path::new(ROOT).join(folder)).unwrap().map(Result::unwrap);
             for entry in entries.filter(|entry| entry.path().is_file()) {

@@ -79,14 +79,17 @@ fn target_core_at_its_limit_is_always_busy() {
 }
 
 #[test]
-fn each_queue_pair_of_an_initiator_has_its_own_interrupt_vector() {
-    let handled = |queue_pairs: &str| {
-        let set = [&format!("fabric.queue_pairs={queue_pairs}"), "nvme.queue_pairs=1"];
-        let drive = remote("nvme-tcp-spdk", &set.map(|text| -> &str { text }));
-        reads(&run(&drive, "numjobs=4 iodepth=16 number_ios=1000 ioengine=io_uring")).stages.get(Stage::Interrupt)
+fn each_queue_pair_of_an_initiator_has_an_interrupt_vector_with_its_own_gaps() {
+    let interrupts = |queue_pairs: &str| {
+        let pairs = format!("fabric.queue_pairs={queue_pairs}");
+        let drive = remote("nvme-tcp-spdk", &[&pairs, "nvme.queue_pairs=1", "fabric.interrupt_gap_us=20"]);
+        let outcome = run(&drive, "numjobs=4 iodepth=16 number_ios=1000 ioengine=io_uring");
+        let gaps = outcome.elapsed.as_ns() / 20_000.0;
+        outcome.cpu.interrupts as f64 / gaps
     };
-    let [shared, apart] = ["1", "4"].map(handled);
-    assert!(shared > apart * 2, "{shared:?} {apart:?}");
+    let [shared, apart] = ["1", "4"].map(interrupts);
+    assert!((0.9..=1.01).contains(&shared), "{shared}");
+    assert!((3.0..=4.04).contains(&apart), "{apart}");
 }
 
 #[test]
