@@ -2,8 +2,8 @@
 # A Debian guest in an emulated machine, for drives that are served over vfio-user, vhost-user and NVMe/TCP.
 #
 #   rig.sh prepare                        fetch and unpack what a guest needs, unless it is there
-#   rig.sh boot DIRECTORY BOOTS DEVICE... run the guest with these arguments of QEMU for its drive; the console is
-#                                         written to DIRECTORY/console
+#   rig.sh boot DIRECTORY BOOTS DEVICE... run the guest with these arguments of QEMU for its drive; what it says is
+#                                         written to DIRECTORY/said, its console to DIRECTORY/console
 #   rig.sh network DIRECTORY WORD...      run the guest of `network-init` with these words of its kernel's command line,
 #                                         in a network in which 10.0.2.2 is this machine's loopback
 #
@@ -142,7 +142,7 @@ machine() {
         -nodefaults -no-user-config -display none -L "$tree/usr/share/qemu" -L "$tree/usr/share/seabios" \
         -machine q35,memory-backend=memory -accel tcg -cpu max -smp 2 -m $memory \
         -object memory-backend-memfd,id=memory,size=$memory,share=on \
-        -kernel "$tree"/boot/vmlinuz-* -serial "file:$directory/console" "$@"
+        -kernel "$tree"/boot/vmlinuz-* -serial "file:$directory/console" -serial "file:$directory/said" "$@"
 }
 
 boot() {

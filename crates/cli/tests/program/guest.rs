@@ -31,22 +31,26 @@ fn boot(here: &Path, boots: u32, device: &str) -> String {
     format!("exec timeout -k 5 {BOOTS_S_MAX} {RIG} boot '{}' {boots} {device}", here.display())
 }
 
-/// What the guest has said on its console, once it has ended.
-pub(crate) struct Console(String);
+/// The two serial ports of the guest.
+pub(crate) struct Console {
+    /// Everything that it has said, and the kernel with it, whose messages can come into the middle of a line.
+    pub(crate) text: String,
+    /// The whole lines that it has said.
+    said: String,
+}
 
 impl Console {
     pub(crate) fn of(here: &Path) -> Console {
-        Console(fs::read_to_string(here.join("console")).unwrap_or_default().replace('\r', ""))
-    }
-
-    /// Everything that it has said, and the kernel with it.
-    pub(crate) fn text(&self) -> &str {
-        &self.0
+        let port = |name| fs::read_to_string(here.join(name)).unwrap_or_default().replace('\r', "");
+        let mut said = port("said");
+        // The last line may still be incomplete.
+        said.truncate(said.rfind('\n').map_or(0, |end| end + 1));
+        Console { text: port("console"), said }
     }
 
     /// What it has said after this word, each time.
     pub(crate) fn said(&self, word: &str) -> Vec<&str> {
-        self.0.lines().filter_map(|line| line.strip_prefix("guest: ")?.strip_prefix(word)).collect()
+        self.said.lines().filter_map(|line| line.strip_prefix(word)).collect()
     }
 
     fn is_done(&self, boots: u32) -> bool {
@@ -89,7 +93,7 @@ fn serve_with(keys: &[&str], here: &Path, boots: u32, timing: &str, way: &Way) -
     command.args(["--run", &boot(here, boots, way.device)]);
     let ran: Ran = command.output().unwrap().into();
     let console = Console::of(here);
-    assert!(ran.code == Some(0) && console.is_done(boots), "{}\n{}\n{}", ran.stdout, ran.stderr, console.0);
+    assert!(ran.code == Some(0) && console.is_done(boots), "{}\n{}\n{}", ran.stdout, ran.stderr, console.text);
     console
 }
 
@@ -101,7 +105,7 @@ fn debian_guest_keeps_its_file_system_over_reset_and_new_server_at_modelled_spee
     let here = directory("guest");
     let first = serve(&here, 2, "off", &VFIO_USER);
     let second = serve(&here, 3, "on", &VFIO_USER);
-    assert!(first.said("drive: ").iter().all(|drive| drive.contains("67108864 bytes")), "{}", first.0);
+    assert!(first.said("drive: ").iter().all(|drive| drive.contains("67108864 bytes")), "{}", first.text);
     assert_eq!((first.digests(1).len(), first.digests(1)[0]), (2, first.digests(1)[1]));
     assert_eq!(first.digests(2), second.digests(2));
     assert_eq!(second.digests(3).len(), 1);
@@ -114,7 +118,11 @@ fn a_guest_has_its_file_system_on_a_block_device_of_virtio_at_the_modelled_speed
     }
     let console = serve(&directory("guest-virtio"), 2, "on", &VHOST_USER);
     let drives = console.said("drive: ");
-    assert!(drives.iter().all(|drive| drive.starts_with("nvme | 67108864 bytes | 512 byte blocks")), "{}", console.0);
+    assert!(
+        drives.iter().all(|drive| drive.starts_with("nvme | 67108864 bytes | 512 byte blocks")),
+        "{}",
+        console.text
+    );
     assert_eq!((console.digests(1).len(), console.digests(1)[0]), (2, console.digests(1)[1]));
 }
 
@@ -127,7 +135,7 @@ fn a_guest_writes_zones_at_their_pointers_and_finds_them_behind_a_new_server() {
     let keys = ["zones.size_mib=8", "zones.capacity_mib=6", "zones.open_max=2", "zones.active_max=3"];
     let first = serve_with(&keys, &here, 1, "off", &VFIO_USER);
     let second = serve_with(&keys, &here, 2, "on", &VFIO_USER);
-    assert_eq!(first.said("zones: "), ["host-managed, 8 of 16384 sectors, 2 open, 3 active"], "{}", first.0);
+    assert_eq!(first.said("zones: "), ["host-managed, 8 of 16384 sectors, 2 open, 3 active"], "{}", first.text);
     assert_eq!(first.digests(1), second.digests(1));
     assert_ne!(second.digests(1), second.digests(2));
 }
@@ -145,6 +153,6 @@ fn the_guest_is_content_with_the_drive_that_qemu_emulates() {
     let device = "-drive if=none,id=drive,format=raw,file=bytes -device nvme,drive=drive,serial=rig";
     let status = Command::new("sh").current_dir(&here).args(["-c", &boot(&here, 2, device)]).status();
     let console = Console::of(&here);
-    assert!(status.is_ok_and(|status| status.success()) && console.is_done(2), "{}", console.0);
+    assert!(status.is_ok_and(|status| status.success()) && console.is_done(2), "{}", console.text);
     assert_eq!((console.digests(1).len(), console.digests(1)[0]), (2, console.digests(1)[1]));
 }
