@@ -27,6 +27,7 @@ mod elsewhere;
 mod ending;
 mod endurance;
 mod explore;
+mod export;
 #[cfg(target_os = "linux")]
 mod fault;
 mod fit;
@@ -107,6 +108,7 @@ enum Command {
     Endurance(endurance::Arguments),
     Breakeven(breakeven::Arguments),
     Kvcache(Box<kvcache::Arguments>),
+    Export(Box<export::Arguments>),
     Whatif(whatif::Arguments),
     Reproduce(reproduce::Arguments),
     Validate(validate::Arguments),
@@ -167,6 +169,7 @@ fn ended(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Endurance(arguments) => endurance::command(&arguments),
         Command::Breakeven(arguments) => breakeven::command(&arguments),
         Command::Kvcache(arguments) => kvcache::command(&arguments),
+        Command::Export(arguments) => export::command(&arguments),
         Command::Whatif(arguments) => whatif::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
         Command::Validate(arguments) => validate::command(&arguments),

@@ -14,6 +14,7 @@ mod dma;
 mod doubt;
 mod drive;
 mod embed;
+mod export;
 mod input;
 mod interrupt;
 mod knee;
@@ -51,6 +52,8 @@ mod _native {
     use crate::drive::{Drive, presets, set, shipped, unknown_drive};
     #[pymodule_export]
     use crate::embed::{DriveImage, DriveSnapshot, EmbeddedDrive, MisuseError, recording_images};
+    #[pymodule_export]
+    use crate::export::export;
     #[pymodule_export]
     use crate::input::{InputError, Jobs, sections};
     #[pymodule_export]

@@ -48,6 +48,7 @@ def test_all_results_can_be_copied_and_equal_their_copies():
         phaselink.endurance("tlc-gen4"),
         phaselink.ecc(trials=10, inject=10),
         phaselink.knee("nvme", rates=["50k", "100k"], ios=400),
+        phaselink.export("nvme", bs="4k", iodepth=1, rwmixread=100, ios=1000),
         phaselink.kvcache("optane-p5800x", duration=20, host_memory=0, windows=2),
         phaselink.sweep("dc-express", axes, number_ios=200),
     ):

@@ -40,6 +40,7 @@ COMMANDS = {
     "endurance, lines": ["endurance", "dc-express", "--workload", "hammer"],
     "ecc": ["ecc", "--trials", 10, "--inject", 10],
     "knee": ["knee", "nvme", "--rates", "50k,100k", "--ios", 2000, "--rw", "randrw"],
+    "export": ["export", "nvme", "--bs", "4k", "--iodepth", "1,2,4", "--rwmixread", 70, "--ios", 1000],
     "compare, at a load": ["compare", "nvme", "pss", "--at", "iops=100k", "--ios", 2000],
     "kvcache": ["kvcache", "tlc-gen4", "dc-express", "--drives-per-host", 2, "--duration", 60, "--host-memory", "1g", "--windows", 2],
     "kvcache, without writes": ["kvcache", "tlc-gen4", "--duration", 20, "--windows", 2],

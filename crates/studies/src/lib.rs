@@ -30,6 +30,7 @@ pub mod validate;
 
 // Questions that need several runs.
 pub mod compare;
+pub mod export;
 pub mod knee;
 pub mod kvcache;
 pub mod stream;

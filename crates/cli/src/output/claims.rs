@@ -170,6 +170,9 @@ fn in_file(role: Role, path: &Path) -> io::Result<Option<&'static str>> {
 const VALUES_OF_DRAWINGS: [&str; 7] =
     ["line,x,y", "line,percent,ns", "column,part,", "part,share,", "drive,cause,", "from_ns,to_ns,", "id,error_pct,"];
 
+/// First characters of the files that `phaselink export` writes.
+const EXPORTED: [&str; 4] = ["{", "read_percent,", "/* Latencies of ", "\"\"\"Latencies of "];
+
 /// Returns a description of a file that begins with `first`, if the file cannot be an earlier output of `flag`.
 fn of_another_kind(flag: &str, first: &[u8]) -> Option<&'static str> {
     let text = String::from_utf8_lossy(first);
@@ -181,6 +184,7 @@ fn of_another_kind(flag: &str, first: &[u8]) -> Option<&'static str> {
         "--json" | "--perfetto" => (!text.starts_with('{')).then_some("a file that is no JSON result"),
         "--report" => (!text.starts_with(['{', '<']) && !VALUES_OF_DRAWINGS.iter().any(|head| text.starts_with(head)))
             .then_some("a file that is no part of a report"),
+        "--out" => (!EXPORTED.iter().any(|head| text.starts_with(head))).then_some("a file that is no exported table"),
         _ => is_description(text).then_some("a description, such as a drive or a job"),
     }
 }

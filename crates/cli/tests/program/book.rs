@@ -41,6 +41,7 @@ pages! {
     decisions = "decisions" break_even = "break-even" gpu_storage = "gpu-storage" search_and_databases = "search-and-databases" what_if = "what-if" inference = "inference"
     flash_as_memory = "flash-as-memory"
     local_or_remote = "local-or-remote"
+    export = "export"
 }
 
 #[test]

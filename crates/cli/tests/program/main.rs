@@ -10,6 +10,7 @@ mod crash;
 mod crash_vfio_user;
 mod dependencies;
 mod explore;
+mod export;
 mod guest;
 mod guest_network;
 mod kill;

@@ -3,7 +3,8 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
 
 import matplotlib.axes
 import numpy
@@ -21,6 +22,7 @@ from ._documents import (
     FigureInterval,
     Figures,
     Finding,
+    ExportDocument,
     KneeDocument,
     KvcacheDocument,
     PredictDocument,
@@ -172,6 +174,11 @@ class ErrorCorrection(_Answer):
 class Endurance(_Answer):
     def to_dict(self) -> EnduranceDocument: ...
 
+class Export(_Answer):
+    files: dict[str, str]
+    def write(self, folder: str | os.PathLike[str]) -> list[Path]: ...
+    def to_dict(self) -> ExportDocument: ...
+
 class Knee(_PagedAnswer):
     @property
     def knee_iops(self) -> float | None: ...
@@ -320,6 +327,21 @@ def endurance(
     set: Overrides | None = None,
     **sections: Unpack[Sections],
 ) -> Endurance: ...
+def export(
+    drive: DriveLike = "nvme",
+    *,
+    rw: Literal["randrw", "rw"] = "randrw",
+    bs: int | str | Sequence[int | str] = (),
+    iodepth: int | Sequence[int] = (),
+    rwmixread: float | Sequence[float] = (),
+    numjobs: int = 1,
+    ios: int = 20_000,
+    burst: bool = False,
+    seed: int = 1,
+    progress: Progress = None,
+    set: Overrides | None = None,
+    **sections: Unpack[Sections],
+) -> Export: ...
 def knee(
     drive: DriveLike = "nvme",
     *,

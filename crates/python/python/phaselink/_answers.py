@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from . import _native, _progress, _text
@@ -138,6 +139,65 @@ def ecc(*, trials=None, inject=None, seed=None):
     10
     """
     return ErrorCorrection(_native.ecc(_question({"trials": trials, "inject": inject, "seed": seed})))
+
+
+class Export(Answer):
+    """Latencies of a drive for other simulators: a row for each mix, size, and number of requests in flight.
+
+    Rows have ``read_percent``, ``bytes``, ``in_flight``, ``iops``, ``reads`` and ``writes`` (with ``ns``, the latency at each of the
+    document's ``percents``). :meth:`to_dict` has also ``loads``, latencies at random times, and ``checks`` and ``left_out``, the errors of both
+    tables.
+    """
+
+    _ROWS = "conditions"
+
+    def __init__(self, rendered):
+        renderings, files = rendered
+        super().__init__(renderings)
+        #: Text of each file that the program writes, by its name.
+        self.files = dict(files)
+
+    def write(self, folder):
+        """Write all files into a folder, which is made if it is missing. Returns their paths."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in self.files.items():
+            (folder / name).write_text(text)
+        return [folder / name for name in self.files]
+
+
+def export(
+    drive="nvme",
+    *,
+    rw="randrw",
+    bs=(),
+    iodepth=(),
+    rwmixread=(),
+    numjobs=1,
+    ios=20_000,
+    burst=False,
+    seed=1,
+    progress=None,
+    set=None,
+    **sections,
+):
+    """Simulate a drive at many conditions, for simulators that take latencies from a table (``docs/export.md``): an :class:`Export`.
+
+    ``bs``, ``iodepth`` and ``rwmixread`` are lists: sizes of requests, requests in flight of each of the ``numjobs`` threads, and shares of
+    reads in per cent. ``rw`` is ``"randrw"`` or ``"rw"``. ``ios`` requests are simulated at each condition, in the steady state unless
+    ``burst`` is set.
+
+    Raises :class:`InputError` with everything that makes no sense.
+
+    >>> table = export("nvme", bs="4k", iodepth=[1, 4], rwmixread=100, ios=1000)
+    >>> [(row["in_flight"], row["reads"]["requests"]) for row in table.rows()]
+    [(1, 1000), (4, 1000)]
+    """
+    drive = load(drive, set=set, **sections)
+    asked = {"rw": rw, "bs": _text.listed(bs), "iodepth": _several(iodepth), "rwmixread": _several(rwmixread)}
+    asked |= {"numjobs": numjobs, "ios": ios, "burst": burst, "seed": seed}
+    with _progress.shown(progress, drive.name) as told:
+        return Export(_native.export(drive._native, _question(asked), told))
 
 
 class Knee(PagedAnswer):
@@ -343,6 +403,12 @@ def _described(description):
     """The name or the path of a description, and its text if it is a file."""
     word = os.fspath(description)
     return (word, read(word)) if word.endswith(".toml") or os.sep in word else (word, None)
+
+
+def _several(value):
+    """A list of numbers from one number or several of them."""
+    value = _text.plain(value)
+    return list(value) if isinstance(value, Iterable) else [value]
 
 
 def _question(values):

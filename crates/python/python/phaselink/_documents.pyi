@@ -907,6 +907,68 @@ CellSpread = TypedDict(
         "weibull_shape_needed": float | None,
     },
 )
+ExportCondition = TypedDict(
+    "ExportCondition",
+    {
+        "read_percent": float,
+        "bytes": int,
+        "in_flight": int,
+        "iops": float,
+        "reads": "LatencyQuantiles | None",
+        "writes": "LatencyQuantiles | None",
+        "measured": "MeasuredIn",
+    },
+)
+LatencyQuantiles = TypedDict(
+    "LatencyQuantiles",
+    {
+        "requests": int,
+        "mean_ns": float,
+        "known_to_percent": float,
+        "ns": list[float],
+    },
+)
+ExportLoad = TypedDict(
+    "ExportLoad",
+    {
+        "read_percent": float,
+        "bytes": int,
+        "load_percent": float,
+        "offered_iops": float,
+        "reads": "LatencyQuantiles | None",
+        "writes": "LatencyQuantiles | None",
+    },
+)
+LeftOutCheck = TypedDict(
+    "LeftOutCheck",
+    {
+        "axis": str,
+        "percent": float,
+        "conditions": int,
+        "median_error_percent": float,
+        "max_error_percent": float,
+    },
+)
+LoadCheck = TypedDict(
+    "LoadCheck",
+    {
+        "read_percent": float,
+        "bytes": int,
+        "load_percent": float,
+        "offered_iops": float,
+        "direction": str,
+        "simulated": "CheckedLatency",
+        "by_load": "CheckedLatency",
+        "by_in_flight": "CheckedLatency",
+    },
+)
+CheckedLatency = TypedDict(
+    "CheckedLatency",
+    {
+        "p50_ns": float,
+        "p99_ns": float,
+    },
+)
 LoadPoint = TypedDict(
     "LoadPoint",
     {
@@ -1278,6 +1340,24 @@ EccDocument = TypedDict(
         "endurance": list["CellSpread"],
         "version": str,
         "verb": Literal["ecc"],
+    },
+)
+ExportDocument = TypedDict(
+    "ExportDocument",
+    {
+        "drive": str,
+        "pattern": str,
+        "threads": int,
+        "requests": int,
+        "seed": int,
+        "percents": list[float],
+        "conditions": list["ExportCondition"],
+        "loads": list["ExportLoad"],
+        "left_out": list["LeftOutCheck"],
+        "checks": list["LoadCheck"],
+        "description": "Description",
+        "version": str,
+        "verb": Literal["export"],
     },
 )
 KneeDocument = TypedDict(

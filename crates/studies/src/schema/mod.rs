@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::breakeven::BreakEvenAnswer;
 use crate::ecc::EccAnswer;
 use crate::endurance::EnduranceAnswer;
+use crate::export::ExportAnswer;
 use crate::fit::sheet::SheetAnswer;
 use crate::knee::KneeAnswer;
 use crate::kvcache::KvCacheAnswer;
@@ -37,6 +38,7 @@ pub fn schema() -> Value {
         answer::<BreakEvenAnswer>(&mut generator),
         answer::<EnduranceAnswer>(&mut generator),
         answer::<EccAnswer>(&mut generator),
+        answer::<ExportAnswer>(&mut generator),
         answer::<KneeAnswer>(&mut generator),
         answer::<KvCacheAnswer>(&mut generator),
         answer::<SheetAnswer>(&mut generator),
