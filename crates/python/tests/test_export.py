@@ -6,7 +6,7 @@ import pytest
 
 import phaselink
 
-CONDITION = {"bs": "4k", "iodepth": [1, 4, 16], "rwmixread": 100}
+CONDITION = {"bs": "4k", "iodepth": [1, 4, 8, 16], "rwmixread": 100}
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +40,9 @@ def percentiles(latencies, percents):
     return [latencies[int(percent / 100 * (len(latencies) - 1))] for percent in percents]
 
 
-@pytest.mark.parametrize("in_flight", [4, 10])
-def test_a_drive_of_simpy_has_the_latencies_of_another_run(module, in_flight):
+# Between conditions, steps of the distribution (kinds of flash pages) become slopes.
+@pytest.mark.parametrize("in_flight, error", [(4, 0.05), (12, 0.1)])
+def test_a_drive_of_simpy_has_the_latencies_of_another_run(module, in_flight, error):
     simpy = pytest.importorskip("simpy")
     env = simpy.Environment()
     drive, latencies = module.SimPyDrive(env, 100, seed=3, second=1e9), []
@@ -56,9 +57,9 @@ def test_a_drive_of_simpy_has_the_latencies_of_another_run(module, in_flight):
         env.process(thread())
     env.run()
     run = phaselink.run("tlc-gen4", rw="randread", bs="4k", iodepth=in_flight, number_ios=20_000, seed=99)
-    simulated = [run["p50_ns"], run["p90_ns"], run["p99_ns"]]
+    simulated = [run.p50_ns, run.p90_ns, run.p99_ns]
     for drawn, known in zip(percentiles(latencies, [50, 90, 99]), simulated, strict=True):
-        assert drawn == pytest.approx(known, rel=0.05)
+        assert drawn == pytest.approx(known, rel=error)
 
 
 def test_nothing_is_answered_outside_the_conditions(module):
