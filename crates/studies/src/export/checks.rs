@@ -116,8 +116,18 @@ pub(super) fn tables(answer: &ExportAnswer, level: Level, read_percent: f64) -> 
     DIRECTIONS.map(|direction| answer.table(level, read_percent, direction))
 }
 
+impl ExportAnswer {
+    /// Returns the median errors in per cent of p50 and p99 over all checks, by load or by requests in flight; `None` without
+    /// checks.
+    pub(super) fn median_errors(&self, level: Level) -> Option<[f64; 2]> {
+        let of = |check: &LoadCheck| if level == Level::Load { check.by_load } else { check.by_in_flight };
+        let errors = |place: usize| self.checks.iter().map(move |check| of(check).errors(check.simulated)[place]);
+        Some([median_percent(errors(0))?, median_percent(errors(1))?])
+    }
+}
+
 /// Returns the median of errors, as their absolute values in per cent; `None` without errors.
-pub(super) fn median_percent(errors: impl Iterator<Item = f64>) -> Option<f64> {
+fn median_percent(errors: impl Iterator<Item = f64>) -> Option<f64> {
     let mut errors: Vec<f64> = errors.map(|error| 100.0 * error.abs()).collect();
     errors.sort_by(f64::total_cmp);
     let middle = errors.len() / 2;

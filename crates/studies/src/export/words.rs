@@ -2,7 +2,7 @@
 
 use super::ExportAnswer;
 use super::answer::{CheckedLatency, LoadCheck};
-use super::checks::median_percent;
+use super::table::Level;
 use crate::report::{Answer, Prose, Table};
 use crate::results::units::{count, quantity};
 use crate::results::words::size;
@@ -30,12 +30,9 @@ impl Answer for ExportAnswer {
 impl ExportAnswer {
     /// Returns a sentence with the number of conditions and the errors of the tables at random times.
     fn conclusion(&self) -> String {
-        let percents = |of: fn(&LoadCheck) -> CheckedLatency| {
-            let error =
-                |place: usize| median_percent(self.checks.iter().map(|check| of(check).errors(check.simulated)[place]));
-            error(0).zip(error(1)).map(|(p50, p99)| format!("{p50:.1} % at p50 and {p99:.1} % at p99"))
-        };
-        let errors = percents(|check| check.by_load).zip(percents(|check| check.by_in_flight));
+        let percents =
+            |level| self.median_errors(level).map(|[p50, p99]| format!("{p50:.1} % at p50 and {p99:.1} % at p99"));
+        let errors = percents(Level::Load).zip(percents(Level::InFlight));
         let errors = errors.map_or(String::new(), |(load, in_flight)| {
             let checked = self.checks.len();
             format!(

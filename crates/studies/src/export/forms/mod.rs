@@ -5,8 +5,7 @@ mod csv;
 mod python;
 
 use super::ExportAnswer;
-use super::answer::{CheckedLatency, LoadCheck};
-use super::checks::{load_plans, median_percent, mixes};
+use super::checks::{load_plans, mixes};
 use super::table::Level;
 use crate::report::Answer;
 
@@ -23,17 +22,14 @@ impl ExportAnswer {
 
     /// Returns the text of a template with drive, errors and numbers in place of their marks.
     fn filled(&self, template: &str, data: &str) -> String {
-        let percents = |of: fn(&LoadCheck) -> CheckedLatency| {
-            let error =
-                |place: usize| median_percent(self.checks.iter().map(|check| of(check).errors(check.simulated)[place]));
-            error(0)
-                .zip(error(1))
-                .map_or(String::from("not checked"), |(p50, p99)| format!("p50 {p50:.1} %, p99 {p99:.1} %"))
+        let percents = |level| {
+            let errors = self.median_errors(level);
+            errors.map_or(String::from("not checked"), |[p50, p99]| format!("p50 {p50:.1} %, p99 {p99:.1} %"))
         };
         template
             .replace("@DRIVE@", &self.drive)
-            .replace("@BY_LOAD@", &percents(|check| check.by_load))
-            .replace("@BY_IN_FLIGHT@", &percents(|check| check.by_in_flight))
+            .replace("@BY_LOAD@", &percents(Level::Load))
+            .replace("@BY_IN_FLIGHT@", &percents(Level::InFlight))
             .replace("@DATA@\n", data)
     }
 
