@@ -150,7 +150,7 @@ fn trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Random) -> Decod
     let (mut chips, mut reader_address, mut failed) = (written, address, None);
     match fault {
         SectorDamage::Bits | SectorDamage::TooManyBits => unreachable!("these trials have ended above"),
-        SectorDamage::BitsOfOneChip => flip_bits(&mut chips, positions_of(chip), few, random),
+        SectorDamage::BitsOfOneChip => flip_bits(&mut chips, chip_bit_positions(chip), few, random),
         SectorDamage::UnnoticedFailedChip => break_chip(&mut chips, chip, random),
         SectorDamage::OtherAddress => {
             reader_address ^= 1 << below(random, 64) | if few.is_multiple_of(2) { random.bits() } else { 0 };
@@ -159,7 +159,7 @@ fn trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Random) -> Decod
         SectorDamage::FailedChip => failed = Some(chip),
         SectorDamage::FailedChipAndBits => {
             failed = Some(chip);
-            flip_bits(&mut chips, positions_of(other_chip(chip, random)), few, random);
+            flip_bits(&mut chips, chip_bit_positions(other_chip(chip, random)), few, random);
         }
         SectorDamage::SecondFailedChip => {
             failed = Some(chip);
@@ -195,7 +195,7 @@ fn other_chip(chip: usize, random: &mut Random) -> usize {
 }
 
 /// Returns the positions of a chip's bits in the codeword, as exponents of x: the first chip has the highest.
-fn positions_of(chip: usize) -> std::ops::Range<usize> {
+fn chip_bit_positions(chip: usize) -> std::ops::Range<usize> {
     let first = (CHIPS - 1 - chip) * CHIP_BITS;
     first..first + CHIP_BITS
 }

@@ -60,28 +60,28 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let mut ledger = parts.descend(class.direction, class.bytes);
     ledger.spend(Stage::Driver, issue(parts, class.bytes));
     parts.ascend(&mut ledger, class.direction, class.bytes);
-    parts.demand_cores(&mut demands, workload, ledger.cursor().since(ledger.start()), false);
+    parts.add_core_demands(&mut demands, workload, ledger.cursor().since(ledger.start()), false);
     let times = f64::from(lines(class.bytes));
-    parts.demand_burst(&mut demands, &message(parts, class.direction), times);
-    parts.demand_burst(&mut demands, &answer(parts, class.direction), times);
+    parts.add_burst_demands(&mut demands, &message(parts, class.direction), times);
+    parts.add_burst_demands(&mut demands, &answer(parts, class.direction), times);
     let at_once = parts.drive.cxl.lines_at_once(class.direction, lines(class.bytes));
     let cores = workload.threads.min(parts.drive.host.cores.into()) * at_once;
     demands.add_of_host("fill buffers", f64::from(cores), line_least(parts, class.direction), times);
     match parts.drive.cxl.has_cache() {
-        true => cached::demand(parts, workload, class, &mut demands),
-        false => demands.add_share(&demand_media(parts, workload, class), 1.0),
+        true => cached::add_miss_demands(parts, workload, class, &mut demands),
+        false => demands.add_share(&media_demands(parts, workload, class), 1.0),
     }
     demands
 }
 
 /// Returns the demand of a request on the memory, as its share of the units that it touches: other requests may find
 /// the rest of a unit in the buffer. Stores to units that are still in the buffer demand nothing.
-fn demand_media(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
+fn media_demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let cxl = &parts.drive.cxl;
     let mut unit = Demands::default();
     // Units of a request in one row, or in one program unit, are read or written together.
     let bytes = class.bytes.max(cxl.unit_bytes);
-    parts.demand_media(&mut unit, workload, &Class { bytes, ..*class });
+    parts.add_media_demands(&mut unit, workload, &Class { bytes, ..*class });
     // Loads of a sequential stream find the rows of their units open, so they need no bank time.
     if class.direction == DataDirection::Read && workload.sequential {
         unit = unit.without("media banks");
@@ -449,7 +449,7 @@ mod cached {
 
     /// Adds the demands on processors and memory of the pages that a request misses in the cache. Nothing is added for
     /// stores to a cache that begins clean, which may demand nothing, or for stores beside loads.
-    pub(super) fn demand(parts: &Parts, workload: &Workload, class: &Class, demands: &mut Demands) {
+    pub(super) fn add_miss_demands(parts: &Parts, workload: &Workload, class: &Class, demands: &mut Demands) {
         let CachedPages::Share(share, _) = cached_pages(parts, workload, class) else { return };
         let is_alone = workload.classes.iter().all(|other| other.direction == class.direction);
         let is_dirty = parts.drive.cxl.cache_start == CacheStart::Dirty;
@@ -458,8 +458,8 @@ mod cached {
         match class.direction {
             DataDirection::Write if !is_dirty || !is_alone => return,
             _ => {
-                parts.demand_firmware(&mut missed, &page);
-                parts.demand_media(&mut missed, workload, &page);
+                parts.add_firmware_demands(&mut missed, &page);
+                parts.add_media_demands(&mut missed, workload, &page);
             }
         }
         demands.add_share(&missed, 1.0 - share);

@@ -99,52 +99,52 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let driver = register_write(parts).scale(1.0 / submitted) + completion_write(parts).scale(1.0 / collected);
     let interrupts = nvme.interrupts || parts.drive.fabric.is_there();
     let mut demands = Form::shared(parts, workload, class, driver, interrupts);
-    parts.demand_network(&mut demands, workload, class);
-    parts.demand_posted(&mut demands, workload, register_writes(parts, workload));
+    parts.add_network_demands(&mut demands, workload, class);
+    parts.add_posted_write_demands(&mut demands, workload, register_writes(parts, workload));
     let split = CommandSplit::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let commands = f64::from(split.commands);
     demands.add("command parser", 1.0, nvme.parse, commands);
-    demand_commands(parts, workload, &mut demands, commands);
-    parts.demand_burst(&mut demands, &entry(parts), commands);
+    add_command_demands(parts, workload, &mut demands, commands);
+    parts.add_burst_demands(&mut demands, &entry(parts), commands);
     if nvme.interrupts && (parts.engaged.is_none() || parts.sleeps()) {
-        parts.demand_burst(&mut demands, &message(parts), commands / f64::from(nvme.coalescing_entries));
+        parts.add_burst_demands(&mut demands, &message(parts), commands / f64::from(nvme.coalescing_entries));
     }
     for bytes in split.sizes() {
-        demand_data(parts, &mut demands, class.direction, bytes);
+        add_data_demands(parts, &mut demands, class.direction, bytes);
     }
     demands
 }
 
 /// Adds the demands of doorbell writes and command fetches. Without shadow doorbells, each batch of submissions has its
 /// own doorbell and fetch. With them, one read of a shadow doorbell may find as many commands as a fetch can bring.
-fn demand_commands(parts: &Parts, workload: &Workload, demands: &mut Demands, commands: f64) {
+fn add_command_demands(parts: &Parts, workload: &Workload, demands: &mut Demands, commands: f64) {
     let (submitted, _) = parts.sharing(workload);
     let fetched = u32::from(parts.drive.nvme.fetch_entries);
-    parts.demand_burst(demands, &doorbell(parts), register_writes(parts, workload) * commands);
+    parts.add_burst_demands(demands, &doorbell(parts), register_writes(parts, workload) * commands);
     let together = match parts.drive.nvme.shadow_doorbells {
         true => fetched,
         false => fetched.min(submitted.ceil() as u32 * commands as u32),
     };
-    parts.demand_read(demands, &parts.read(COMMAND_BYTES * together), commands / f64::from(together));
+    parts.add_read_demands(demands, &parts.read(COMMAND_BYTES * together), commands / f64::from(together));
 }
 
 /// Adds the demands on link and host memory of a command's PRP list, data and metadata, for `bytes` of data.
-fn demand_data(parts: &Parts, demands: &mut Demands, direction: DataDirection, bytes: u32) {
+fn add_data_demands(parts: &Parts, demands: &mut Demands, direction: DataDirection, bytes: u32) {
     if page_list_bytes(parts, bytes) > 0 {
-        parts.demand_read(demands, &parts.read(page_list_bytes(parts, bytes)), 1.0);
+        parts.add_read_demands(demands, &parts.read(page_list_bytes(parts, bytes)), 1.0);
     }
     match direction {
-        DataDirection::Read => parts.demand_burst(demands, &parts.data(bytes), 1.0),
+        DataDirection::Read => parts.add_burst_demands(demands, &parts.data(bytes), 1.0),
         DataDirection::Write => {
-            payload_pieces(bytes).for_each(|piece| parts.demand_read(demands, &parts.data_read(piece), 1.0))
+            payload_pieces(bytes).for_each(|piece| parts.add_read_demands(demands, &parts.data_read(piece), 1.0))
         }
     }
     let metadata_bytes = parts.drive.nvme.metadata_bytes(bytes);
     match direction {
         _ if metadata_bytes == 0 => {}
-        DataDirection::Read => parts.demand_burst(demands, &parts.write(Direction::Up, metadata_bytes), 1.0),
+        DataDirection::Read => parts.add_burst_demands(demands, &parts.write(Direction::Up, metadata_bytes), 1.0),
         DataDirection::Write => {
-            payload_pieces(metadata_bytes).for_each(|piece| parts.demand_read(demands, &parts.read(piece), 1.0))
+            payload_pieces(metadata_bytes).for_each(|piece| parts.add_read_demands(demands, &parts.read(piece), 1.0))
         }
     }
 }
