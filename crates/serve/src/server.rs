@@ -119,7 +119,7 @@ impl Server {
     /// # Errors
     /// Returns the first error of a front-end that cannot go on, or of the disk. All front-ends have stopped by then.
     pub fn run(&self) -> io::Result<Summary> {
-        let exchanges = self.exchanges()?;
+        let exchanges = self.measure_empty_exchanges()?;
         let started = Instant::now();
         let shared = SharedState::default();
         let spare: usize = self.fronts.iter().map(|front| front.spare_threads()).sum();
@@ -166,7 +166,7 @@ impl Server {
 
     /// Measures one empty exchange per front-end, before the server's threads compete for the processors. Returns an
     /// empty list with timing off.
-    fn exchanges(&self) -> io::Result<Vec<EmptyExchange>> {
+    fn measure_empty_exchanges(&self) -> io::Result<Vec<EmptyExchange>> {
         self.fronts.iter().filter(|_| self.timing).map(|front| front.empty_exchange()).collect()
     }
 
