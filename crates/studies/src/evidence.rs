@@ -13,8 +13,10 @@ use phaselink_core::number::length;
 /// Table of all drives, stacks and hosts with measurements, which `validate --evidence` prints.
 const TABLE: &str = include_str!("evidence.toml");
 
+/// Content of `evidence.toml`: measurements of drives, stacks and hosts, and the bounds of the cross-validation that
+/// [`left_out`] returns.
 #[derive(Deserialize)]
-struct EvidenceTable {
+struct EvidenceFile {
     left_out: Option<(f64, f64)>,
     evidence: Vec<Evidence>,
 }
@@ -27,7 +29,7 @@ const PARTS: [&str; 3] = ["drive", "stack", "host"];
 /// # Panics
 /// Never, because tests read the table.
 pub fn all() -> Vec<Evidence> {
-    table().evidence
+    evidence_file().evidence
 }
 
 /// Returns the bounds between which nine of ten measurements of machines lay that were left out of the fit
@@ -36,10 +38,10 @@ pub fn all() -> Vec<Evidence> {
 /// # Panics
 /// Never, because tests read the table.
 pub fn left_out() -> Option<(f64, f64)> {
-    table().left_out
+    evidence_file().left_out
 }
 
-fn table() -> EvidenceTable {
+fn evidence_file() -> EvidenceFile {
     toml::from_str(TABLE).expect("the table is read in tests")
 }
 

@@ -56,7 +56,7 @@ pub(super) fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> 
     let host = compare::shared(comparison.drives.iter().map(describe::host));
     let host = host.unwrap_or_else(|| hosts(&comparison.drives));
     let lines = [
-        Some(format!("Simulated: {}.", title(comparison, groups))),
+        Some(format!("Simulated: {}.", comparison_title(comparison, groups))),
         traces(comparison).next().map(|trace| format!("Trace: {trace}.")),
         measured(comparison, groups),
         Some(evidence::sentence(&evidence::of_drives(&comparison.drives))),
@@ -113,7 +113,7 @@ fn measured(comparison: &Comparison, groups: &[ComparedGroup]) -> Option<String>
 }
 
 /// Returns the title of a comparison, such as `8 drives: random reads, 20,000 requests for each line, seed 1`.
-pub(super) fn title(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
+pub(super) fn comparison_title(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     format!(
         "{}: {}, seed {}",
         describe::counted(length(comparison.drives.len()), "drive"),

@@ -96,7 +96,7 @@ fn legend(lines: &[PlotLine]) -> String {
     if lines.len() < 2 {
         return String::new();
     }
-    super::keys(lines.iter().enumerate().map(|(place, line)| (line.name.as_str(), stroke(line, place))))
+    super::legend(lines.iter().enumerate().map(|(place, line)| (line.name.as_str(), stroke(line, place))))
 }
 
 /// Returns the CSS colour of line number `place`; marks have that of the text.

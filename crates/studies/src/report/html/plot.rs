@@ -60,7 +60,7 @@ fn percentile_plot(series: &[LatencySeries], caption: &str) -> String {
     drawing.push_str(&values(series));
     format!(
         "<figure>\n{above}{}<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Latency by percentile{label}\">\n{drawing}</svg>\n</figure>\n",
-        super::keys(series.iter().enumerate().map(|(place, line)| (line.name.as_str(), colour::of_series(place))))
+        super::legend(series.iter().enumerate().map(|(place, line)| (line.name.as_str(), colour::of_series(place))))
     )
 }
 
