@@ -146,8 +146,8 @@ impl Server {
                 };
                 serving.push(scope.spawn(move || self.until_stopped(|| front.serve(&service))));
             }
-            [metrics, control].into_iter().flatten().try_for_each(joined)?;
-            let modelled = serving.into_iter().map(joined).collect::<io::Result<Vec<_>>>()?;
+            [metrics, control].into_iter().flatten().try_for_each(join)?;
+            let modelled = serving.into_iter().map(join).collect::<io::Result<Vec<_>>>()?;
             Ok::<_, io::Error>(modelled.into_iter().flatten().next())
         })?;
         self.device.store.flush()?;
@@ -198,7 +198,8 @@ impl Server {
     }
 }
 
-fn joined<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
+/// Waits for a thread of the server, and returns its result; an error if the thread has panicked.
+fn join<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
     thread.join().unwrap_or_else(|_| Err(io::Error::other("a front-end has failed")))
 }
 

@@ -167,7 +167,7 @@ impl Faults {
         let number = kept.added;
         let throttle = (fault.action == FaultAction::Throttle).then(|| Box::new(VolumeLimits::throttle(&fault)));
         kept.rules.push(Active { number, rule: Rule::new(fault, mix(number)), since: Instant::now(), throttle });
-        self.show(&kept);
+        self.publish_rules(&kept);
         Ok(number)
     }
 
@@ -217,7 +217,7 @@ impl Faults {
                 *cleared.entry(name).or_default() += count;
             }
         }
-        self.show(&kept);
+        self.publish_rules(&kept);
         before - kept.rules.len()
     }
 
@@ -248,7 +248,7 @@ impl Faults {
     }
 
     /// Updates the flags that tell which kinds of rules are in force, and the number of changes.
-    fn show(&self, kept: &Kept) {
+    fn publish_rules(&self, kept: &Kept) {
         let any = |subject| kept.rules.iter().any(|active| active.is_about(subject));
         self.of_requests.store(any(FaultSubject::Request), Ordering::Relaxed);
         self.of_queues.store(kept.rules.iter().any(|active| active.rule.fault.action.is_of_queue()), Ordering::Relaxed);
@@ -309,7 +309,7 @@ impl Faults {
         if !self.of_interrupts.load(Ordering::Relaxed) {
             return None;
         }
-        let fault = self.first(|active| active.is_about(FaultSubject::Interrupt), Rule::count_match)?;
+        let fault = self.first_triggered(|active| active.is_about(FaultSubject::Interrupt), Rule::count_match)?;
         match fault.action {
             FaultAction::RepeatInterrupt => Some(InterruptFault::Repeated(duration(fault.delay))),
             _ => Some(InterruptFault::Lost),
@@ -342,12 +342,12 @@ impl Faults {
     /// Returns the first rule with one of these actions that the present event triggers.
     #[cold]
     fn first_of(&self, actions: &[FaultAction]) -> Option<Fault> {
-        self.first(|active| actions.contains(&active.rule.fault.action), Rule::count_match)
+        self.first_triggered(|active| actions.contains(&active.rule.fault.action), Rule::count_match)
     }
 
     /// Returns the first rule, among those for which `is_own` is true, that `happens` says is triggered. Later rules do
     /// not see the event.
-    fn first(
+    fn first_triggered(
         &self,
         is_own: impl Fn(&Active) -> bool,
         mut happens: impl FnMut(&mut Rule, Time) -> bool,

@@ -31,7 +31,7 @@ impl ZoneStates {
     }
 
     /// Returns the numbers of the zones that differ from these earlier states.
-    fn changed(&self, now: &ZoneStates) -> Vec<u32> {
+    fn changed_zones(&self, now: &ZoneStates) -> Vec<u32> {
         let pairs = (0..).zip(self.states.iter().zip(&now.states));
         pairs.filter(|(_, (before, after))| before != after).map(|(zone, _)| zone).collect()
     }
@@ -76,5 +76,5 @@ fn zone_changes(action: ZoneAction, before: &ZoneStates, now: &ZoneStates) -> Ve
     let zone_bytes = now.zone_bytes;
     let change =
         |zone: u32| MadeChange { kind, durable: true, offset: u64::from(zone) * zone_bytes, bytes: zone_bytes };
-    before.changed(now).into_iter().map(change).collect()
+    before.changed_zones(now).into_iter().map(change).collect()
 }

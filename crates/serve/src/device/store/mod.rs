@@ -226,7 +226,7 @@ impl Store {
     ///
     /// Errors of [`Store::open`], or if the store holds another kind of namespace.
     pub fn open_as(kind: StoreKind, path: &Path, geometry: Geometry) -> Result<Store, Problem> {
-        open(path, geometry, kind).map_err(|refusal| refusal.at(path))
+        open(path, geometry, kind).map_err(|refusal| refusal.into_problem(path))
     }
 
     /// Returns the state record saved under this tag, such as the namespaces; none if there is none.
@@ -612,7 +612,7 @@ impl StoreRefusal {
         StoreRefusal { found: found.into(), allowed: allowed.into() }
     }
 
-    fn at(self, path: &Path) -> Problem {
+    fn into_problem(self, path: &Path) -> Problem {
         Problem::new(path.display().to_string(), None, self.found, self.allowed)
     }
 }

@@ -123,7 +123,7 @@ impl ProtectedBlocks<'_> {
         let blocks = wide_index(bytes >> self.metadata.block_shift);
         let zeroed = match self.metadata.protection {
             Some(protection) if keep_space => {
-                let metadata = self.stored(protection.of_zeros(blocks));
+                let metadata = self.convert_unwritten(protection.of_zeros(blocks));
                 self.store.zero_blocks_with_metadata((offset, bytes), self.block_bytes(), keep_space, &metadata)
             }
             _ => self.store.zero(offset, bytes, keep_space),
@@ -140,22 +140,22 @@ impl ProtectedBlocks<'_> {
             metadata.extend(self.load(*offset, &mut source, self.metadata.sources.get(place).copied())?);
             data.extend(source);
         }
-        let metadata = self.replaced(&data, metadata)?;
+        let metadata = self.metadata_to_write(&data, metadata)?;
         self.save(to, &data, &metadata)
     }
 
     /// Returns the metadata to write with data from the host: the host's, after its check, or metadata that the
     /// controller inserts (PRACT).
     fn metadata_of(&self, data: &[u8], host: &mut impl Host) -> Result<Vec<u8>, Status> {
-        let Some(address) = self.metadata.buffer else { return self.replaced(data, Vec::new()) };
+        let Some(address) = self.metadata.buffer else { return self.metadata_to_write(data, Vec::new()) };
         let mut metadata = vec![0; self.metadata.bytes_of(data.len())];
         host.read(address, &mut metadata)?;
-        self.replaced(data, metadata)
+        self.metadata_to_write(data, metadata)
     }
 
     /// Returns the metadata to write with blocks: inserted protection information (PRACT), or `metadata` itself if it
     /// passes the check.
-    fn replaced(&self, data: &[u8], metadata: Vec<u8>) -> Result<Vec<u8>, Status> {
+    fn metadata_to_write(&self, data: &[u8], metadata: Vec<u8>) -> Result<Vec<u8>, Status> {
         match self.metadata.protection {
             None => Ok(metadata),
             Some(protection) if protection.is_inserted() => Ok(protection.insert(data, self.metadata.block_bytes())),
@@ -169,7 +169,7 @@ impl ProtectedBlocks<'_> {
     /// Reads blocks into `into` and returns their metadata, after a check if `protection` is given.
     fn load(&self, offset: u64, into: &mut [u8], protection: Option<BlockProtection>) -> Result<Vec<u8>, Status> {
         let found = self.store.read_blocks_with_metadata(offset, self.block_bytes(), into);
-        let metadata = self.stored(found.map_err(|_| Status::UNRECOVERED_READ_ERROR)?);
+        let metadata = self.convert_unwritten(found.map_err(|_| Status::UNRECOVERED_READ_ERROR)?);
         if let Some(protection) = protection {
             protection.check(into, self.metadata.block_bytes(), &metadata)?;
         }
@@ -178,14 +178,14 @@ impl ProtectedBlocks<'_> {
 
     /// Writes blocks with their metadata to the store.
     fn save(&self, offset: u64, data: &[u8], metadata: &[u8]) -> Result<(), Status> {
-        let metadata = self.stored(metadata.to_vec());
+        let metadata = self.convert_unwritten(metadata.to_vec());
         let saved: io::Result<()> = self.store.write_blocks_with_metadata(offset, self.block_bytes(), data, &metadata);
         saved.map_err(|error| write_status(&error))
     }
 
     /// Converts metadata to the form in which the store keeps it, or back (an XOR). Metadata of an unwritten block is
     /// zero in the store.
-    fn stored(&self, mut metadata: Vec<u8>) -> Vec<u8> {
+    fn convert_unwritten(&self, mut metadata: Vec<u8>) -> Vec<u8> {
         let unwritten = self.metadata.format.unwritten_byte();
         metadata.iter_mut().for_each(|byte| *byte ^= unwritten);
         metadata
