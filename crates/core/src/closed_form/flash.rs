@@ -160,13 +160,13 @@ impl Parts<'_> {
 
     /// Returns the time that a lone write takes in the servers of the write buffer and in its zone.
     fn admitted_after(&self, workload: &Workload, class: &Class) -> Span {
-        let (costs, command) = self.admission(workload, class);
+        let (costs, command) = self.admission_costs(workload, class);
         costs.service_time(&command) + costs.zone
     }
 
     /// Returns the service times of write commands, and a write as its admission sees it. A write whose size is no
     /// multiple of the mapping unit covers at least one unit only in part.
-    fn admission(&self, workload: &Workload, class: &Class) -> (AdmissionCosts, WriteCommand) {
+    fn admission_costs(&self, workload: &Workload, class: &Class) -> (AdmissionCosts, WriteCommand) {
         let zones = &self.drive.zones;
         let partial_units = u32::from(!class.bytes.is_multiple_of(self.drive.translation.unit_bytes));
         let is_append = zones.is_there() && workload.appends;
@@ -274,7 +274,7 @@ impl Parts<'_> {
 
     fn add_flash_write_demands(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
         demands.add("write buffer", 1.0, self.drive.buffer.page, self.bytes_in_buffer(class) / 4096.0);
-        let (admission, command) = self.admission(workload, class);
+        let (admission, command) = self.admission_costs(workload, class);
         let servers = self.drive.buffer.command_servers.into();
         demands.add("write buffer commands", servers, admission.service_time(&command), 1.0);
         // Each thread writes to one zone at a time.

@@ -89,7 +89,7 @@ impl Parts<'_> {
     }
 
     /// Returns the time after submitting a request until its thread has entered the call that waits for completions.
-    fn call(&self) -> Span {
+    fn wait_call_time(&self) -> Span {
         self.engaged.as_ref().map_or(Span::ZERO, |engaged| engaged.software.wait_time())
     }
 
@@ -164,7 +164,7 @@ impl Parts<'_> {
     /// submitted the request at `since`, and must first have entered the call that waits for it.
     pub fn see_since(&self, ledger: &mut Ledger, since: Time) {
         self.charge_poll(ledger);
-        ledger.until(Stage::CoreWait, ledger.cursor().max(since + self.call()));
+        ledger.until(Stage::CoreWait, ledger.cursor().max(since + self.wait_call_time()));
     }
 
     /// Returns the time at which an interrupt handler ends whose message reaches the root complex at `now`. The handler
@@ -172,7 +172,7 @@ impl Parts<'_> {
     /// core idle.
     pub fn handled(&self, now: Time, since: Option<Time>) -> Time {
         let host = &self.drive.host;
-        let free_at = since.map_or(Time::ZERO, |since| since + self.call() + self.on_core(host.deactivate()));
+        let free_at = since.map_or(Time::ZERO, |since| since + self.wait_call_time() + self.on_core(host.deactivate()));
         let is_idle = since.is_some() && free_at <= now;
         let idle = if is_idle { Some(now.since(free_at)) } else { None };
         let in_call = self.engaged.as_ref().is_some_and(|engaged| engaged.software.waits_in_call());

@@ -119,7 +119,7 @@ pub fn inject(codec: &SectorCodec, fault: SectorDamage, trials: u64, seed: u64) 
     let mut random = Random::stream(seed, fault.description());
     let mut counts = OutcomeCounts::default();
     for _ in 0..trials {
-        counts.add(trial(codec, fault, &mut random));
+        counts.add(run_trial(codec, fault, &mut random));
     }
     counts
 }
@@ -134,7 +134,7 @@ pub(super) fn trial_of_bits(codec: &SectorCodec, bits: usize, random: &mut Rando
     outcome(verdict, chips == written)
 }
 
-fn trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Random) -> DecodeOutcome {
+fn run_trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Random) -> DecodeOutcome {
     let few = from(random, 1, CORRECTED_BITS);
     let chip = below(random, CHIPS);
     match fault {

@@ -39,7 +39,7 @@ fn issue(parts: &Parts, bytes: u32) -> Span {
 }
 
 /// Returns the message from the host that requests a line (load) or carries one (store).
-fn message(parts: &Parts, direction: DataDirection) -> Packet {
+fn request_packet(parts: &Parts, direction: DataDirection) -> Packet {
     let message = parts.write(Direction::Down, LINE_BYTES);
     match direction {
         DataDirection::Read => Packet { kind: Kind::MemoryRead, ..message },
@@ -48,7 +48,7 @@ fn message(parts: &Parts, direction: DataDirection) -> Packet {
 }
 
 /// Returns the device's response to a load (its line) or a store (its completion).
-fn answer(parts: &Parts, direction: DataDirection) -> Packet {
+fn response_packet(parts: &Parts, direction: DataDirection) -> Packet {
     match direction {
         DataDirection::Read => parts.data(LINE_BYTES),
         DataDirection::Write => parts.write(Direction::Up, 0),
@@ -62,8 +62,8 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     parts.ascend(&mut ledger, class.direction, class.bytes);
     parts.add_core_demands(&mut demands, workload, ledger.cursor().since(ledger.start()), false);
     let times = f64::from(lines(class.bytes));
-    parts.add_burst_demands(&mut demands, &message(parts, class.direction), times);
-    parts.add_burst_demands(&mut demands, &answer(parts, class.direction), times);
+    parts.add_burst_demands(&mut demands, &request_packet(parts, class.direction), times);
+    parts.add_burst_demands(&mut demands, &response_packet(parts, class.direction), times);
     let at_once = parts.drive.cxl.lines_at_once(class.direction, lines(class.bytes));
     let cores = workload.threads.min(parts.drive.host.cores.into()) * at_once;
     demands.add_of_host("fill buffers", f64::from(cores), line_least(parts, class.direction), times);
@@ -116,10 +116,10 @@ fn is_whole(parts: &Parts, class: &Class) -> bool {
 
 /// Returns the shortest time for which a line is in flight: the line is in the device's buffer or DRAM cache.
 fn line_least(parts: &Parts, direction: DataDirection) -> Span {
-    parts.sent(&message(parts, direction))
+    parts.sent(&request_packet(parts, direction))
         + parts.drive.cxl.controller
         + cached::access(parts, direction)
-        + parts.sent(&answer(parts, direction))
+        + parts.sent(&response_packet(parts, direction))
         + parts.root_complex.write_latency()
 }
 
@@ -207,12 +207,14 @@ fn is_starved(parts: &Parts, direction: DataDirection, at_once: u32) -> bool {
 /// Charges the shortest time of a request: all lines are in the device's buffer and follow each other on the wire.
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     let burst = match class.direction {
-        DataDirection::Read => answer(parts, DataDirection::Read),
-        DataDirection::Write => message(parts, DataDirection::Write),
+        DataDirection::Read => response_packet(parts, DataDirection::Read),
+        DataDirection::Write => request_packet(parts, DataDirection::Write),
     };
     ledger.spend(Stage::LinkWait, parts.on_wire(&burst) * u64::from(lines(class.bytes) - 1));
     match class.direction {
-        DataDirection::Read => ledger.spend(Stage::LineRequest, parts.sent(&message(parts, DataDirection::Read))),
+        DataDirection::Read => {
+            ledger.spend(Stage::LineRequest, parts.sent(&request_packet(parts, DataDirection::Read)))
+        }
         DataDirection::Write => {}
     }
     ledger.spend(Stage::Transfer, parts.on_wire(&burst));
@@ -228,7 +230,7 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
 
 /// Returns the time of the completion of a store or a flush, from the device into the host.
 fn done(parts: &Parts) -> Span {
-    parts.sent(&answer(parts, DataDirection::Write)) + parts.root_complex.write_latency()
+    parts.sent(&response_packet(parts, DataDirection::Write)) + parts.root_complex.write_latency()
 }
 
 /// Charges the deep flush that follows the last line of a write, if only data in the cells counts as written. `flushed`
@@ -305,8 +307,8 @@ impl<'a> Lines<'a> {
         Lines {
             parts,
             direction,
-            down: parts.on_wire(&message(parts, direction)),
-            up: parts.on_wire(&answer(parts, direction)),
+            down: parts.on_wire(&request_packet(parts, direction)),
+            up: parts.on_wire(&response_packet(parts, direction)),
             down_free_at: start,
             up_free_at: start,
             memory,

@@ -120,7 +120,7 @@ impl Endpoint {
             NextCommand::Unknown | NextCommand::Nothing => None,
             NextCommand::At(due) => Some(due.max(latest)),
         };
-        let lone = if in_flight == 0 { self.lone(now, queue, due, latest) } else { None };
+        let lone = if in_flight == 0 { self.next_if_none_in_flight(now, queue, due, latest) } else { None };
         match (pipelined, lone) {
             (Some(pipelined), Some(lone)) => Some(pipelined.min(lone)),
             (next, None) | (None, next) => next,
@@ -141,7 +141,7 @@ impl Endpoint {
             return Some(latest);
         }
         let due = self.next_command(queue, number, 0);
-        let lone = self.lone(now, queue, due, latest);
+        let lone = self.next_if_none_in_flight(now, queue, due, latest);
         match due {
             NextCommand::At(due) => Some(lone.map_or(due.max(latest), |lone| lone.min(due.max(latest)))),
             NextCommand::Unknown | NextCommand::Nothing => lone,
@@ -157,7 +157,7 @@ impl Endpoint {
     /// can be of use; after an empty queue read, after a pause. Returns none if a command is predicted to arrive before
     /// that queue read would be back.
     #[inline(always)]
-    fn lone(&self, now: Time, queue: &Queue, due: NextCommand, latest: Time) -> Option<Time> {
+    fn next_if_none_in_flight(&self, now: Time, queue: &Queue, due: NextCommand, latest: Time) -> Option<Time> {
         let at = match queue.idle_since {
             None if queue.overlap == 0 => return Some(latest),
             None => latest.max(now),

@@ -191,13 +191,13 @@ fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
         ledger.until(Stage::Ring, buffered);
         ledger.until(Stage::LinkWait, sent);
         ledger.until(Stage::Transfer, wire_free_at);
-        receive(parts, ledger);
+        spend_reception(parts, ledger);
     }
     wire_free_at
 }
 
 /// Charges the time on the link and into host memory of the last packet of a read's data.
-fn receive(parts: &Parts, ledger: &mut Ledger) {
+fn spend_reception(parts: &Parts, ledger: &mut Ledger) {
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
 }
@@ -261,7 +261,7 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
     ledger.spend(Stage::Ring, over_ring(parts, first_bytes));
     ledger.spend(Stage::Transfer, data);
     let left = ledger.cursor();
-    receive(parts, ledger);
+    spend_reception(parts, ledger);
     left
 }
 
