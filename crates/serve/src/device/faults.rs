@@ -40,7 +40,7 @@ pub struct Faults {
     /// Number of changes of the rules so far, by which the model sees that it must read them again.
     changes: AtomicU64,
     reach: FaultScope,
-    kept: Mutex<Kept>,
+    kept: Mutex<RuleTable>,
     /// Paths on which hosts reach the drive, with their states.
     pub paths: Paths,
 }
@@ -54,8 +54,9 @@ pub struct FaultScope {
     pub interrupts: bool,
 }
 
+/// Fault rules in force, with the number of all rules added so far and the counters of removed rules.
 #[derive(Debug, Default)]
-struct Kept {
+struct RuleTable {
     rules: Vec<Active>,
     added: u64,
     /// Effects of rules that have been removed, by the names of their counters.
@@ -210,7 +211,7 @@ impl Faults {
     pub fn clear(&self, number: Option<u64>) -> usize {
         let mut kept = locked(&self.kept);
         let before = kept.rules.len();
-        let Kept { rules, cleared, .. } = &mut *kept;
+        let RuleTable { rules, cleared, .. } = &mut *kept;
         for active in rules.extract_if(.., |active| number.is_none_or(|number| number == active.number)) {
             if !self.is_of_model(&active.rule.fault) {
                 let (name, count) = active.rule.count();
@@ -248,7 +249,7 @@ impl Faults {
     }
 
     /// Updates the flags that tell which kinds of rules are in force, and the number of changes.
-    fn publish_rules(&self, kept: &Kept) {
+    fn publish_rules(&self, kept: &RuleTable) {
         let any = |subject| kept.rules.iter().any(|active| active.is_about(subject));
         self.of_requests.store(any(FaultSubject::Request), Ordering::Relaxed);
         self.of_queues.store(kept.rules.iter().any(|active| active.rule.fault.action.is_of_queue()), Ordering::Relaxed);

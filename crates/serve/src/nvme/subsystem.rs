@@ -188,6 +188,8 @@ impl SanitizeState {
     }
 }
 
+/// State of a subsystem that commands change: its namespaces, the number of namespaces that hosts have created, and the
+/// latest sanitize operation.
 #[derive(Clone, Debug)]
 struct SubsystemState {
     /// Namespace n at index n - 1, or none if it does not exist.

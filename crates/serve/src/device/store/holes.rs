@@ -10,6 +10,7 @@ use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// Number of locks. Further threads share them.
 const LOCKS: usize = 32;
 
+/// Lock in a cache line of its own, so that threads that take different locks do not slow each other down.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Lock(RwLock<()>);

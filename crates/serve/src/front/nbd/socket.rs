@@ -34,6 +34,7 @@ pub struct Listener {
     uri: Uri,
 }
 
+/// Socket on which an NBD server listens: a Unix socket with its path, or a TCP socket.
 #[derive(Debug)]
 enum ListeningSocket {
     Unix(UnixListener, PathBuf),
