@@ -112,7 +112,7 @@ pub fn sentence(evidence: &[Evidence]) -> String {
     if !by_papers.is_empty() {
         sentences.push(format!("Published results are reproduced with {}.", listed(&by_papers)));
     }
-    let unknown = unmeasured(evidence);
+    let unknown = names_without_measurement(evidence);
     if !unknown.is_empty() {
         sentences.push(format!("Never measured: {}.", unknown.join(", ")));
     }
@@ -120,7 +120,7 @@ pub fn sentence(evidence: &[Evidence]) -> String {
 }
 
 /// Returns the names of drives, stacks and hosts without any measurement, one text for each kind: `drives a and b`.
-fn unmeasured(evidence: &[Evidence]) -> Vec<String> {
+fn names_without_measurement(evidence: &[Evidence]) -> Vec<String> {
     let of_part = |part: &&str| {
         let mut names: Vec<String> =
             evidence.iter().filter(|row| row.is_none() && row.part == *part).map(|row| row.name.clone()).collect();

@@ -264,13 +264,14 @@ fn columns_of(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<&'static
 }
 
 fn figures(cell: &Cell, columns: &[&Figure]) -> Vec<String> {
-    let shown = |figure: &&Figure| cell.figures.get(figure).map_or(String::from("-"), |value| bare(figure, value));
+    let shown =
+        |figure: &&Figure| cell.figures.get(figure).map_or(String::from("-"), |value| value_text(figure, value));
     let busiest = cell.usage.first().map_or(String::new(), used);
     columns.iter().map(shown).chain([busiest]).collect()
 }
 
 /// Formats a value in its column's unit, which the heading names.
-fn bare(figure: &Figure, value: f64) -> String {
+fn value_text(figure: &Figure, value: f64) -> String {
     match figure.unit {
         Unit::Cores => format!("{value:.2}"),
         Unit::Requests => grouped(whole(value)),
