@@ -79,7 +79,7 @@ pub(crate) fn exit_code(ending: Result<Ending, Failure>) -> u8 {
             2
         }
         Err(Failure::Wrong(problems)) => {
-            output::errors(distinct(&problems));
+            output::errors(distinct_lines(&problems));
             2
         }
     }
@@ -87,7 +87,7 @@ pub(crate) fn exit_code(ending: Result<Ending, Failure>) -> u8 {
 
 /// Returns the problems of a failed command as lines, in order and without repetitions, since several drives may share
 /// a problem. At most [`LINES_MAX`] lines, and then the number of further problems.
-fn distinct(problems: &Problems) -> Vec<String> {
+fn distinct_lines(problems: &Problems) -> Vec<String> {
     let mut told = BTreeSet::new();
     let lines = problems.0.iter().map(Problem::to_string);
     let mut lines: Vec<String> = lines.filter(|line| told.insert(line.clone())).collect();

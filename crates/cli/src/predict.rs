@@ -46,7 +46,9 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let doubted = arguments.prediction_intervals(&described, &workloads, &predictions);
     match arguments.json {
         true => output::print_json(&document(&described, &predictions, &doubted))?,
-        false => output::print(&format!("{}{}", text(&workloads, &predictions), doubts(&predictions, &doubted)))?,
+        false => {
+            output::print(&format!("{}{}", text(&workloads, &predictions), intervals_text(&predictions, &doubted)))?
+        }
     }
     Ok(Ending::Fine)
 }
@@ -102,7 +104,7 @@ fn figure_text(name: &str, value: f64) -> String {
 }
 
 /// Returns a text with a table of prediction intervals for each drive; empty without `--intervals`.
-fn doubts(predictions: &[Prediction], doubted: &[FigureIntervals]) -> String {
+fn intervals_text(predictions: &[Prediction], doubted: &[FigureIntervals]) -> String {
     let one = |(prediction, doubted): (&Prediction, &FigureIntervals)| {
         let rows =
             doubted.figures().map(|figure| (figure.name.clone(), figure, |value| figure_text(&figure.name, value)));

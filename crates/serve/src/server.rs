@@ -119,7 +119,7 @@ impl Server {
     /// # Errors
     /// Returns the first error of a front-end that cannot go on, or of the disk. All front-ends have stopped by then.
     pub fn run(&self) -> io::Result<Summary> {
-        let exchanges = self.exchanges()?;
+        let exchanges = self.measure_empty_exchanges()?;
         let started = Instant::now();
         let shared = SharedState::default();
         let spare: usize = self.fronts.iter().map(|front| front.spare_threads()).sum();
@@ -146,8 +146,8 @@ impl Server {
                 };
                 serving.push(scope.spawn(move || self.until_stopped(|| front.serve(&service))));
             }
-            [metrics, control].into_iter().flatten().try_for_each(joined)?;
-            let modelled = serving.into_iter().map(joined).collect::<io::Result<Vec<_>>>()?;
+            [metrics, control].into_iter().flatten().try_for_each(join)?;
+            let modelled = serving.into_iter().map(join).collect::<io::Result<Vec<_>>>()?;
             Ok::<_, io::Error>(modelled.into_iter().flatten().next())
         })?;
         self.device.store.flush()?;
@@ -166,7 +166,7 @@ impl Server {
 
     /// Measures one empty exchange per front-end, before the server's threads compete for the processors. Returns an
     /// empty list with timing off.
-    fn exchanges(&self) -> io::Result<Vec<EmptyExchange>> {
+    fn measure_empty_exchanges(&self) -> io::Result<Vec<EmptyExchange>> {
         self.fronts.iter().filter(|_| self.timing).map(|front| front.empty_exchange()).collect()
     }
 
@@ -198,7 +198,8 @@ impl Server {
     }
 }
 
-fn joined<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
+/// Waits for a thread of the server, and returns its result; an error if the thread has panicked.
+fn join<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
     thread.join().unwrap_or_else(|_| Err(io::Error::other("a front-end has failed")))
 }
 

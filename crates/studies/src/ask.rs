@@ -132,11 +132,9 @@ impl PageQuestion {
                 let answer = study.answer(&in_turn, &is_over)?.ok_or_else(too_long)?;
                 Ok(json!({ "document": answer.document(), "html": answer.plots() + &answer.text().html() }))
             }
-            PageQuestion::BreakEven { question } => {
-                Ok(rendered(&question_of::<BreakEvenQuestion>(question)?.answer()?))
-            }
+            PageQuestion::BreakEven { question } => Ok(render(&question_of::<BreakEvenQuestion>(question)?.answer()?)),
             PageQuestion::Endurance { drive, question } => {
-                Ok(rendered(&question_of::<EnduranceQuestion>(question)?.answer(&drive.read()?)?))
+                Ok(render(&question_of::<EnduranceQuestion>(question)?.answer(&drive.read()?)?))
             }
         }
     }
@@ -148,7 +146,7 @@ fn too_long() -> Problems {
 }
 
 /// Returns an answer as its document, and as HTML within a page.
-fn rendered(answer: &impl Answer) -> Value {
+fn render(answer: &impl Answer) -> Value {
     json!({ "document": answer.document(), "html": answer.text().html() })
 }
 

@@ -13,8 +13,10 @@ use phaselink_core::number::length;
 /// Table of all drives, stacks and hosts with measurements, which `validate --evidence` prints.
 const TABLE: &str = include_str!("evidence.toml");
 
+/// Content of `evidence.toml`: measurements of drives, stacks and hosts, and the bounds of the cross-validation that
+/// [`left_out`] returns.
 #[derive(Deserialize)]
-struct EvidenceTable {
+struct EvidenceFile {
     left_out: Option<(f64, f64)>,
     evidence: Vec<Evidence>,
 }
@@ -27,7 +29,7 @@ const PARTS: [&str; 3] = ["drive", "stack", "host"];
 /// # Panics
 /// Never, because tests read the table.
 pub fn all() -> Vec<Evidence> {
-    table().evidence
+    evidence_file().evidence
 }
 
 /// Returns the bounds between which nine of ten measurements of machines lay that were left out of the fit
@@ -36,10 +38,10 @@ pub fn all() -> Vec<Evidence> {
 /// # Panics
 /// Never, because tests read the table.
 pub fn left_out() -> Option<(f64, f64)> {
-    table().left_out
+    evidence_file().left_out
 }
 
-fn table() -> EvidenceTable {
+fn evidence_file() -> EvidenceFile {
     toml::from_str(TABLE).expect("the table is read in tests")
 }
 
@@ -110,7 +112,7 @@ pub fn sentence(evidence: &[Evidence]) -> String {
     if !by_papers.is_empty() {
         sentences.push(format!("Published results are reproduced with {}.", listed(&by_papers)));
     }
-    let unknown = unmeasured(evidence);
+    let unknown = names_without_measurement(evidence);
     if !unknown.is_empty() {
         sentences.push(format!("Never measured: {}.", unknown.join(", ")));
     }
@@ -118,7 +120,7 @@ pub fn sentence(evidence: &[Evidence]) -> String {
 }
 
 /// Returns the names of drives, stacks and hosts without any measurement, one text for each kind: `drives a and b`.
-fn unmeasured(evidence: &[Evidence]) -> Vec<String> {
+fn names_without_measurement(evidence: &[Evidence]) -> Vec<String> {
     let of_part = |part: &&str| {
         let mut names: Vec<String> =
             evidence.iter().filter(|row| row.is_none() && row.part == *part).map(|row| row.name.clone()).collect();

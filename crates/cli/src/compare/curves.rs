@@ -64,7 +64,7 @@ fn curves(groups: &[ComparedGroup], size: usize) -> Vec<Curve<'_>> {
         let key = others(group);
         match found.iter_mut().find(|(known, _)| *known == key) {
             Some((_, curve)) => curve.groups.push((value, group)),
-            None => found.push((key, Curve { title: title(size, &group.label), groups: vec![(value, group)] })),
+            None => found.push((key, Curve { title: curve_title(size, &group.label), groups: vec![(value, group)] })),
         }
     }
     let mut curves: Vec<Curve> = found.into_iter().map(|(_, curve)| curve).collect();
@@ -74,7 +74,7 @@ fn curves(groups: &[ComparedGroup], size: usize) -> Vec<Curve<'_>> {
 }
 
 /// Returns the title of a curve: the sizes that all its groups share, such as `8 threads, depth 4`.
-fn title(size: usize, label: &Label) -> String {
+fn curve_title(size: usize, label: &Label) -> String {
     let bytes = label.bytes.map(|bytes| describe::size(bytes.into()));
     let depth = label.iodepth.map(|depth| format!("depth {depth}"));
     let threads = Some(describe::counted(label.threads.into(), "thread"));

@@ -104,7 +104,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let stopped = interrupt::flag();
     let mut groups = comparison.run(&stopped)?;
     let loaded = comparison.run_at_equal_load(&groups, &stopped)?;
-    comparison.doubt(&mut groups, &stopped);
+    comparison.add_intervals(&mut groups, &stopped);
     let is_stopped = stopped.load(Ordering::Relaxed);
     if is_stopped {
         notes::tell(&comparison.finished(&groups));
@@ -258,7 +258,7 @@ impl Comparison {
 
     /// Adds the prediction intervals of `--intervals` to the figures of every cell. Adds none if the user stops the
     /// computation.
-    fn doubt(&self, groups: &mut [ComparedGroup], stopped: &AtomicBool) {
+    fn add_intervals(&self, groups: &mut [ComparedGroup], stopped: &AtomicBool) {
         let pairs = self.lines.iter().flat_map(|line| self.described.iter().map(move |it| (&line.point, it)));
         let cells = groups.iter().flat_map(|group| &group.cells);
         let subjects = pairs.zip(cells).filter_map(|(subject, cell)| {

@@ -25,7 +25,7 @@ pub(super) fn page(compared: &Comparison, groups: &[ComparedGroup], loaded: &[Eq
         text::findings(compared, groups, loaded).into_iter().partition(|it| it.kind.is_conclusion());
     let texts = |findings: Vec<Finding>| findings.into_iter().map(|it| it.sentence).collect();
     let page = comparison::Comparison {
-        title: text::title(compared, groups),
+        title: text::comparison_title(compared, groups),
         heading: text::heading(compared, groups).lines().map(String::from).collect(),
         causes: comparison::causes(),
         sections: loaded.iter().map(at_load).chain(curves::sections(compared, groups)).collect(),

@@ -56,7 +56,7 @@ pub(super) fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> 
     let host = compare::shared(comparison.drives.iter().map(describe::host));
     let host = host.unwrap_or_else(|| hosts(&comparison.drives));
     let lines = [
-        Some(format!("Simulated: {}.", title(comparison, groups))),
+        Some(format!("Simulated: {}.", comparison_title(comparison, groups))),
         traces(comparison).next().map(|trace| format!("Trace: {trace}.")),
         measured(comparison, groups),
         Some(evidence::sentence(&evidence::of_drives(&comparison.drives))),
@@ -113,7 +113,7 @@ fn measured(comparison: &Comparison, groups: &[ComparedGroup]) -> Option<String>
 }
 
 /// Returns the title of a comparison, such as `8 drives: random reads, 20,000 requests for each line, seed 1`.
-pub(super) fn title(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
+pub(super) fn comparison_title(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     format!(
         "{}: {}, seed {}",
         describe::counted(length(comparison.drives.len()), "drive"),
@@ -264,13 +264,14 @@ fn columns_of(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<&'static
 }
 
 fn figures(cell: &Cell, columns: &[&Figure]) -> Vec<String> {
-    let shown = |figure: &&Figure| cell.figures.get(figure).map_or(String::from("-"), |value| bare(figure, value));
+    let shown =
+        |figure: &&Figure| cell.figures.get(figure).map_or(String::from("-"), |value| value_text(figure, value));
     let busiest = cell.usage.first().map_or(String::new(), used);
     columns.iter().map(shown).chain([busiest]).collect()
 }
 
 /// Formats a value in its column's unit, which the heading names.
-fn bare(figure: &Figure, value: f64) -> String {
+fn value_text(figure: &Figure, value: f64) -> String {
     match figure.unit {
         Unit::Cores => format!("{value:.2}"),
         Unit::Requests => grouped(whole(value)),

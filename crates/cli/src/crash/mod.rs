@@ -431,12 +431,12 @@ impl Arguments {
             None => keep_anyway(checks.recording)?,
         };
         let name = image.name(checks.recording, checks.timeline);
-        let again = self.again(&file, &name, checks.recording.rules);
+        let again = self.repeat_command(&file, &name, checks.recording.rules);
         Ok(SmallestFailure { image, verdict: verdict_again, command: again })
     }
 
     /// Returns the command line that checks a crash image of the recording in `file` again.
-    fn again(&self, file: &Path, image: &str, rules: DurabilityRules) -> String {
+    fn repeat_command(&self, file: &Path, image: &str, rules: DurabilityRules) -> String {
         let file = quoted(&file.display().to_string());
         // A recording includes the atomic write size of its drive, so repeat the option only if it overrides that.
         let is_other = self.replay.is_some() && self.atomic_write.is_some();

@@ -73,8 +73,9 @@ pub(super) fn record(
     let history = History::new(wanted.capacity_bytes, wanted.rules, RECORDING_BYTES_MAX, Arc::clone(&stop));
     let history = Arc::new(history.of_zones(wanted.zones));
     let server = served::server(&wanted.drive, wanted.store()?, Some(Arc::clone(&history)), stop, front);
-    let ran =
-        served::serve_during(&server, stopped, |stopped| commands(&wanted, variable, &uri, folder, &history, stopped));
+    let ran = served::serve_during(&server, stopped, |stopped| {
+        run_commands(&wanted, variable, &uri, folder, &history, stopped)
+    });
     let ran = ran.map_err(failed)?;
     let recording = history.finish().map_err(|reason| match reason {
         NoRecording::TooLong => {
@@ -130,7 +131,7 @@ impl RecordingPlan<'_> {
 }
 
 /// Runs the commands of `--prepare` and `--run` on the recorded drive. Returns false if the user has stopped phaselink.
-fn commands(
+fn run_commands(
     wanted: &RecordingPlan<'_>,
     variable: (&str, String),
     uri: &str,

@@ -128,7 +128,7 @@ impl Arguments {
     fn device(&self) -> Result<Drive, Problems> {
         let link = self.link.iter().map(|name| format!("link.preset={name}"));
         let texts: Vec<String> = link.chain(self.set.iter().cloned()).collect();
-        input::device(&self.device, &input::all(texts.iter().map(|text| Ok(changed(text)?)))?)
+        input::device(&self.device, &input::all(texts.iter().map(|text| Ok(parse_override(text)?)))?)
     }
 
     /// Returns the parameters of one DMA measurement for each transfer size of `--size`.
@@ -153,7 +153,7 @@ impl Arguments {
 }
 
 /// Parses an override of `--set`. Fails if the section of the key has no effect on DMA transfers.
-fn changed(text: &str) -> Result<Override, Problem> {
+fn parse_override(text: &str) -> Result<Override, Problem> {
     let section = text.split(['.', '=']).next().unwrap_or_default().trim();
     if text.contains('.') && !SECTIONS.contains(&section) {
         let found = format!("[{section}] has no part in transfers between device and host memory");

@@ -56,10 +56,11 @@ fn moved_by<'a>(
     let (reproduction, before) = (&experiments.reproduction, experiments.values(outcomes));
     let mut moved = BTreeSet::new();
     for end in 0..ENDS {
-        let needed = reproduction.needed(|id, kind| kind != ClaimKind::Input && !moved.contains(id), Some(key));
+        let runs_to_repeat =
+            reproduction.runs_to_repeat(|id, kind| kind != ClaimKind::Input && !moved.contains(id), Some(key));
         let overrides = |drive: &Drive| to_end(drive, *cause, key, end);
         let finish = |simulation| progress.outcome(simulation, || stopped.load(Ordering::Relaxed));
-        let after = experiments.values_moved(outcomes, &needed, overrides, finish)?;
+        let after = experiments.values_moved(outcomes, &runs_to_repeat, overrides, finish)?;
         moved.extend(reproduction.changed_rows(&before, &after));
     }
     Ok(moved)
@@ -113,12 +114,12 @@ pub(super) fn intervals(
     stopped: &AtomicBool,
 ) -> Result<Vec<Row>, Problems> {
     let draws = Draws::of(experiments.runs.iter().map(|run| &run.drive), draws, intervals::SEED);
-    let needed = experiments.reproduction.needed(|_, kind| kind == ClaimKind::Number, None);
-    let progress = Progress::of(draws.count() * needed.iter().filter(|needed| **needed).count());
+    let runs_to_repeat = experiments.reproduction.runs_to_repeat(|_, kind| kind == ClaimKind::Number, None);
+    let progress = Progress::of(draws.count() * runs_to_repeat.iter().filter(|is_repeated| **is_repeated).count());
     let drawn = (0..draws.count()).into_par_iter().map(|draw| {
         let overrides = |drive: &Drive| draws.overrides(drive, draw);
         let finish = |simulation| progress.outcome(simulation, || stopped.load(Ordering::Relaxed));
-        experiments.values_moved(outcomes, &needed, overrides, finish)
+        experiments.values_moved(outcomes, &runs_to_repeat, overrides, finish)
     });
     let drawn = input::all(drawn.collect::<Vec<_>>())?;
     progress.finish();

@@ -34,14 +34,14 @@ pub(super) fn page(papers: &[JudgedPaper]) -> String {
 
 /// Returns a plot of published numbers with the relative errors of the simulated ones.
 fn numbers(rows: &[Row]) -> String {
-    let compared: Vec<PublishedError> = rows.iter().filter_map(compared).collect();
+    let compared: Vec<PublishedError> = rows.iter().filter_map(published_error).collect();
     if compared.is_empty() {
         return paragraph("No numbers are published.");
     }
     published_plot(&compared)
 }
 
-fn compared(row: &Row) -> Option<PublishedError> {
+fn published_error(row: &Row) -> Option<PublishedError> {
     if row.kind != ClaimKind::Number || is_statement(row) || row.published == 0.0 {
         return None;
     }

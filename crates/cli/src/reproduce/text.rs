@@ -108,11 +108,11 @@ pub(super) fn page_table(rows: &[Row]) -> Table {
             value(row, row.simulated),
             row.unit.clone(),
             error(row),
-            allowed(row),
+            allowed_deviation_text(row),
             row.quantity.clone(),
             String::from(row.provenance.word()),
-            counted(row.fitted),
-            counted(row.depends_on.len().saturating_sub(row.fitted)),
+            count_text(row.fitted),
+            count_text(row.depends_on.len().saturating_sub(row.fitted)),
         ]);
     }
     table
@@ -186,11 +186,11 @@ pub(super) fn table(rows: &[Row]) -> Table {
             value(row, row.simulated),
             row.unit.clone(),
             error(row),
-            allowed(row),
+            allowed_deviation_text(row),
             String::from(verdict(row.verdict)),
             String::from(row.provenance.word()),
-            counted(row.fitted),
-            counted(row.depends_on.len().saturating_sub(row.fitted)),
+            count_text(row.fitted),
+            count_text(row.depends_on.len().saturating_sub(row.fitted)),
         ];
         if has_intervals {
             cells.extend(interval(row));
@@ -200,13 +200,13 @@ pub(super) fn table(rows: &[Row]) -> Table {
     table
 }
 
-fn counted(number: usize) -> String {
+fn count_text(number: usize) -> String {
     if number == 0 { String::new() } else { number.to_string() }
 }
 
 /// Returns the deviation in per cent that the printed digits and words of a paper allow: `2`, or `-1 to 10` if the
 /// sides differ.
-fn allowed(row: &Row) -> String {
+fn allowed_deviation_text(row: &Row) -> String {
     if is_statement(row) || row.kind == ClaimKind::Input {
         return String::new();
     }

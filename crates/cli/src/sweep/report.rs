@@ -28,7 +28,7 @@ pub(super) fn text(sweep: &Sweep, rows: &[RanPoint], is_explained: bool) -> Stri
     let heading = text::heading(plan, rows.len());
     match is_explained {
         true => told.push_str(&assumptions_text(sweep, rows, &heading)),
-        false => told.push_str(&assumed(&heading)),
+        false => told.push_str(&assumption_heading(&heading)),
     }
     told
 }
@@ -42,7 +42,7 @@ fn limit(sweep: &Sweep, rows: &[RanPoint], point: usize) -> Option<String> {
 }
 
 /// Returns the first lines of a sweep's assumptions, with a hint at `--explain`.
-fn assumed(heading: &str) -> String {
+fn assumption_heading(heading: &str) -> String {
     let lines: Vec<String> = heading
         .lines()
         .flat_map(|line| describe::wrapped(line, "  ").lines().map(String::from).collect::<Vec<_>>())

@@ -41,7 +41,7 @@ impl StateFile {
         lock(path, &file)?;
         let mut state = StateFile { path: path.into(), file, runs: BTreeMap::new() };
         let whole_bytes = state.read(fresh)?;
-        state.cut(whole_bytes).map_err(failed)?;
+        state.truncate_to(whole_bytes).map_err(failed)?;
         Ok(state)
     }
 
@@ -100,7 +100,7 @@ impl StateFile {
     }
 
     /// Cuts the state file to its complete lines, and seeks to the end. An empty file gets the header.
-    fn cut(&mut self, whole_bytes: u64) -> io::Result<()> {
+    fn truncate_to(&mut self, whole_bytes: u64) -> io::Result<()> {
         self.file.set_len(whole_bytes)?;
         self.file.seek(SeekFrom::End(0))?;
         if whole_bytes == 0 {

@@ -40,6 +40,7 @@ pub(super) fn pieces(path: &str, is_lasting: bool) -> Result<Pieces, Problem> {
     Ok(Box::new(Unpacked { path: path.into(), reader, left, is_over: false }))
 }
 
+/// Lines of a trace file, uncompressed while they are read.
 struct Unpacked {
     path: String,
     reader: Box<dyn Read + Send + Sync>,

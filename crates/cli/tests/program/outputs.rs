@@ -44,8 +44,8 @@ const RUN_FLAGS: &[&str] = &["--json=FILE", "--perfetto FILE", "--report result"
 /// What no command may overwrite, though none of those above has named it.
 const PRECIOUS: [&str; 6] = ["live.store", "live.sock", "idle.store", "other.state.jsonl", "locked", "folder"];
 
-/// A folder with all of it, and a server that is using its store.
-struct Scene {
+/// Folder with every kind of file that a command must not overwrite, and a server that uses the store in it.
+struct FolderInUse {
     here: PathBuf,
     server: Child,
     _locked: File,
@@ -81,8 +81,8 @@ fn described(test: &str) -> PathBuf {
     here
 }
 
-impl Scene {
-    fn new(test: &str) -> Scene {
+impl FolderInUse {
+    fn new(test: &str) -> FolderInUse {
         let here = described(test);
         fs::create_dir(here.join("folder")).unwrap();
         for (file, arguments) in [("p.state.jsonl", "sweep p.toml"), ("other.state.jsonl", "sweep other.toml")] {
@@ -99,7 +99,7 @@ impl Scene {
         let locked = File::open(here.join("locked")).unwrap();
         locked.lock().unwrap();
         let server = serve(&here, "--store live.store --nbd nbd+unix:///?socket=live.sock");
-        Scene { here, server, _locked: locked }
+        FolderInUse { here, server, _locked: locked }
     }
 
     /// Other names of the same file.
@@ -161,30 +161,30 @@ impl Scene {
 
 #[test]
 fn no_output_of_any_command_overwrites_what_it_reads_or_serves_under_any_name() {
-    let scene = Scene::new("outputs-own");
+    let folder = FolderInUse::new("outputs-own");
     for (command, files, flags) in COMMANDS {
         for flag in flags {
             // A sweep may write its own state file.
             let others = files.iter().filter(|file| (*flag, **file) != ("--state FILE", "p.state.jsonl"));
-            others.for_each(|file| scene.assert_refused(command, flag, file));
+            others.for_each(|file| folder.assert_refused(command, flag, file));
         }
     }
-    assert_eq!(end(scene.server), Some(0));
+    assert_eq!(end(folder.server), Some(0));
 }
 
 #[test]
 fn no_output_of_any_command_overwrites_a_store_a_socket_runs_or_a_file_in_use() {
-    let scene = Scene::new("outputs-precious");
+    let folder = FolderInUse::new("outputs-precious");
     for (command, _, flags) in COMMANDS {
         for flag in flags {
             // A sweep may read and extend the state file of another sweep.
             let others = PRECIOUS.iter().filter(|file| (*flag, **file) != ("--state FILE", "other.state.jsonl"));
-            others.for_each(|file| scene.assert_refused(command, flag, file));
+            others.for_each(|file| folder.assert_refused(command, flag, file));
         }
     }
-    let ran = phaselink(&scene.here, "bench nbd+unix:///?socket=live.sock bare.fio");
+    let ran = phaselink(&folder.here, "bench nbd+unix:///?socket=live.sock bare.fio");
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "the server is as it was");
-    assert_eq!(end(scene.server), Some(0));
+    assert_eq!(end(folder.server), Some(0));
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl Parts<'_> {
 
     /// Adds the demands of a request on the network's links and the target's cores. A queue pair is served by one core,
     /// so that no more cores work than queue pairs are in use.
-    pub fn demand_network(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
+    pub fn add_network_demands(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
         let Some(times) = self.remote(class) else { return };
         let fabric = &self.drive.fabric;
         let cores = u32::from(fabric.target_cores).min(connections(self.drive)).min(workload.threads.max(1));

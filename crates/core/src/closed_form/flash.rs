@@ -100,7 +100,7 @@ impl Parts<'_> {
     }
 
     /// Adds the service demand of a request on the drive's own processors: the time of one command, a lower bound.
-    pub fn demand_firmware(&self, demands: &mut Demands, class: &Class) {
+    pub fn add_firmware_demands(&self, demands: &mut Demands, class: &Class) {
         let controller = &self.drive.controller;
         let core = if class.direction == DataDirection::Read { controller.read_core } else { controller.write_core };
         demands.add("drive processors", controller.cores.into(), core, 1.0);
@@ -160,13 +160,13 @@ impl Parts<'_> {
 
     /// Returns the time that a lone write takes in the servers of the write buffer and in its zone.
     fn admitted_after(&self, workload: &Workload, class: &Class) -> Span {
-        let (costs, command) = self.admission(workload, class);
+        let (costs, command) = self.admission_costs(workload, class);
         costs.service_time(&command) + costs.zone
     }
 
     /// Returns the service times of write commands, and a write as its admission sees it. A write whose size is no
     /// multiple of the mapping unit covers at least one unit only in part.
-    fn admission(&self, workload: &Workload, class: &Class) -> (AdmissionCosts, WriteCommand) {
+    fn admission_costs(&self, workload: &Workload, class: &Class) -> (AdmissionCosts, WriteCommand) {
         let zones = &self.drive.zones;
         let partial_units = u32::from(!class.bytes.is_multiple_of(self.drive.translation.unit_bytes));
         let is_append = zones.is_there() && workload.appends;
@@ -195,14 +195,14 @@ impl Parts<'_> {
     }
 
     /// Adds the service demands of a request on flash dies, channels and the write buffer.
-    pub fn demand_flash(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
+    pub fn add_flash_demands(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
         match class.direction {
-            DataDirection::Read => self.demand_flash_read(demands, workload, class),
-            DataDirection::Write => self.demand_flash_write(demands, workload, class),
+            DataDirection::Read => self.add_flash_read_demands(demands, workload, class),
+            DataDirection::Write => self.add_flash_write_demands(demands, workload, class),
         }
     }
 
-    fn demand_flash_read(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
+    fn add_flash_read_demands(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
         let costs = self.flash_costs();
         let from_cells = self.share_from_cells(workload);
         let (reads, bytes) = self.array_reads(workload, class);
@@ -211,11 +211,11 @@ impl Parts<'_> {
         let held = costs.command + self.page_read_time(workload) + transfer;
         demands.add("flash dies", self.planes_apart() * self.dies(), held, reads * from_cells);
         demands.add("flash channels", self.drive.media.channels.into(), transfer, reads * from_cells);
-        self.demand_commands(demands, reads * from_cells);
+        self.add_flash_command_demands(demands, reads * from_cells);
     }
 
     /// Adds the service demand of this many flash commands on the bus that carries commands, if its time is modelled.
-    fn demand_commands(&self, demands: &mut Demands, commands: f64) {
+    fn add_flash_command_demands(&self, demands: &mut Demands, commands: f64) {
         let resource = match self.drive.media.command_bus {
             CommandBus::Unlimited => return,
             CommandBus::Separate => "flash command buses",
@@ -272,9 +272,9 @@ impl Parts<'_> {
         }
     }
 
-    fn demand_flash_write(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
+    fn add_flash_write_demands(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
         demands.add("write buffer", 1.0, self.drive.buffer.page, self.bytes_in_buffer(class) / 4096.0);
-        let (admission, command) = self.admission(workload, class);
+        let (admission, command) = self.admission_costs(workload, class);
         let servers = self.drive.buffer.command_servers.into();
         demands.add("write buffer commands", servers, admission.service_time(&command), 1.0);
         // Each thread writes to one zone at a time.
@@ -310,7 +310,7 @@ impl Parts<'_> {
         let carried = programmed + moved + partial * unit_bytes;
         demands.add("flash channels", media.channels.into(), Span::from_ns_f64(carried * self.transfer_ns()), 1.0);
         let page_bytes = f64::from(media.stripe_bytes) / f64::from(media.planes);
-        self.demand_commands(demands, programmed / page_bytes + reads);
+        self.add_flash_command_demands(demands, programmed / page_bytes + reads);
         // With prioritised reads, a die does not wait for the data of its next program, so only queued reads add this
         // demand.
         if amplification > 1.0 && translation.collection_reads == CollectionReads::Queued {

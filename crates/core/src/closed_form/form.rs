@@ -52,8 +52,8 @@ impl Form {
     pub fn of_data(parts: &Parts, workload: &Workload, class: &Class) -> Form {
         let mut demands = Form::shared(parts, workload, class, Span::ZERO, false);
         match class.direction {
-            DataDirection::Read => parts.demand_burst(&mut demands, &parts.data(class.bytes), 1.0),
-            DataDirection::Write => parts.demand_burst(&mut demands, &parts.data_completions(class.bytes), 1.0),
+            DataDirection::Read => parts.add_burst_demands(&mut demands, &parts.data(class.bytes), 1.0),
+            DataDirection::Write => parts.add_burst_demands(&mut demands, &parts.data_completions(class.bytes), 1.0),
         }
         Form { latency: None, demands }
     }
@@ -62,11 +62,11 @@ impl Form {
     /// `interrupts` is true if completions can raise interrupts.
     pub fn shared(parts: &Parts, workload: &Workload, class: &Class, driver: Span, interrupts: bool) -> Demands {
         let mut demands = Demands::default();
-        parts.demand_pollers(&mut demands, workload, class, driver);
+        parts.add_poller_demands(&mut demands, workload, class, driver);
         let own = if parts.has_poller() { Span::ZERO } else { driver };
         let software = parts.software(class.direction, class.bytes) + own;
-        parts.demand_cores(&mut demands, workload, software, interrupts);
-        parts.demand_media(&mut demands, workload, class);
+        parts.add_core_demands(&mut demands, workload, software, interrupts);
+        parts.add_media_demands(&mut demands, workload, class);
         demands
     }
 }

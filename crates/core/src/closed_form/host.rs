@@ -89,7 +89,7 @@ impl Parts<'_> {
     }
 
     /// Returns the time after submitting a request until its thread has entered the call that waits for completions.
-    fn call(&self) -> Span {
+    fn wait_call_time(&self) -> Span {
         self.engaged.as_ref().map_or(Span::ZERO, |engaged| engaged.software.wait_time())
     }
 
@@ -164,7 +164,7 @@ impl Parts<'_> {
     /// submitted the request at `since`, and must first have entered the call that waits for it.
     pub fn see_since(&self, ledger: &mut Ledger, since: Time) {
         self.charge_poll(ledger);
-        ledger.until(Stage::CoreWait, ledger.cursor().max(since + self.call()));
+        ledger.until(Stage::CoreWait, ledger.cursor().max(since + self.wait_call_time()));
     }
 
     /// Returns the time at which an interrupt handler ends whose message reaches the root complex at `now`. The handler
@@ -172,7 +172,7 @@ impl Parts<'_> {
     /// core idle.
     pub fn handled(&self, now: Time, since: Option<Time>) -> Time {
         let host = &self.drive.host;
-        let free_at = since.map_or(Time::ZERO, |since| since + self.call() + self.on_core(host.deactivate()));
+        let free_at = since.map_or(Time::ZERO, |since| since + self.wait_call_time() + self.on_core(host.deactivate()));
         let is_idle = since.is_some() && free_at <= now;
         let idle = if is_idle { Some(now.since(free_at)) } else { None };
         let in_call = self.engaged.as_ref().is_some_and(|engaged| engaged.software.waits_in_call());
@@ -213,14 +213,14 @@ impl Parts<'_> {
 
     /// Adds the service demand of a request on the cores and locks of the host: `software` time, and a share of an
     /// interrupt. One interrupt can serve all requests in flight on a queue.
-    pub fn demand_cores(&self, demands: &mut Demands, workload: &Workload, software: Span, interrupts: bool) {
+    pub fn add_core_demands(&self, demands: &mut Demands, workload: &Workload, software: Span, interrupts: bool) {
         let cores = self.cores_used(workload.threads);
         demands.add_of_host("cores", cores, software, 1.0);
         if interrupts && self.sleeps() {
             let handler = self.on_core(self.drive.host.interrupt_handler);
             demands.add_of_host("cores", cores, handler, 1.0 / real(workload.outstanding.max(1)));
         }
-        self.demand_engine_locks(demands, workload);
+        self.add_engine_lock_demands(demands, workload);
         let stages = self.drive.stages().into_iter();
         for stage in stages.filter(|stage| !stage.lock.is_empty() && stage.lock_held == LockHeld::Stage) {
             let submit_held = if stage.submit_held.is_zero() { stage.submit } else { stage.submit_held };
@@ -231,7 +231,7 @@ impl Parts<'_> {
 
     /// Adds the service demand of a request's `writes` posted register writes on the processors. It is zero if draining
     /// them takes no time.
-    pub fn demand_posted(&self, demands: &mut Demands, workload: &Workload, writes: f64) {
+    pub fn add_posted_write_demands(&self, demands: &mut Demands, workload: &Workload, writes: f64) {
         let host = &self.drive.host;
         let posting = f64::from(workload.threads.min(host.processors().into()));
         demands.add_of_host("register writes", posting, host.mmio_drain, writes);
@@ -239,7 +239,7 @@ impl Parts<'_> {
 
     /// Adds the service demand of a request on the kernel poll thread of its ring. `driver` is the driver's processor
     /// time for it.
-    pub fn demand_pollers(&self, demands: &mut Demands, workload: &Workload, class: &Class, driver: Span) {
+    pub fn add_poller_demands(&self, demands: &mut Demands, workload: &Workload, class: &Class, driver: Span) {
         let Some(EngineSoftware { software, .. }) = self.engaged.as_ref().filter(|_| self.has_poller()) else { return };
         let mut ledger = Ledger::new(Time::ZERO);
         spend(&mut ledger, &software.down(class.direction).kernel, class.direction, class.bytes);
@@ -250,7 +250,7 @@ impl Parts<'_> {
 
     /// Adds the service demand of each request on the locks that an I/O engine's stages take. Each drive has its own
     /// locks.
-    fn demand_engine_locks(&self, demands: &mut Demands, workload: &Workload) {
+    fn add_engine_lock_demands(&self, demands: &mut Demands, workload: &Workload) {
         let Some(EngineSoftware { software, .. }) = self.engaged.as_ref().filter(|_| !self.has_poller()) else {
             return;
         };

@@ -107,15 +107,15 @@ impl Parts<'_> {
 
     /// Adds the service demands of `times` bursts: on their wire, on the opposite wire for acknowledgements, and on
     /// flow-control credits.
-    pub fn demand_burst(&self, demands: &mut Demands, packet: &Packet, times: f64) {
+    pub fn add_burst_demands(&self, demands: &mut Demands, packet: &Packet, times: f64) {
         let (direction, packets) = (packet.direction, f64::from(packet.count()) * times);
         demands.add(self.wire_name(direction), 1.0, self.on_wire(packet), times);
         let acknowledging = self.wire_name(direction.opposite());
         demands.add(acknowledging, 1.0, self.link.acknowledgement_time(packet.kind), packets);
-        self.demand_credits(demands, packet, packets);
+        self.add_credit_demands(demands, packet, packets);
     }
 
-    fn demand_credits(&self, demands: &mut Demands, packet: &Packet, packets: f64) {
+    fn add_credit_demands(&self, demands: &mut Demands, packet: &Packet, packets: f64) {
         let link = &self.drive.link;
         let away = self.link.credit_round_trip(packet.direction, self.each(packet));
         let names = credit_names(packet.direction);
@@ -133,10 +133,10 @@ impl Parts<'_> {
 
     /// Adds the service demands of `times` device reads of host memory: on the wires for requests and completions, and
     /// on read tags.
-    pub fn demand_read(&self, demands: &mut Demands, requests: &Packet, times: f64) {
+    pub fn add_read_demands(&self, demands: &mut Demands, requests: &Packet, times: f64) {
         let answers = Packet { user_data: requests.user_data, ..self.completions(requests.bytes) };
-        self.demand_burst(demands, requests, times);
-        self.demand_burst(demands, &answers, times);
+        self.add_burst_demands(demands, requests, times);
+        self.add_burst_demands(demands, &answers, times);
         let tags = requests.count().min(self.drive.link.read_tags.into());
         let memory = match requests.user_data {
             true => self.data_memory(requests.bytes),

@@ -282,11 +282,11 @@ impl Parts<'_> {
 
     /// Adds the service demands of a request on the memory. Only the banks and buses that the job's region reaches
     /// count.
-    pub fn demand_media(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
-        self.demand_firmware(demands, class);
-        self.demand_limits(demands, workload, class);
+    pub fn add_media_demands(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
+        self.add_firmware_demands(demands, class);
+        self.add_rate_limit_demands(demands, workload, class);
         if self.is_mapped() {
-            return self.demand_flash(demands, workload, class);
+            return self.add_flash_demands(demands, workload, class);
         }
         let spread = self.spread(class.direction, class.bytes);
         let stripe = u64::from(self.geometry.stripe_bytes);
@@ -308,13 +308,13 @@ impl Parts<'_> {
         let in_region = (stripes * buses_per_channel).min(f64::from(self.buses()));
         demands.add("media buses", in_region, spread.bus_time / buses, real(buses));
         if class.direction == DataDirection::Write {
-            self.demand_gap_moves(demands, stripes, class.bytes);
+            self.add_gap_move_demands(demands, stripes, class.bytes);
         }
     }
 
     /// Adds the service demand of wear levelling on banks and buses. Each written line causes its share of a line move,
     /// which reads and writes one line.
-    fn demand_gap_moves(&self, demands: &mut Demands, stripes: f64, bytes: u32) {
+    fn add_gap_move_demands(&self, demands: &mut Demands, stripes: f64, bytes: u32) {
         if self.drive.media.wear_levelling == WearLevelling::None {
             return;
         }

@@ -21,7 +21,7 @@ impl Parts<'_> {
 
     /// Adds the service demands of a request on a volume's rate limits. If the run begins with burst credits, the burst
     /// rate applies, although the credits may run out; otherwise the base rate does.
-    pub fn demand_limits(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
+    pub fn add_rate_limit_demands(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
         let (volume, capacity_mib) = (&self.drive.volume, self.drive.media.capacity_mib);
         let rate = |limit: VolumeLimit| match volume.credits {
             StartingCredits::Used => limit.base_per_s,

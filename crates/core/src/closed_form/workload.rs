@@ -75,8 +75,8 @@ impl Workload {
             false => (drives.into(), drives.into()),
         };
         let classes = match &job.trace {
-            Some(trace) => replayed(trace.summary()),
-            None => generated(job),
+            Some(trace) => replayed_classes(trace.summary()),
+            None => generated_classes(job),
         };
         Workload {
             written_bytes: written_bytes(job, &classes).map(|bytes| bytes / u64::from(drives)),
@@ -136,7 +136,7 @@ impl Workload {
 }
 
 /// Returns the kinds of requests of a job that generates its requests, by direction and size.
-fn generated(job: &Job) -> Vec<Class> {
+fn generated_classes(job: &Job) -> Vec<Class> {
     let reads = job.read_percent / 100.0;
     let mut classes = Vec::new();
     let mut add = |direction, blocks: &[BlockShare], of_all: f64| {
@@ -155,7 +155,7 @@ fn generated(job: &Job) -> Vec<Class> {
     classes
 }
 
-fn replayed(summary: &Summary) -> Vec<Class> {
+fn replayed_classes(summary: &Summary) -> Vec<Class> {
     let class = |(&(writes, bytes), &count): (&(bool, u32), &u64)| Class {
         direction: if writes { DataDirection::Write } else { DataDirection::Read },
         bytes,

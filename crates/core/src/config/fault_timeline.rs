@@ -69,7 +69,7 @@ impl FaultTimeline {
                 Err(problem) => problems.push(problem),
             }
         }
-        problems.extend(events.iter().filter_map(|(place, fault, has_end)| endless(place, fault, *has_end)));
+        problems.extend(events.iter().filter_map(|(place, fault, has_end)| check_end(place, fault, *has_end)));
         match problems.is_empty() {
             true => Ok(FaultTimeline(events.into_iter().map(|(_, fault, _)| fault).collect())),
             false => Err(problems),
@@ -109,7 +109,7 @@ fn end(events: &mut [(Place, Fault, bool)], at: Span) {
 }
 
 /// Returns the problem of an event that has no end although its kind of fault needs one; otherwise `None`.
-fn endless(place: &Place, fault: &Fault, has_end: bool) -> Option<Problem> {
+fn check_end(place: &Place, fault: &Fault, has_end: bool) -> Option<Problem> {
     (fault.length().must_end() && !has_end).then(|| {
         let found = format!("{} has no end", fault.action.name());
         place.problem(found, "for=TIME, as in for=500ms, or a later line at=TIME return")
@@ -140,7 +140,7 @@ fn read_line(place: &Place, line: &str) -> Result<TimelineLine, Problem> {
         let read = |text| read(text).map_err(|allowed| wrong(format!("{key}={text}"), &allowed));
         value(key).map(read).transpose()
     };
-    let (at, length) = (measured("at", beginning)?, measured("for", length)?);
+    let (at, length) = (measured("at", parse_beginning)?, measured("for", length)?);
     if name == RETURN {
         return match (at, length, pairs.len()) {
             (Some(TimelineMeasure::Time(at)), None, 1) => Ok(TimelineLine::Return(at)),
@@ -262,13 +262,14 @@ fn counted(text: &str) -> Option<u64> {
 }
 
 /// Returns the number in `request:1000`, or `None` for any other text.
-fn numbered(text: &str) -> Option<u64> {
+fn parse_request_number(text: &str) -> Option<u64> {
     requests(text.strip_prefix("request:")?)
 }
 
 /// Parses the beginning of an event, a time or the number of a request. An error says what is allowed.
-fn beginning(text: &str) -> Result<TimelineMeasure, String> {
-    let found = numbered(text).map(TimelineMeasure::Requests).or_else(|| time(text).map(TimelineMeasure::Time));
+fn parse_beginning(text: &str) -> Result<TimelineMeasure, String> {
+    let found =
+        parse_request_number(text).map(TimelineMeasure::Requests).or_else(|| time(text).map(TimelineMeasure::Time));
     found.ok_or_else(|| match counted(text) {
         Some(number) => format!("at=request:{number}, which is the number of a request; only for= counts requests"),
         None => String::from("at=TIME or at=request:NUMBER, as in at=2s or at=request:1000"),
@@ -278,7 +279,7 @@ fn beginning(text: &str) -> Result<TimelineMeasure, String> {
 /// Parses the length of an event, a time or a number of requests. An error says what is allowed.
 fn length(text: &str) -> Result<TimelineMeasure, String> {
     let found = counted(text).map(TimelineMeasure::Requests).or_else(|| time(text).map(TimelineMeasure::Time));
-    found.ok_or_else(|| match numbered(text) {
+    found.ok_or_else(|| match parse_request_number(text) {
         Some(number) => format!("for={number}requests, which is a count of requests; only at= names one"),
         None => String::from("for=TIME or for=NUMBERrequests, as in for=500ms or for=20requests"),
     })

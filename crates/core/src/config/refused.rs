@@ -47,7 +47,7 @@ pub(crate) fn unknown_key(entry: &Entry, here: &dyn Section, all: &[&dyn Section
     let spelt = nearest(&entry.key, names.iter().copied());
     let meant = same_stem(&entry.key, &names)
         .map(|same| String::from(spelt.unwrap_or(same)))
-        .or_else(|| elsewhere(entry, here, all))
+        .or_else(|| other_sections_of(entry, here, all))
         .or_else(|| spelt.map(String::from))
         .or_else(|| alike_elsewhere(entry, all));
     let allowed = if meant.is_none() { names.join(", ") } else { String::new() };
@@ -71,7 +71,7 @@ fn same_stem(word: &str, names: &[&'static str]) -> Option<&'static str> {
 
 /// Returns where other sections have this key, with this unit or another, as text for a suggestion. `None` if none has
 /// it.
-fn elsewhere(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Option<String> {
+fn other_sections_of(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Option<String> {
     let find = |section: &&dyn Section| {
         let names = names(*section);
         let exact = names.iter().find(|name| **name == entry.key).copied();

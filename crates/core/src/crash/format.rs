@@ -217,6 +217,7 @@ fn take_request(
     Ok(RecordedCommand { kind, offset, bytes, durable })
 }
 
+/// Reader of a recording's bytes, with those that have not been read.
 struct RecordingReader<'a> {
     rest: &'a [u8],
 }

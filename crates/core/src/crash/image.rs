@@ -64,13 +64,13 @@ impl Image {
     /// If the name is malformed, or no power cut during the recording can leave this crash image.
     pub fn parse(text: &str, recording: &Recording, timeline: &CutTimeline) -> Result<Image, Problem> {
         let wrong = |found: String| Problem::new("--image", None, found, ALLOWED);
-        let image = parsed(text, recording, timeline).ok_or_else(|| wrong(format!("{text} is no image")))?;
+        let image = parse_image(text, recording, timeline).ok_or_else(|| wrong(format!("{text} is no image")))?;
         image.check(recording, timeline).map_err(wrong)?;
         Ok(image)
     }
 }
 
-fn parsed(text: &str, recording: &Recording, timeline: &CutTimeline) -> Option<Image> {
+fn parse_image(text: &str, recording: &Recording, timeline: &CutTimeline) -> Option<Image> {
     let mut words = text.split(',');
     let mut image = Image::whole(words.next()?.strip_prefix("cut=")?.parse().ok()?);
     for word in words {

@@ -166,6 +166,7 @@ enum SampleKind {
     Torn(usize, Tear),
 }
 
+/// Pieces of a torn write that survive a power cut: only the first, only the last, the first half, or a random choice.
 #[derive(Clone, Copy, Debug)]
 enum Tear {
     First,
@@ -174,6 +175,7 @@ enum Tear {
     Random,
 }
 
+/// Generator of random crash images of one recording.
 struct Sampler<'a> {
     recording: &'a Recording,
     timeline: &'a CutTimeline,
@@ -190,7 +192,7 @@ impl Sampler<'_> {
         let (mut images, mut repeated) = (BTreeSet::new(), 0);
         while images.len() < wanted && repeated < REPEATED_MAX {
             for stratum in &mut strata {
-                let made = stratum.pop().map(|kind| self.make(kind));
+                let made = stratum.pop().map(|kind| self.make_image(kind));
                 images.extend(made.filter(|image| is_possible(self.recording, self.timeline, image)));
             }
             let drawn = (!open.is_empty()).then(|| self.at_random(&open));
@@ -230,7 +232,7 @@ impl Sampler<'_> {
         ]
     }
 
-    fn make(&mut self, kind: SampleKind) -> Image {
+    fn make_image(&mut self, kind: SampleKind) -> Image {
         let (recording, timeline) = (self.recording, self.timeline);
         let cuts = |place| timeline.cuts_while_open(place, recording).expect("open requests are open at some cut");
         let all_open = |cut, except: Option<usize>| {
@@ -250,14 +252,15 @@ impl Sampler<'_> {
             SampleKind::Without(place) => Image { cut: cuts(place).1, lost: [(place, Loss::All)].into() },
             SampleKind::Alone(place) => all_open(cuts(place).1, Some(place)),
             SampleKind::Torn(place, tear) => {
-                let lost = self.tear(tear, recording.pieces(place));
+                let lost = self.lost_pieces(tear, recording.pieces(place));
                 Image { cut: cuts(place).0, lost: lost.map(|lost| (place, lost)).into_iter().collect() }
             }
         };
         image.in_order(recording, timeline)
     }
 
-    fn tear(&mut self, tear: Tear, pieces: u32) -> Option<Loss> {
+    /// Returns which of a write's `pieces` pieces a crash loses; none if all survive.
+    fn lost_pieces(&mut self, tear: Tear, pieces: u32) -> Option<Loss> {
         match tear {
             Tear::First => Loss::unless((0..pieces).map(|piece| piece == 0)),
             Tear::Last => Loss::unless((0..pieces).map(|piece| piece + 1 == pieces)),
@@ -292,7 +295,7 @@ impl Sampler<'_> {
         let mut image = Image::whole(cut);
         for place in self.timeline.open(self.recording, cut) {
             let lost = match self.recording.pieces(place) {
-                pieces @ 2.. if self.random.unit() < torn_share => self.tear(Tear::Random, pieces),
+                pieces @ 2.. if self.random.unit() < torn_share => self.lost_pieces(Tear::Random, pieces),
                 _ => (self.random.unit() < share).then_some(Loss::All),
             };
             image.lost.extend(lost.map(|lost| (place, lost)));

@@ -22,6 +22,7 @@ pub struct CutTimeline {
     epochs: Vec<Epoch>,
 }
 
+/// Positions of a recorded request in the sequence of events: its arrival and its completion.
 #[derive(Clone, Copy, Debug)]
 struct RequestInstants {
     arrived: usize,

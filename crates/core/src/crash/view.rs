@@ -90,15 +90,15 @@ impl<'a> ImageView<'a> {
             self.settled = 0;
         }
         for place in self.settled..settled {
-            lay(self.recording, place, None, &mut self.base);
-            lay(self.recording, place, None, &mut self.shown);
+            apply_request(self.recording, place, None, &mut self.base);
+            apply_request(self.recording, place, None, &mut self.shown);
         }
         self.settled = settled;
         let mut lost = image.lost.range(settled..).peekable();
         for place in settled..self.timeline.arrived(image.cut) {
             let lost = lost.next_if(|(lost, _)| **lost == place).map(|(_, lost)| lost);
             if lost != Some(&Loss::All) {
-                lay(self.recording, place, lost, &mut self.shown);
+                apply_request(self.recording, place, lost, &mut self.shown);
                 self.laid.extend(range(self.recording, place));
             }
         }
@@ -201,7 +201,7 @@ fn range(recording: &Recording, place: usize) -> Option<Range<usize>> {
 }
 
 /// Applies a recorded request to the sources of the drive's blocks, except for the pieces that are lost.
-fn lay(recording: &Recording, place: usize, lost: Option<&Loss>, sources: &mut [BlockSource]) {
+fn apply_request(recording: &Recording, place: usize, lost: Option<&Loss>, sources: &mut [BlockSource]) {
     let Some(range) = range(recording, place) else { return };
     let source = BlockSource::of(recording, place);
     match lost {

@@ -49,7 +49,7 @@ pub(super) fn explain(drive: &Drive, width: usize, remark: &str) -> String {
         let preset = drive.sources.presets.get(section.path());
         let preset = preset.map_or(String::new(), |name| format!(" (preset {name})"));
         let _ = writeln!(text, "\n[{}] {}{preset}", section.path(), section.about());
-        if let Some(replaced) = replaced(drive, section.path(), |_| true) {
+        if let Some(replaced) = replaced_values(drive, section.path(), |_| true) {
             let _ = writeln!(text, "  the preset replaces {replaced}");
         }
         explain_section(&mut text, drive, section, width);
@@ -65,7 +65,7 @@ pub(super) fn explain(drive: &Drive, width: usize, remark: &str) -> String {
 pub(super) fn notes(drive: &Drive) -> Vec<String> {
     let sections = drive.sections().into_iter().map(|section| section.path());
     let note = |section| {
-        let replaced = replaced(drive, section, |replaced| replaced.is_set)?;
+        let replaced = replaced_values(drive, section, |replaced| replaced.is_set)?;
         let preset = drive.sources.presets.get(section)?;
         Some(format!("{}: {section}.preset = {preset} replaces {replaced}", drive.name))
     };
@@ -74,7 +74,7 @@ pub(super) fn notes(drive: &Drive) -> Vec<String> {
 
 /// Returns those values of a section that its preset has replaced and that `which` selects, as `key = value`; `None` if
 /// there are none.
-fn replaced(drive: &Drive, section: &str, which: fn(&ReplacedValue) -> bool) -> Option<String> {
+fn replaced_values(drive: &Drive, section: &str, which: fn(&ReplacedValue) -> bool) -> Option<String> {
     let of_section = drive.sources.replaced.iter().filter(|replaced| replaced.section == section && which(replaced));
     let keys: Vec<String> =
         of_section.map(|replaced| format!("{} = {}", replaced.key, value_text(&replaced.value, ""))).collect();

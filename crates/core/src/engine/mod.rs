@@ -424,7 +424,7 @@ impl Engine {
     /// Submits a request to the driver of its device, unless a fault keeps it back.
     #[inline(always)]
     fn submit(&mut self, now: Time, request: RequestId) {
-        if self.is_screened() && self.screen(now, vec![request]).is_empty() {
+        if self.is_screened() && self.pass_screens(now, vec![request]).is_empty() {
             return;
         }
         if !self.is_alone {
@@ -448,7 +448,7 @@ impl Engine {
         }
         let mut left: Vec<RequestId> = requests.collect();
         if self.is_screened() {
-            left = self.screen(now, left);
+            left = self.pass_screens(now, left);
         }
         match self.is_alone {
             true => self.submit_to_only_device(now, left.into_iter()),
@@ -472,7 +472,7 @@ impl Engine {
     /// run records requests at the drivers, faults keep some back or fail them, and a fabric takes the others.
     #[cold]
     #[inline(never)]
-    fn screen(&mut self, now: Time, mut requests: Vec<RequestId>) -> Vec<RequestId> {
+    fn pass_screens(&mut self, now: Time, mut requests: Vec<RequestId>) -> Vec<RequestId> {
         if let DriverEnd::Recorded { .. } = self.driver_end {
             requests.iter().for_each(|request| self.note_submission(now, *request));
         }

@@ -28,6 +28,7 @@ pub(super) struct WarmUp {
     end: Option<Box<WarmUpEnd>>,
 }
 
+/// Counts of the machine at the end of a warm-up; measurement counts from there.
 #[derive(Clone, Debug)]
 struct WarmUpEnd {
     ios: u64,

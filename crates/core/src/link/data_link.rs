@@ -338,7 +338,7 @@ impl DataLink {
             }
             return None;
         };
-        self.account(arrival, flight);
+        self.count_arrival(arrival, flight);
         if flight.packet.user_data && flight.arrived == flight.measure.count {
             self.charge(now, flight, requests);
         }
@@ -601,7 +601,7 @@ impl DataLink {
     /// Adds packets that have arrived to the counters of their direction, and their ACK and UpdateFC packets to the
     /// opposite wire.
     #[inline]
-    fn account(&mut self, arrival: Arrival, flight: &PacketBurst) {
+    fn count_arrival(&mut self, arrival: Arrival, flight: &PacketBurst) {
         let PacketBurst { packet, measure, .. } = flight;
         match arrival.count == measure.count {
             true => self.count(packet, arrival.count, &measure.whole),

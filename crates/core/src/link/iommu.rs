@@ -24,6 +24,7 @@ pub(super) struct Iommu {
     pub misses: u64,
 }
 
+/// Translation of one page's address in the IOMMU's cache.
 #[derive(Clone, Copy, Debug)]
 struct CachedTranslation {
     page: u64,

@@ -233,7 +233,7 @@ impl Switches {
 
     /// True if packets of a drive leave the switch by different links: some to the peer device (such as a GPU), the
     /// others by the uplink to the host.
-    fn divides(&self) -> bool {
+    fn has_several_ways(&self) -> bool {
         self.holds.has(true) != self.holds.has(false)
     }
 
@@ -246,7 +246,7 @@ impl Switches {
         packet: &Packet,
         scheduler: &mut Scheduler,
     ) -> bool {
-        if coming.direction == Direction::Down || !self.divides() {
+        if coming.direction == Direction::Down || !self.has_several_ways() {
             return false;
         }
         let [way, _] = self.shared_links_of(coming.drive, self.holds.has(packet.user_data));
@@ -301,7 +301,7 @@ impl Switches {
             left_at: Time::NEVER,
             there_at: Time::NEVER,
         });
-        if coming.direction == Direction::Up && self.divides() {
+        if coming.direction == Direction::Up && self.has_several_ways() {
             self.in_order[usize::from(coming.drive)].passing.push(id);
         }
         id
@@ -373,7 +373,7 @@ impl Switches {
     /// Sends the next packet of the drive whose turn it is, or the rest of its burst if no other drive waits.
     fn serve(&mut self, now: Time, place: usize, scheduler: &mut Scheduler) {
         let way = &mut self.ways[place];
-        let Some(drive) = way.turn() else { return };
+        let Some(drive) = way.next_drive() else { return };
         let id = way.queues[drive].pop_front().expect("it has something to send");
         let is_alone = way.queues[drive].len() + 1 == way.waiting;
         let passing = &mut self.passing[index(id)];
@@ -427,7 +427,7 @@ impl Switches {
         passing.there_at = Time::NEVER;
         let Passing { coming, left_at, way, .. } = *passing;
         self.passing.vacate(id);
-        if self.divides() {
+        if self.has_several_ways() {
             self.in_order[usize::from(coming.drive)].passing.retain(|passing| *passing != id);
         }
         // The drive's wire has taken over this train, so it can no longer be cut.
@@ -521,7 +521,7 @@ impl SwitchWay {
 
     /// Returns the next drive, in round-robin order after the one served last, that has packets queued; `None` if none
     /// has.
-    fn turn(&self) -> Option<usize> {
+    fn next_drive(&self) -> Option<usize> {
         let drives = self.queues.len();
         (1..=drives).map(|step| (self.last + step) % drives).find(|drive| !self.queues[*drive].is_empty())
     }

@@ -175,7 +175,9 @@ impl Bank {
     pub fn write(&mut self, bus: &mut Bus, timing: &Timing, when: AccessStart, fill: BankWrite) -> PieceTiming {
         self.row = None;
         let access = match self.filling {
-            Some(filling) if fill.unit == Some(filling.unit) => self.join(bus, timing, when, fill, filling),
+            Some(filling) if fill.unit == Some(filling.unit) => {
+                self.join_program_unit(bus, timing, when, fill, filling)
+            }
             _ => self.fill(bus, timing, when, fill),
         };
         let programmed_at = match self.filling {
@@ -196,7 +198,7 @@ impl Bank {
     /// Adds a piece of a write to its program unit in the bank's write buffer, and returns the periods for which the
     /// piece holds bank and bus. The command of the piece overlaps with earlier transfers. A program time that has been
     /// promised to earlier pieces stands.
-    fn join(
+    fn join_program_unit(
         &mut self,
         bus: &mut Bus,
         timing: &Timing,

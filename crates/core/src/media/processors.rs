@@ -43,6 +43,7 @@ pub struct ProcessorTimes {
     pub admitted: Time,
 }
 
+/// Time that a command costs in the drive's processors.
 #[derive(Clone, Copy, Debug)]
 struct CommandCost {
     /// Time for which a command occupies a processor, which limits throughput.

@@ -158,6 +158,7 @@ pub struct Bus {
 /// Number of reserved intervals for which a flash bus allocates memory when it is created.
 const ROOM_TRANSFERS: usize = 16;
 
+/// Interval for which a flash bus is reserved.
 #[derive(Clone, Copy, Debug)]
 struct BusyInterval {
     from: Time,

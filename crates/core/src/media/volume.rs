@@ -212,7 +212,7 @@ impl VolumeLimits {
             [&self.state.operations, &self.state.bytes].into_iter().flatten().filter_map(|limit| limit.credits);
         let now = now.max(self.state.passed);
         // The bucket that runs out of credits first limits the volume.
-        let lasts = buckets.map(|credits| credits.lasts(now)).min_by(f64::total_cmp)?;
+        let lasts = buckets.map(|credits| credits.seconds_left(now)).min_by(f64::total_cmp)?;
         Some(match self.state.counts.used_up {
             _ if !self.starts_full => CreditState::Used,
             Some(at) => CreditState::UsedUpAfter(at.since(Time::ZERO)),
@@ -278,18 +278,18 @@ impl Bucket {
     }
 
     /// Returns the number of tokens by which the bucket is not full at instant `at`, in parts of a token.
-    fn missing(&self, at: Time) -> u128 {
+    fn missing_tokens(&self, at: Time) -> u128 {
         self.full_at.saturating_sub(u128::from(at.as_ps()) * self.rate)
     }
 
     /// Returns the number of whole tokens in the bucket at instant `at`.
     fn left(&self, at: Time) -> u64 {
-        (self.size.saturating_sub(self.missing(at)) / SCALE) as u64
+        (self.size.saturating_sub(self.missing_tokens(at)) / SCALE) as u64
     }
 
     /// Returns the number of seconds for which a full bucket lasts at the mean rate at which it has been emptied until
     /// `now`. Infinite if it has been refilled as fast, not counting the tokens of the last access.
-    fn lasts(&self, now: Time) -> f64 {
+    fn seconds_left(&self, now: Time) -> f64 {
         let refilled = u128::from(now.as_ps()) * self.rate;
         let seconds = now.as_ns() / 1e9;
         match self.taken - self.last > refilled && seconds > 0.0 {

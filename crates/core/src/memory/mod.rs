@@ -211,7 +211,8 @@ fn area_of(address: u64) -> Option<(usize, u64)> {
 /// all that is ever copied, are copied without a call.
 #[inline]
 pub fn copy(into: &mut [u8], from: &[u8]) {
-    fn copied<const BYTES: usize>(into: &mut [u8], from: &[u8]) -> bool {
+    /// Copies exactly `BYTES` bytes as one array. Returns false, without a copy, if the slices have another length.
+    fn copy_array<const BYTES: usize>(into: &mut [u8], from: &[u8]) -> bool {
         match (<&mut [u8; BYTES]>::try_from(into), <&[u8; BYTES]>::try_from(from)) {
             (Ok(into), Ok(from)) => {
                 *into = *from;
@@ -220,7 +221,7 @@ pub fn copy(into: &mut [u8], from: &[u8]) {
             _ => false,
         }
     }
-    if !(copied::<64>(into, from) || copied::<16>(into, from) || copied::<4>(into, from)) {
+    if !(copy_array::<64>(into, from) || copy_array::<16>(into, from) || copy_array::<4>(into, from)) {
         into.copy_from_slice(from);
     }
 }

@@ -15,6 +15,7 @@ pub(super) struct RatePace {
     gap: Gap,
 }
 
+/// Times between the requests of a thread with a rate.
 #[derive(Clone, Debug)]
 enum Gap {
     /// Request k is due at k / rate, rounded down to a picosecond, without drift: the period and the time passed are

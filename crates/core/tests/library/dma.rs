@@ -161,7 +161,8 @@ fn reads_and_writes_in_turns_share_the_memory_of_the_device_and_are_counted_apar
 
 #[test]
 fn a_transfer_is_cut_where_requests_end_and_arrives_once() {
-    // A transfer of 192 bytes ends at a request boundary if it starts at 64, and crosses one if it starts at 128.
+    // The transfer starts at a page boundary. It is one read request if requests have up to 512 bytes, and three if they
+    // have up to 64.
     let mut device = device();
     device.dma.requests = 1;
     let question = Question { bytes: 192, window_bytes: 192, ..Question::default() };

@@ -128,7 +128,7 @@ proptest! {
 
     #[test]
     fn data_crosses_the_link_exactly_once(described in any_drive(), (job, _) in any_job()) {
-        // With this setting, no read is given up and repeated.
+        // With `compare`, no stored data ends in the incomplete tag, so no read times out and is repeated.
         let outcome = run(&described.drive(&["dc_express.tag_choice=compare"]), &job);
         prop_assert_eq!(outcome.upstream.data_bytes, outcome.jobs[0].read.bytes);
         prop_assert_eq!(outcome.downstream.data_bytes, outcome.jobs[0].write.bytes);

@@ -32,7 +32,7 @@ const ASKING: [&str; 17] = [
 /// Beginnings of what asks an optional part that a variable holds; the others are common for lists of bytes, too.
 const ASKING_VARIABLE: [&str; 5] = [".is_some", ".is_none", ".ok_or", ".as_ref()", ".map_or"];
 /// Enums of the kinds of namespaces, and of their parts.
-const KINDS: [&str; 5] = ["NamespaceKind", "BlockParts", "SimulatedNamespace", "KindState", "StoreContent"];
+const KINDS: [&str; 5] = ["NamespaceKind", "BlockParts", "SimulatedNamespace", "KindState", "CommandSetState"];
 
 /// Files of the folders without their tests, which stand last. A function for tests alone ends no file.
 fn served_and_simulated() -> Vec<Source> {
@@ -128,7 +128,7 @@ fn a_question_is_found_in_each_form() {
 fn a_decision_by_a_kind_is_found_in_each_form() {
     let text = "match &limits.kind {\n    NamespaceKind::Blocks(_) => 1,\n}\nmatch self {\n    NamespaceKind::Blocks(_) => 1,\n}\n\
                 if let KindState::Placed(placement) = state {\nif let KindState::Placed(placement) = self {\n\
-                if matches!(kind, NamespaceKind::Zoned(_)) {\nlet StoreContent::Zones(zones) = store.content() else { return };\n\
+                if matches!(kind, NamespaceKind::Zoned(_)) {\nlet CommandSetState::Zones(zones) = store.command_set_state() else { return };\n\
                 limits.kind.offers(CommandSet::Keys)\nlimits.kind.offers(row.set)\nlet kind = NamespaceKind::PLAIN;\n\
                 let kind: NamespaceKind = NamespaceKind::of(drive);\n";
     let [_, found] = questions(&[Source::new("crates/serve/src/nvme/x.rs", text)]);

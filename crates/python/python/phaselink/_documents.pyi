@@ -573,7 +573,7 @@ AloneLatency = TypedDict(
         "why": str | None,
         "stages": list["StageTime"],
         "total_ns": float,
-        "flash_read": NotRequired["PredictedFlashRead | None"],
+        "flash_read": NotRequired["PredictedLoneFlashRead | None"],
     },
 )
 CertaintyName = Literal["exact"] | Literal["mean"] | Literal["at_least"]
@@ -584,8 +584,8 @@ StageTime = TypedDict(
         "ns": float,
     },
 )
-PredictedFlashRead = TypedDict(
-    "PredictedFlashRead",
+PredictedLoneFlashRead = TypedDict(
+    "PredictedLoneFlashRead",
     {
         "latency_ns": float,
         "cells_share": float,

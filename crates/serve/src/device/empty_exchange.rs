@@ -154,7 +154,7 @@ pub(crate) fn exchange_of_words() -> Span {
     let (there, back) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let (here, until) = (sched_getcpu(), Instant::now() + WORD_EXCHANGE_MAX * WORD_EXCHANGES as u32);
     let answer = || {
-        leave(here);
+        avoid_processor(here);
         while there.load(Ordering::Acquire) < WORD_EXCHANGES && Instant::now() < until {
             back.store(there.load(Ordering::Acquire), Ordering::Release);
         }
@@ -180,7 +180,7 @@ pub(crate) fn exchange_of_words() -> Span {
 }
 
 /// Allows the calling thread to run on any processor but `processor`, even if the process is bound to that one.
-fn leave(processor: usize) {
+fn avoid_processor(processor: usize) {
     let mut others = CpuSet::new();
     (0..CpuSet::MAX_CPU).filter(|other| *other != processor).for_each(|other| others.set(other));
     // On a machine with a single processor, the call fails and the thread stays where it is.

@@ -40,7 +40,7 @@ pub struct Faults {
     /// Number of changes of the rules so far, by which the model sees that it must read them again.
     changes: AtomicU64,
     reach: FaultScope,
-    kept: Mutex<Kept>,
+    kept: Mutex<RuleTable>,
     /// Paths on which hosts reach the drive, with their states.
     pub paths: Paths,
 }
@@ -54,8 +54,9 @@ pub struct FaultScope {
     pub interrupts: bool,
 }
 
+/// Fault rules in force, with the number of all rules added so far and the counters of removed rules.
 #[derive(Debug, Default)]
-struct Kept {
+struct RuleTable {
     rules: Vec<Active>,
     added: u64,
     /// Effects of rules that have been removed, by the names of their counters.
@@ -167,7 +168,7 @@ impl Faults {
         let number = kept.added;
         let throttle = (fault.action == FaultAction::Throttle).then(|| Box::new(VolumeLimits::throttle(&fault)));
         kept.rules.push(Active { number, rule: Rule::new(fault, mix(number)), since: Instant::now(), throttle });
-        self.show(&kept);
+        self.publish_rules(&kept);
         Ok(number)
     }
 
@@ -210,14 +211,14 @@ impl Faults {
     pub fn clear(&self, number: Option<u64>) -> usize {
         let mut kept = locked(&self.kept);
         let before = kept.rules.len();
-        let Kept { rules, cleared, .. } = &mut *kept;
+        let RuleTable { rules, cleared, .. } = &mut *kept;
         for active in rules.extract_if(.., |active| number.is_none_or(|number| number == active.number)) {
             if !self.is_of_model(&active.rule.fault) {
                 let (name, count) = active.rule.count();
                 *cleared.entry(name).or_default() += count;
             }
         }
-        self.show(&kept);
+        self.publish_rules(&kept);
         before - kept.rules.len()
     }
 
@@ -248,7 +249,7 @@ impl Faults {
     }
 
     /// Updates the flags that tell which kinds of rules are in force, and the number of changes.
-    fn show(&self, kept: &Kept) {
+    fn publish_rules(&self, kept: &RuleTable) {
         let any = |subject| kept.rules.iter().any(|active| active.is_about(subject));
         self.of_requests.store(any(FaultSubject::Request), Ordering::Relaxed);
         self.of_queues.store(kept.rules.iter().any(|active| active.rule.fault.action.is_of_queue()), Ordering::Relaxed);
@@ -309,7 +310,7 @@ impl Faults {
         if !self.of_interrupts.load(Ordering::Relaxed) {
             return None;
         }
-        let fault = self.first(|active| active.is_about(FaultSubject::Interrupt), Rule::count_match)?;
+        let fault = self.first_triggered(|active| active.is_about(FaultSubject::Interrupt), Rule::count_match)?;
         match fault.action {
             FaultAction::RepeatInterrupt => Some(InterruptFault::Repeated(duration(fault.delay))),
             _ => Some(InterruptFault::Lost),
@@ -342,12 +343,12 @@ impl Faults {
     /// Returns the first rule with one of these actions that the present event triggers.
     #[cold]
     fn first_of(&self, actions: &[FaultAction]) -> Option<Fault> {
-        self.first(|active| actions.contains(&active.rule.fault.action), Rule::count_match)
+        self.first_triggered(|active| actions.contains(&active.rule.fault.action), Rule::count_match)
     }
 
     /// Returns the first rule, among those for which `is_own` is true, that `happens` says is triggered. Later rules do
     /// not see the event.
-    fn first(
+    fn first_triggered(
         &self,
         is_own: impl Fn(&Active) -> bool,
         mut happens: impl FnMut(&mut Rule, Time) -> bool,

@@ -57,7 +57,7 @@ impl Guard {
     ///
     /// If the list of guarded mappings is full.
     pub(crate) fn new(start: usize, bytes: usize) -> io::Result<Guard> {
-        install();
+        install_bus_error_handler();
         let place = Guard::place()?;
         // A mapping of a part of a file may begin within a page, but the kernel maps whole pages.
         let first = start & !(PAGE_BYTES - 1);
@@ -109,7 +109,8 @@ const PAGE_BYTES: usize = 4096;
 /// Earlier action of SIGBUS, as handler address and flags.
 static PREVIOUS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-fn install() {
+/// Installs [`on_bus_error`] as the handler of SIGBUS, once in the process, and keeps the earlier action.
+fn install_bus_error_handler() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         // SAFETY: both structures are plain data, for which zeros are valid. The handler calls only functions that
@@ -147,7 +148,7 @@ extern "C" fn on_bus_error(_: libc::c_int, information: *mut libc::siginfo_t, _:
         }
     }
     // The address is not guarded. Restore the earlier action; the access is then repeated and triggers that action.
-    // SAFETY: as in `install`.
+    // SAFETY: as in `install_bus_error_handler`.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = PREVIOUS[0].load(Ordering::Acquire);

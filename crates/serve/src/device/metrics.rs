@@ -106,63 +106,68 @@ impl MetricsClient {
 pub fn text(tally: &Tally, faults: &[(&'static str, u64)]) -> String {
     let mut text = String::new();
     let all = tally.directions();
-    head(&mut text, "requests_total", "counter", "Requests served.");
+    write_metric_head(&mut text, "requests_total", "counter", "Requests served.");
     for (op, direction) in all {
-        line(&mut text, "requests_total", &format!("op=\"{op}\""), real(direction.ios));
+        write_sample(&mut text, "requests_total", &format!("op=\"{op}\""), real(direction.ios));
     }
-    head(&mut text, "bytes_total", "counter", "Bytes of user data moved, discarded or filled with zeros.");
+    write_metric_head(&mut text, "bytes_total", "counter", "Bytes of user data moved, discarded or filled with zeros.");
     for (op, direction) in all.into_iter().filter(|(op, _)| *op != "flush") {
-        line(&mut text, "bytes_total", &format!("op=\"{op}\""), real(direction.bytes));
+        write_sample(&mut text, "bytes_total", &format!("op=\"{op}\""), real(direction.bytes));
     }
-    head(&mut text, "errors_total", "counter", "Requests refused or failed.");
+    write_metric_head(&mut text, "errors_total", "counter", "Requests refused or failed.");
     let _ = writeln!(text, "phaselink_errors_total {}", tally.errors);
     if !faults.is_empty() {
-        head(&mut text, "faults_total", "counter", "Effects of fault rules, by the counter of a run.");
+        write_metric_head(&mut text, "faults_total", "counter", "Effects of fault rules, by the counter of a run.");
     }
     for (name, count) in faults {
-        line(&mut text, "faults_total", &format!("counter=\"{name}\""), real(*count));
+        write_sample(&mut text, "faults_total", &format!("counter=\"{name}\""), real(*count));
     }
-    head(
+    write_metric_head(
         &mut text,
         "completions_total",
         "counter",
         "Completions that hosts took from their queues: polled, or after an interrupt.",
     );
     for (seen, count) in [("polled", tally.taken.polled), ("interrupt", tally.taken.after_interrupt)] {
-        line(&mut text, "completions_total", &format!("seen=\"{seen}\""), real(count));
+        write_sample(&mut text, "completions_total", &format!("seen=\"{seen}\""), real(count));
     }
     if !tally.undefined.is_empty() {
-        head(&mut text, "undefined_total", "counter", "What hosts did that their specification leaves undefined.");
+        write_metric_head(
+            &mut text,
+            "undefined_total",
+            "counter",
+            "What hosts did that their specification leaves undefined.",
+        );
     }
     for (behaviour, count) in &tally.undefined {
-        line(&mut text, "undefined_total", &format!("kind=\"{}\"", behaviour.kind), real(*count));
+        write_sample(&mut text, "undefined_total", &format!("kind=\"{}\"", behaviour.kind), real(*count));
     }
-    head(&mut text, "latency_seconds", "summary", "From a request's arrival at the server to its answer.");
+    write_metric_head(&mut text, "latency_seconds", "summary", "From a request's arrival at the server to its answer.");
     for (op, direction) in all {
-        summary(&mut text, "latency_seconds", &format!("op=\"{op}\""), &direction.latency);
+        write_summary(&mut text, "latency_seconds", &format!("op=\"{op}\""), &direction.latency);
     }
-    head(&mut text, "lag_seconds", "summary", "How much later than modelled answers were given.");
-    summary(&mut text, "lag_seconds", "", &tally.lag);
+    write_metric_head(&mut text, "lag_seconds", "summary", "How much later than modelled answers were given.");
+    write_summary(&mut text, "lag_seconds", "", &tally.lag);
     text
 }
 
-fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+fn write_metric_head(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(text, "# HELP phaselink_{name} {help}\n# TYPE phaselink_{name} {kind}");
 }
 
-fn line(text: &mut String, name: &str, labels: &str, value: f64) {
+fn write_sample(text: &mut String, name: &str, labels: &str, value: f64) {
     let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
     let _ = writeln!(text, "phaselink_{name}{labels} {value}");
 }
 
-fn summary(text: &mut String, name: &str, labels: &str, latency: &Latency) {
+fn write_summary(text: &mut String, name: &str, labels: &str, latency: &Latency) {
     let comma = if labels.is_empty() { "" } else { "," };
     for (quantile, percent) in QUANTILES {
         let seconds = latency.percentile(percent).as_s();
-        line(text, name, &format!("{labels}{comma}quantile=\"{quantile}\""), seconds);
+        write_sample(text, name, &format!("{labels}{comma}quantile=\"{quantile}\""), seconds);
     }
-    line(text, &format!("{name}_sum"), labels, latency.mean_ns() * real(latency.count()) / 1e9);
-    line(text, &format!("{name}_count"), labels, real(latency.count()));
+    write_sample(text, &format!("{name}_sum"), labels, latency.mean_ns() * real(latency.count()) / 1e9);
+    write_sample(text, &format!("{name}_count"), labels, real(latency.count()));
 }
 
 #[cfg(test)]

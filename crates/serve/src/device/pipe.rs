@@ -19,6 +19,7 @@ const LINES: u64 = 256;
 /// Number of records after which the reader of a pipe publishes how many it has taken.
 const TOLD_EVERY: u64 = LINES / 4;
 
+/// Cache line of a pipe, with atomic words: a record and its mark, or the number of records that the reader has taken.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Line([AtomicU64; WORDS + 1]);

@@ -13,11 +13,12 @@ use crate::device::tally::locked;
 /// Trace of hosts' requests that is being written to a file.
 #[derive(Debug)]
 pub struct Record {
-    log: Mutex<Log>,
+    log: Mutex<TraceLog>,
 }
 
+/// File of a recorded block trace, with the time of its last request.
 #[derive(Debug)]
-struct Log {
+struct TraceLog {
     /// Instant from which the times in the recorded block trace count; none before recording begins.
     start: Option<Instant>,
     file: BufWriter<File>,
@@ -46,7 +47,7 @@ impl Record {
     pub fn paused(file: File) -> io::Result<Record> {
         let mut file = BufWriter::new(file);
         file.write_all(iolog::begin().as_bytes())?;
-        Ok(Record { log: Mutex::new(Log { start: None, file, end_us: 0, error: None }) })
+        Ok(Record { log: Mutex::new(TraceLog { start: None, file, end_us: 0, error: None }) })
     }
 
     /// Begins to record the hosts' requests in the block trace. Times in the trace count from now.
@@ -86,7 +87,7 @@ impl Record {
     }
 }
 
-impl Log {
+impl TraceLog {
     fn write(&mut self, text: &str) {
         if self.error.is_none() {
             self.error = self.file.write_all(text.as_bytes()).err();

@@ -32,6 +32,7 @@ pub(crate) struct SentCommand {
 #[derive(Debug, Default)]
 pub(super) struct HostQueues(Vec<HostQueue>);
 
+/// Commands of one modelled queue that wait for room, with the host that owns the queue.
 #[derive(Debug, Default)]
 struct HostQueue {
     owner: Option<u64>,

@@ -24,11 +24,12 @@ pub fn run(device: &Device, engine: &mut SharedEngine<'_>, wait: Wait) {
             continue;
         }
         idle_rounds = 0;
-        rest(engine, wait, &mut patience);
+        wait_for_work(engine, wait, &mut patience);
     }
 }
 
-fn rest(engine: &mut SharedEngine<'_>, wait: Wait, patience: &mut Patience) {
+/// Yields the processor once, or sleeps until a request arrives or the next event of the model is due.
+fn wait_for_work(engine: &mut SharedEngine<'_>, wait: Wait, patience: &mut Patience) {
     let is_alone = !engine.has_callers() && engine.is_idle();
     let time = if is_alone { SLEEP_MAX } else { engine.rest_for(wait).min(SLEEP_MAX) };
     let may_sleep = is_alone || patience.is_over(wait);

@@ -52,8 +52,9 @@ struct FaultSync {
 }
 
 impl FaultSync {
+    /// Updates the fault rules of the engine if the rules of the device have changed since the last call.
     #[inline]
-    fn follow(&mut self, engine: &mut Engine) {
+    fn apply_changes(&mut self, engine: &mut Engine) {
         let changes = self.device.faults.changes();
         if changes != self.changes {
             self.changes = changes;
@@ -119,10 +120,11 @@ impl Wall {
         Wall { fault_sync: Some(fault_sync), ..self }
     }
 
+    /// Updates the fault rules of the engine if the rules of the device have changed.
     #[inline]
-    fn follow(&mut self) {
+    fn apply_fault_changes(&mut self) {
         if let Some(fault_sync) = &mut self.fault_sync {
-            fault_sync.follow(&mut self.engine);
+            fault_sync.apply_changes(&mut self.engine);
         }
     }
 
@@ -144,7 +146,7 @@ impl Wall {
     pub fn arrive_at(&mut self, asked: Time, input: Input) -> Time {
         let now = self.catch_up(asked);
         if matches!(input, Input::Request { .. } | Input::DelayedRequest { .. }) {
-            self.expect(1);
+            self.count_submitted(1);
         }
         self.engine.inject(now, input);
         now
@@ -159,7 +161,7 @@ impl Wall {
         commands: impl ExactSizeIterator<Item = HostCommand<'a>>,
     ) -> Time {
         let now = self.catch_up(rung);
-        self.expect(length(commands.len()));
+        self.count_submitted(length(commands.len()));
         commands.for_each(|command| self.engine.place(now, command));
         self.engine.inject(now, Input::Ring { queue });
         now
@@ -179,13 +181,13 @@ impl Wall {
     /// Lets an idle engine catch up with the instant `asked` of the clock. Returns the model's time of an arrival at
     /// that instant, which is no earlier than the engine's own.
     fn catch_up(&mut self, asked: Time) -> Time {
-        self.follow();
+        self.apply_fault_changes();
         self.idle_until(self.model_time(asked));
         self.model_time(asked).max(self.engine.now())
     }
 
     /// Adds `count` to the number of requests in flight.
-    fn expect(&mut self, count: u64) {
+    fn count_submitted(&mut self, count: u64) {
         if self.in_flight == 0 {
             self.held_in_flight = Span::ZERO;
         }
@@ -194,7 +196,7 @@ impl Wall {
 
     /// Handles every event up to the present instant, or as many as one call may.
     pub fn advance(&mut self) {
-        self.follow();
+        self.apply_fault_changes();
         self.advance_to(self.now());
     }
 
@@ -202,7 +204,7 @@ impl Wall {
     /// clock, as requests that arrived since then may still be injected.
     pub fn idle_until(&mut self, now: Time) {
         if self.in_flight == 0 {
-            self.follow();
+            self.apply_fault_changes();
             self.advance_to(now);
         }
     }
@@ -210,13 +212,13 @@ impl Wall {
     fn advance_to(&mut self, now: Time) {
         let events = if self.in_flight == 0 { IDLE_EVENTS_MAX } else { EVENTS_MAX };
         if !self.engine.run_some_until(now, events) {
-            self.hold(now);
+            self.hold_back(now);
         }
     }
 
     /// Holds the model's time, which was to reach `now`, back to where the engine is: there are more events than one
     /// call may handle.
-    fn hold(&mut self, now: Time) {
+    fn hold_back(&mut self, now: Time) {
         let behind = now.since(self.engine.now());
         self.held += behind;
         self.held_in_flight += behind;
@@ -263,7 +265,7 @@ impl Wall {
         let lead = if self.in_flight == 1 { self.lead + LONE_LEAD } else { self.lead };
         let (is_through, done) = self.engine.run_some_until_completed(now + lead, EVENTS_MAX);
         if !is_through && done.is_none() {
-            self.hold(now);
+            self.hold_back(now);
         }
         done
     }

@@ -30,7 +30,7 @@ pub enum AsyncEvent {
 
 impl AsyncEvent {
     /// Returns the asynchronous event type, the event information, and the log page with details.
-    fn fields(self) -> (u8, u8, u8) {
+    fn result_fields(self) -> (u8, u8, u8) {
         match self {
             AsyncEvent::InvalidDoorbell => (0, 0, log_pages::ERRORS),
             AsyncEvent::InvalidDoorbellValue => (0, 1, log_pages::ERRORS),
@@ -45,7 +45,7 @@ impl AsyncEvent {
 
     /// Returns dword 0 of the completion that reports the event.
     fn completion_dword(self) -> u32 {
-        let (kind, information, log) = self.fields();
+        let (kind, information, log) = self.result_fields();
         u32::from(kind) | u32::from(information) << 8 | u32::from(log) << 16
     }
 }
@@ -104,9 +104,9 @@ impl AsyncEvents {
         if self.pending.is_empty() || self.requests.is_empty() {
             return None;
         }
-        let place = self.pending.iter().position(|event| self.masked_types >> event.fields().0 & 1 == 0)?;
+        let place = self.pending.iter().position(|event| self.masked_types >> event.result_fields().0 & 1 == 0)?;
         let event = self.pending.remove(place);
-        self.masked_types |= 1 << event.fields().0;
+        self.masked_types |= 1 << event.result_fields().0;
         Some((self.requests.pop_front()?, event.completion_dword()))
     }
 }

@@ -18,7 +18,7 @@ use super::recorded_commands::ZoneStates;
 use super::{namespace, recorded_commands};
 use crate::device::faults::FaultEffect;
 use crate::device::history::History;
-use crate::device::store::{Store, StoreContent};
+use crate::device::store::{CommandSetState, Store};
 
 /// Progress of a command after its execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,12 +117,12 @@ impl QueueSet {
             }
         }
         let journal = &mut self.journal;
-        let result = match store.content() {
-            StoreContent::Blocks => {
+        let result = match store.command_set_state() {
+            CommandSetState::Blocks => {
                 return namespace::blocks::execute(command, self.namespaces.kind(), host, store, space, journal);
             }
-            StoreContent::Zones(zones) => namespace::zones::execute(command, zones, host, store, space, journal)?,
-            StoreContent::Keys(keys) => {
+            CommandSetState::Zones(zones) => namespace::zones::execute(command, zones, host, store, space, journal)?,
+            CommandSetState::Keys(keys) => {
                 let reports_missing = self.namespaces.kind().key_settings()?.reports_missing();
                 namespace::keys::execute(command, keys, reports_missing, host, store, space, journal)?
             }

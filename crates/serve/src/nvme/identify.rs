@@ -257,15 +257,15 @@ impl Identity {
         }
         check_command_set(row, cns, command_set)?;
         match cns {
-            cns::CONTROLLER => self.controller(optional_admin_bits, &mut page),
+            cns::CONTROLLER => self.fill_controller(optional_admin_bits, &mut page),
             cns::COMMAND_SETS => list_command_sets(row, &mut page),
             // Capabilities that are common to all namespaces.
             cns::NAMESPACE if namespace == ALL_NAMESPACES => {
-                self.capabilities(self.subsystem.own_format(), &mut IdentifyNamespace::over(&mut page[..]));
+                self.fill_format_capabilities(self.subsystem.own_format(), &mut IdentifyNamespace::over(&mut page[..]));
             }
-            cns::NAMESPACE => self.namespace(namespace, self.active(namespace)?, &mut page),
-            cns::ALLOCATED_NAMESPACE => self.namespace(namespace, self.allocated(namespace)?, &mut page),
-            cns::NAMESPACE_IDS => self.namespace_ids(namespace, self.existing(namespace)?, &mut page),
+            cns::NAMESPACE => self.fill_namespace(namespace, self.find_attached(namespace)?, &mut page),
+            cns::ALLOCATED_NAMESPACE => self.fill_namespace(namespace, self.find_allocated(namespace)?, &mut page),
+            cns::NAMESPACE_IDS => self.namespace_ids(namespace, self.attached_namespace(namespace)?, &mut page),
             cns::NAMESPACE_STATUS => self.namespace_status(namespace, &mut page)?,
             cns::SET_ACTIVE_NAMESPACES | cns::SET_CONTROLLER | cns::SET_NAMESPACE if command_set != 0 => {
                 self.structure_of_set(selected, &mut page)?;
@@ -279,7 +279,7 @@ impl Identity {
             }
             cns::ALLOCATED_NAMESPACES => self.list_namespaces(namespace, |_| true, &mut page)?,
             cns::CONTROLLERS_OF_NAMESPACE => {
-                let is_attached = self.allocated(namespace)?.is_some_and(|it| it.is_attached(self.number));
+                let is_attached = self.find_allocated(namespace)?.is_some_and(|it| it.is_attached(self.number));
                 list_one(own_id, is_attached && first_controller <= own_id, &mut page);
             }
             cns::CONTROLLERS => list_one(own_id, first_controller <= own_id, &mut page),
@@ -289,7 +289,7 @@ impl Identity {
             }
             // No further limits. Protection information has only guards of 16 bits.
             cns::SET_CONTROLLER => {}
-            cns::SET_NAMESPACE => self.existing(namespace).map(drop)?,
+            cns::SET_NAMESPACE => self.attached_namespace(namespace).map(drop)?,
             _ => return Err(Status::INVALID_FIELD),
         }
         Ok(page)
@@ -310,7 +310,7 @@ impl Identity {
                 self.limits.kind.identify_controller(self.limits.transfer_bytes_max, &mut page[..]);
             }
             _ => {
-                self.existing(namespace)?;
+                self.attached_namespace(namespace)?;
                 self.limits.kind.identify_namespace(self.subsystem.kind.used_key_bytes(), &mut page[..]);
             }
         }
@@ -318,7 +318,7 @@ impl Identity {
     }
 
     /// Fills the data structure of Identify Controller.
-    fn controller(&self, optional_admin_bits: u16, page: &mut [u8; IDENTIFY_BYTES]) {
+    fn fill_controller(&self, optional_admin_bits: u16, page: &mut [u8; IDENTIFY_BYTES]) {
         use IdentifyController as Field;
         let mut page = IdentifyController::over(&mut page[..]);
         page.set(Field::VENDOR, VENDOR);
@@ -425,7 +425,7 @@ impl Identity {
     }
 
     /// Fills Identify Namespace (NVM Command Set Specification 1.0). Without a namespace, leaves zeros.
-    fn namespace(&self, id: u32, namespace: Option<Namespace>, page: &mut [u8; IDENTIFY_BYTES]) {
+    fn fill_namespace(&self, id: u32, namespace: Option<Namespace>, page: &mut [u8; IDENTIFY_BYTES]) {
         let Some(namespace) = namespace else { return };
         let mut page = IdentifyNamespace::over(&mut page[..]);
         for field in [IdentifyNamespace::BLOCKS, IdentifyNamespace::CAPACITY, IdentifyNamespace::USED] {
@@ -436,13 +436,13 @@ impl Identity {
         page.set(IdentifyNamespace::IS_SHARED, self.has_several_controllers());
         page.set(IdentifyNamespace::RESERVATIONS, CAPABILITIES);
         page.set(IdentifyNamespace::ACCESS_GROUP, if self.has_several_controllers() { id } else { 0 });
-        self.capabilities(namespace.format, &mut page);
+        self.fill_format_capabilities(namespace.format, &mut page);
     }
 
     /// Fills the fields of Identify Namespace that depend on the namespace's format, not on its size.
-    fn capabilities(&self, format: BlockFormat, page: &mut Structure<IdentifyNamespace, &mut [u8]>) {
+    fn fill_format_capabilities(&self, format: BlockFormat, page: &mut Structure<IdentifyNamespace, &mut [u8]>) {
         use IdentifyNamespace as Field;
-        self.formats(format, page);
+        self.fill_formats(format, page);
         let block_shift = format.block_shift;
         // Deallocated blocks read as zeros, with a guard of ones.
         page.set(Field::DEALLOCATED_VALUE, 0b001);
@@ -465,7 +465,7 @@ impl Identity {
 
     /// Fills the fields of Identify Namespace about LBA formats, metadata and protection information (NLBAF, FLBAS, MC,
     /// DPC, DPS, LBAF).
-    fn formats(&self, format: BlockFormat, page: &mut Structure<IdentifyNamespace, &mut [u8]>) {
+    fn fill_formats(&self, format: BlockFormat, page: &mut Structure<IdentifyNamespace, &mut [u8]>) {
         let formats = self.lba_formats();
         let own = formats.iter().position(|other| *other == format.lba_format()).unwrap_or(0);
         page.set(IdentifyNamespace::FORMATS, low_u8(short_length(formats.len())) - 1);
@@ -520,27 +520,27 @@ impl Identity {
 
     /// Returns the namespace with an identifier, attached or not, or none if it does not exist. Invalid Namespace if
     /// the identifier is out of range.
-    fn allocated(&self, id: u32) -> Result<Option<Namespace>, Status> {
+    fn find_allocated(&self, id: u32) -> Result<Option<Namespace>, Status> {
         let found = self.subsystem.namespaces().get(index(id.wrapping_sub(1))).copied();
         found.ok_or(Status::INVALID_NAMESPACE)
     }
 
     /// Returns the namespace with an identifier, or none if it does not exist or is not attached to the controller.
     /// Invalid Namespace if the identifier is out of range.
-    fn active(&self, id: u32) -> Result<Option<Namespace>, Status> {
-        Ok(self.allocated(id)?.filter(|namespace| namespace.is_attached(self.number)))
+    fn find_attached(&self, id: u32) -> Result<Option<Namespace>, Status> {
+        Ok(self.find_allocated(id)?.filter(|namespace| namespace.is_attached(self.number)))
     }
 
     /// Returns the namespace with an identifier. Invalid Field if it does not exist or is not attached to the
     /// controller.
-    fn existing(&self, id: u32) -> Result<Namespace, Status> {
-        self.active(id)?.ok_or(Status::INVALID_FIELD)
+    fn attached_namespace(&self, id: u32) -> Result<Namespace, Status> {
+        self.find_attached(id)?.ok_or(Status::INVALID_FIELD)
     }
 
     /// Fills the I/O Command Set Independent Identify Namespace structure of a namespace, which is ready. Fails as
-    /// [`Identity::existing`].
+    /// [`Identity::attached_namespace`].
     fn namespace_status(&self, id: u32, page: &mut [u8; IDENTIFY_BYTES]) -> Result<(), Status> {
-        self.existing(id)?;
+        self.attached_namespace(id)?;
         let mut page = IdentifyCommon::over(&mut page[..]);
         page.set(IdentifyCommon::RESERVATIONS, CAPABILITIES);
         page.set(IdentifyCommon::ACCESS_GROUP, if self.has_several_controllers() { id } else { 0 });

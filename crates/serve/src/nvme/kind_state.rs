@@ -8,7 +8,7 @@ use phaselink_core::protocol::nvme::rules::{BlockParts, KeyValueLimits, Limits, 
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::placement::Placement;
-use crate::device::store::{StateTag, Store, StoreContent, StoreKeys};
+use crate::device::store::{CommandSetState, StateTag, Store, StoreKeys};
 
 /// State of the namespaces that their kind adds.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl KindState {
                 if let Some([reports_missing, ..]) = store.record(StateTag::KeyValue).as_deref() {
                     settings.report_missing(*reports_missing != 0);
                 }
-                if let StoreContent::Keys(keys) = store.content() {
+                if let CommandSetState::Keys(keys) = store.command_set_state() {
                     // `set` fails if the store is loaded again: the keys that were set first are the same ones.
                     let _ = settings.keys.set(Arc::clone(keys));
                 }

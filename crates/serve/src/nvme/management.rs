@@ -180,7 +180,8 @@ impl Controller {
             // If the store cannot save them, the settings are lost when the server ends.
             PendingWork::SaveReservations => return drop(self.identity.subsystem.reservations.save(store)),
             PendingWork::SaveSettings => return drop(self.identity.subsystem.kind.save(store)),
-            // If the store cannot save the state, it still reports the failed operation at the next start.
+            // If the store cannot save that the host has left failure mode (Exit Failure Mode), the sanitize operation counts
+            // as failed again at the next start.
             PendingWork::SaveSanitize => return drop(self.identity.subsystem.save_sanitize(store)),
         };
         match done {
@@ -205,7 +206,7 @@ impl Controller {
                 store.zero(start, bytes, false).map_err(|_| Status::WRITE_FAULT)?;
                 subsystem.kind.note_erased(start, bytes);
             }
-            store.clear_content();
+            store.clear_command_set_state();
             store.flush().and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)
         })?;
         let completion = FormatCompletionEvent::zeros().with(FormatCompletionEvent::NAMESPACE, namespace).into_bytes();
@@ -279,7 +280,7 @@ impl Controller {
         // Save the state before changing any data: if the server ends during the operation, it counts as failed.
         let begun = subsystem.save_sanitize(store);
         let erased = begun.and_then(|()| store.zero(0, store.geometry().capacity_bytes, keeps_space)).and_then(|()| {
-            store.clear_content();
+            store.clear_command_set_state();
             subsystem.kind.note_erased(0, store.geometry().capacity_bytes);
             store.flush()
         });

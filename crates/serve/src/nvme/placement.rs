@@ -42,6 +42,7 @@ pub struct Placement {
     state: Mutex<PlacementState>,
 }
 
+/// State of data placement that all controllers of a drive share.
 #[derive(Debug)]
 struct PlacementState {
     is_enabled: bool,

@@ -6,7 +6,7 @@ use phaselink_core::protocol::nvme::commands::{Action, Changes};
 
 use super::command::Command;
 use crate::device::history::{ChangeKind, MadeChange};
-use crate::device::store::{Store, StoreContent};
+use crate::device::store::{CommandSetState, Store};
 
 /// States of the zones of a store, if it has any.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct ZoneStates {
 impl ZoneStates {
     /// Returns the zones of the store as they are now. Their states are those for a Zone Management Send.
     pub(super) fn note(command: &Command, store: &Store) -> ZoneStates {
-        let StoreContent::Zones(zones) = store.content() else { return ZoneStates::default() };
+        let CommandSetState::Zones(zones) = store.command_set_state() else { return ZoneStates::default() };
         let is_action = command.checked.as_ref().is_ok_and(|checked| checked.row.changes == Changes::Zones);
         let block_shift = zones.block_shift();
         zones.with(|zones| {
@@ -31,7 +31,7 @@ impl ZoneStates {
     }
 
     /// Returns the numbers of the zones that differ from these earlier states.
-    fn changed(&self, now: &ZoneStates) -> Vec<u32> {
+    fn changed_zones(&self, now: &ZoneStates) -> Vec<u32> {
         let pairs = (0..).zip(self.states.iter().zip(&now.states));
         pairs.filter(|(_, (before, after))| before != after).map(|(zone, _)| zone).collect()
     }
@@ -76,5 +76,5 @@ fn zone_changes(action: ZoneAction, before: &ZoneStates, now: &ZoneStates) -> Ve
     let zone_bytes = now.zone_bytes;
     let change =
         |zone: u32| MadeChange { kind, durable: true, offset: u64::from(zone) * zone_bytes, bytes: zone_bytes };
-    before.changed(now).into_iter().map(change).collect()
+    before.changed_zones(now).into_iter().map(change).collect()
 }

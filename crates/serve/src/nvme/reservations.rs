@@ -33,6 +33,7 @@ pub struct NamespaceNotice {
     pub namespace: u32,
 }
 
+/// Reservations of all namespaces, with their notices and the commands that they have aborted.
 #[derive(Debug, Default)]
 struct ReservationState {
     /// Reservations of namespace n at index n - 1. Namespaces beyond the end have none.

@@ -188,6 +188,8 @@ impl SanitizeState {
     }
 }
 
+/// State of a subsystem that commands change: its namespaces, the number of namespaces that hosts have created, and the
+/// latest sanitize operation.
 #[derive(Clone, Debug)]
 struct SubsystemState {
     /// Namespace n at index n - 1, or none if it does not exist.
@@ -223,7 +225,8 @@ pub struct Subsystem {
 impl Subsystem {
     /// Returns the state of a new drive, with the namespaces of its description.
     pub fn new(limits: &Limits) -> Subsystem {
-        let state = SubsystemState { namespaces: plain(limits), created: 0, sanitize: Sanitize::default() };
+        let state =
+            SubsystemState { namespaces: described_namespaces(limits), created: 0, sanitize: Sanitize::default() };
         let (version, sanitized) = (Arc::default(), AtomicU64::new(0));
         Subsystem {
             limits: *limits,
@@ -310,7 +313,7 @@ impl Subsystem {
     /// If the store does not take the record.
     pub fn save(&self, store: &Store) -> io::Result<()> {
         let state = locked(&self.state).clone();
-        if state.namespaces == plain(&self.limits) && store.record(StateTag::Namespaces).is_none() {
+        if state.namespaces == described_namespaces(&self.limits) && store.record(StateTag::Namespaces).is_none() {
             return Ok(());
         }
         let encode = |namespace: &Option<Namespace>| namespace.map_or([0; RECORD_BYTES], |it| it.encode());
@@ -433,7 +436,7 @@ impl Subsystem {
         let id = state.namespaces.iter().position(Option::is_none).ok_or(Status::NAMESPACE_ID_UNAVAILABLE)?;
         let bytes = blocks.checked_mul(1 << format.block_shift).filter(|bytes| *bytes <= self.capacity_bytes());
         let bytes = bytes.ok_or(Status::NAMESPACE_INSUFFICIENT_CAPACITY)?;
-        let start = gap(&state.namespaces, bytes, self.capacity_bytes());
+        let start = first_gap(&state.namespaces, bytes, self.capacity_bytes());
         let start = start.ok_or(Status::NAMESPACE_INSUFFICIENT_CAPACITY)?;
         state.created += 1;
         let generation = state.created;
@@ -534,7 +537,7 @@ impl Subsystem {
 }
 
 /// Returns the namespaces of the drive description, attached to all controllers.
-fn plain(limits: &Limits) -> Vec<Option<Namespace>> {
+fn described_namespaces(limits: &Limits) -> Vec<Option<Namespace>> {
     let format = BlockFormat { block_shift: limits.block_shift, metadata: limits.kind.metadata() };
     let bytes = limits.capacity_bytes();
     let namespace = |id| Namespace { start: limits.start(id), bytes, format, generation: 0, attached: u64::MAX };
@@ -552,7 +555,7 @@ fn bit_of(controller: u32) -> u32 {
 
 /// Returns the aligned start, in bytes, of the first gap between namespaces that has room for `bytes`. None if there is
 /// no such gap.
-fn gap(namespaces: &[Option<Namespace>], bytes: u64, capacity_bytes: u64) -> Option<u64> {
+fn first_gap(namespaces: &[Option<Namespace>], bytes: u64, capacity_bytes: u64) -> Option<u64> {
     let mut taken: Vec<Namespace> = namespaces.iter().flatten().copied().collect();
     taken.sort_by_key(|namespace| namespace.start);
     let ends = taken.iter().map(Namespace::end);
@@ -673,7 +676,7 @@ impl NamespaceView {
     fn read(&mut self) {
         self.version = self.subsystem.version();
         self.barred = self.subsystem.sanitize().state.refusal_status();
-        let (limits, plain) = (self.subsystem.limits, plain(&self.subsystem.limits));
+        let (limits, plain) = (self.subsystem.limits, described_namespaces(&self.subsystem.limits));
         let active = |(id, (namespace, plain)): (u32, (Option<Namespace>, Option<Namespace>))| {
             let attached = namespace.filter(|namespace| namespace.is_attached(self.controller));
             let namespace = attached.ok_or(Status::INVALID_FIELD)?;

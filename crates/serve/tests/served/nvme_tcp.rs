@@ -647,7 +647,7 @@ fn discovery_controller_has_nothing_of_the_drive() {
             assert_eq!(status_of(opcode, [feature, 0, 0, 0, 0, 0], data), Status::INVALID_FIELD, "{feature:#x}");
         }
     }
-    // Events of namespaces, health and temperature.
+    // All asynchronous events but the change of the discovery log page (bit 31).
     for bit in 0..31 {
         let status = status_of(admin::SET_FEATURES, [0x0b, 1 << bit, 0, 0, 0, 0], ClientData::None);
         assert_eq!(status, Status::INVALID_FIELD, "event {bit}");

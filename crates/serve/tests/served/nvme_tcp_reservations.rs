@@ -119,7 +119,8 @@ impl Host {
         ((report[..10]).to_vec(), (0..count).map(key).collect())
     }
 
-    /// The log page Reservation Notification: kind of the oldest notice, number of further ones, namespace.
+    /// Reads the oldest notice of the log page Reservation Notification. Returns its log page type, the number of further
+    /// notices, and its namespace; three zeros if there is none.
     fn notice(&mut self) -> (u8, u8, u8) {
         let mut log =
             SubmissionEntry { opcode: admin::GET_LOG_PAGE, namespace_id: u32::MAX, ..SubmissionEntry::default() };
@@ -190,7 +191,8 @@ fn preempted_host_loses_its_access_and_reads_why() {
     assert_eq!(second.acquire(PREEMPT, 1, key), Status::SUCCESS);
     assert_eq!((first.access(), second.access(), third.access()), ([true, false], [true, true], [true, false]));
     assert_eq!(first.register(), Status::SUCCESS, "it is a stranger now, and may register again");
-    // Registration preempted; a reservation under which it had access was released; cleared.
+    // Each notice is (log page type, number of further notices, namespace). Types: 0 none, 1 registration preempted, 2 reservation
+    // released, 3 reservation preempted (here by Clear).
     assert_eq!((first.notice(), first.notice()), ((1, 0, 1), (0, 0, 0)));
     assert_eq!(third.notice(), (2, 0, 1));
     assert_eq!(second.clear(), Status::SUCCESS);

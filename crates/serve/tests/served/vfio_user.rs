@@ -498,7 +498,7 @@ fn memory_is_mapped_and_taken_away_as_often_as_firmware_likes() {
     assert_eq!(client.map(RAM + PAGE, 0, PAGE, None), Err(17));
     assert_eq!(client.unmap(RAM, PAGE), Err(22));
     assert_eq!(client.unmap(ISLAND, PAGE), Err(2));
-    // The region is longer than its file.
+    // The region begins one page into its file and is as long as the file, so it ends beyond it.
     assert_eq!(client.map(ISLAND, PAGE, RAM_BYTES, Some(client.ram.as_fd())), Err(22));
     let all = [&words(&[24, 2])[..], &[0; 16]].concat();
     client.ask(command::DMA_UNMAP, &all, &[]).unwrap();

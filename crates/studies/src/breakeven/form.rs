@@ -54,14 +54,16 @@ pub struct DeviceRate {
 pub fn device_rate(description: &Description, block_bytes: u32) -> DeviceRate {
     match (&description.cells, &description.rated) {
         (Some(cells), _) => of_cells(cells, block_bytes),
-        (None, Some(RatedDrive { iops, .. })) => DeviceRate { iops: rated(iops, block_bytes), limit: RateLimit::Given },
+        (None, Some(RatedDrive { iops, .. })) => {
+            DeviceRate { iops: interpolate_rate(iops, block_bytes), limit: RateLimit::Given }
+        }
         (None, None) => unreachable!("a description has cells or a rated drive"),
     }
 }
 
 /// Interpolates the rate of a block size between given pairs of size and rate, in proportion to the logarithms. Below
 /// the smallest size, the rate stays as it is; above the largest, the bandwidth does.
-fn rated(iops: &[(u32, f64)], block_bytes: u32) -> f64 {
+fn interpolate_rate(iops: &[(u32, f64)], block_bytes: u32) -> f64 {
     let block = f64::from(block_bytes);
     let next = iops.iter().position(|(bytes, _)| *bytes >= block_bytes);
     match next {

@@ -49,7 +49,7 @@ pub fn findings(drives: &[Drive], groups: &[ComparedGroup], loaded: &[EqualLoadG
     let mut findings: Vec<Finding> = short_queues(drives, groups);
     let lightest = groups.iter().min_by_key(|group| (group.label.outstanding(), Reverse(group.label.bytes)));
     let judged = JudgedLatency::of(groups);
-    findings.extend(judged.contains(&JudgedLatency::Commits).then(|| volatile(drives)).flatten());
+    findings.extend(judged.contains(&JudgedLatency::Commits).then(|| volatile_finding(drives)).flatten());
     if let Some(group) = lightest {
         let rankings: Vec<Ranking> = judged.iter().map(|judged| Ranking::new(*judged, drives, group)).collect();
         findings.extend(rankings.iter().filter_map(|ranking| fastest(group, ranking, named)));
@@ -230,7 +230,7 @@ fn short_queues(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
 
 /// Returns the finding about drives that are left out of the order of commits, because their memory loses its content
 /// without power; none if there is no such drive.
-fn volatile(drives: &[Drive]) -> Option<Finding> {
+fn volatile_finding(drives: &[Drive]) -> Option<Finding> {
     let names: Vec<&str> = drives.iter().filter(|drive| is_volatile(drive)).map(|drive| drive.name.as_str()).collect();
     let told = listed(&names.iter().map(|name| String::from(*name)).collect::<Vec<_>>());
     let verbs = if names.len() == 1 { ("is", "it is") } else { ("are", "they are") };

@@ -124,13 +124,14 @@ pub fn read(file: &str, text: &str, without: &[String]) -> Result<Vec<ObservedRu
     let is_ours = document["fio version"].as_str().is_some_and(|version| version.starts_with("phaselink-"));
     let reader = FioReader { file, global: options(&document["global options"]), without, is_ours };
     let jobs = all(jobs.iter().map(|job| reader.job(job)))?;
-    reader.distinct(&jobs)?;
+    reader.check_distinct_names(&jobs)?;
     Ok(in_runs(jobs))
 }
 
 /// Job as read from fio's output: the job, its figures, and true if it waits for the jobs above it.
 type ReadJob = (MeasuredJob, Vec<MeasuredFigure>, bool);
 
+/// Reader of the jobs in fio's JSON output.
 struct FioReader<'a> {
     file: &'a str,
     global: Vec<(String, String)>,
@@ -197,7 +198,7 @@ impl FioReader<'_> {
 
     /// Fails if fio reports several jobs of one name (threads without `group_reporting`): their percentiles cannot be
     /// merged.
-    fn distinct(&self, jobs: &[ReadJob]) -> Result<(), Problem> {
+    fn check_distinct_names(&self, jobs: &[ReadJob]) -> Result<(), Problem> {
         let is_second = |place: usize| jobs[..place].iter().any(|(other, _, _)| other.name == jobs[place].0.name);
         match (0..jobs.len()).find(|place| is_second(*place)) {
             None => Ok(()),

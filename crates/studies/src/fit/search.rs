@@ -97,7 +97,7 @@ impl<'a> FitSearch<'a> {
     pub(super) fn solution(&self) -> Result<Solution, Problems> {
         let start: Vec<f64> = self.question.keys.iter().map(|key| libm::log(key.start)).collect();
         let first = self.figures(&start, 0..SEEDS_FIRST)?;
-        let weights = self.weights(&self.chance(&first, &mean(&first)));
+        let weights = self.weights(&self.seed_deviations(&first, &mean(&first)));
         self.settle(self.best(start, &weights)?)
     }
 
@@ -161,7 +161,7 @@ impl<'a> FitSearch<'a> {
         for round in 1.. {
             let seeds = self.figures(&place, 0..SEEDS)?;
             let figures = mean(&seeds);
-            let chance = self.chance(&seeds, &figures);
+            let chance = self.seed_deviations(&seeds, &figures);
             let weights = self.weights(&chance);
             let residuals = self.residuals(&figures);
             let left = step(&slopes.both, &weights, &residuals, 0.0);
@@ -238,7 +238,7 @@ impl<'a> FitSearch<'a> {
 
     /// Returns, for each seed, the difference of its figures from the mean. It is scaled to the difference of one
     /// measurement from the mean of all seeds.
-    fn chance(&self, seeds: &Rows, mean: &Figures) -> Rows {
+    fn seed_deviations(&self, seeds: &Rows, mean: &Figures) -> Rows {
         let count = real_length(seeds.len());
         let scales = self.question.runs.iter().zip(&self.question.jobs).flat_map(|(run, (_, ios))| {
             let scale = libm::sqrt((real(*ios) / real(run.ios.max(1)) + 1.0 / count) * count / (count - 1.0));

@@ -103,7 +103,7 @@ impl KneeAnswer {
     ) -> KneeAnswer {
         let knee_figure = if job.read_percent > 0.0 { "read_p99_ns" } else { "write_p99_ns" };
         let iops_max = points.iter().map(|point| point.iops).fold(0.0, f64::max);
-        let doubled = doubled(&points, knee_figure);
+        let doubled = load_of_doubled_tail(&points, knee_figure);
         let is_known = points.iter().any(|point| point.ns(knee_figure).is_some());
         let options = job.options().into_iter().map(|(name, value)| (String::from(name), value));
         KneeAnswer {
@@ -123,7 +123,7 @@ impl KneeAnswer {
 
 /// Returns the achieved load at which a percentile is twice that of the lowest load, on the line between the two points
 /// around it; `None` if it never doubles.
-fn doubled(points: &[LoadPoint], figure: &str) -> Option<f64> {
+fn load_of_doubled_tail(points: &[LoadPoint], figure: &str) -> Option<f64> {
     let known: Vec<(f64, f64)> = points.iter().filter_map(|point| Some((point.iops, point.ns(figure)?))).collect();
     let limit = GROWTH * known.first()?.1;
     let pair = known.windows(2).find(|pair| pair[1].1 >= limit)?;
@@ -152,7 +152,7 @@ mod tests {
     fn the_knee_lies_where_p99_doubles_between_the_points_around_it() {
         let at = |p99: [Option<f64>; 4]| {
             let points = [1e3, 2e3, 3e3, 4e3].into_iter().zip(p99).map(|(iops, ns)| point(iops, ns));
-            doubled(&points.collect::<Vec<_>>(), "read_p99_ns")
+            load_of_doubled_tail(&points.collect::<Vec<_>>(), "read_p99_ns")
         };
         assert_eq!(at([Some(100.0), Some(120.0), Some(180.0), Some(220.0)]), Some(3500.0));
         assert_eq!(at([None, Some(100.0), Some(400.0), Some(900.0)]), Some(2000.0 + 1000.0 / 3.0));

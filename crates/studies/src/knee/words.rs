@@ -22,7 +22,12 @@ impl Answer for KneeAnswer {
     const VERB: &'static str = "knee";
 
     fn text(&self) -> Prose {
-        let notes = self.overloaded().into_iter().chain(self.widest()).chain(self.unknown()).chain([String::from(HOW)]);
+        let notes = self
+            .overload_sentence()
+            .into_iter()
+            .chain(self.widest_tail_sentence())
+            .chain(self.unknown())
+            .chain([String::from(HOW)]);
         Prose::default().paragraph(self.conclusion(), "").gap().table(self.table()).gap().paragraphs(notes, "  ")
     }
 
@@ -115,7 +120,7 @@ impl KneeAnswer {
     }
 
     /// Returns a sentence on the loads that the drive does not serve; `None` if it serves all of them.
-    fn overloaded(&self) -> Option<String> {
+    fn overload_sentence(&self) -> Option<String> {
         let first = self.points.iter().find(|point| !point.keeps_up)?;
         Some(format!(
             "From {} requests a second on, the drive does not keep up: latencies there grow with the length of the run.",
@@ -124,7 +129,7 @@ impl KneeAnswer {
     }
 
     /// Returns a sentence on the tail with the widest interval, relative to its value.
-    fn widest(&self) -> Option<String> {
+    fn widest_tail_sentence(&self) -> Option<String> {
         let widths = self.points.iter().filter(|point| point.keeps_up).flat_map(|point| {
             point.tails.0.iter().filter_map(move |(name, tail)| {
                 let half_width = (tail.high_ns? - tail.low_ns?) / 2.0;

@@ -412,13 +412,13 @@ impl Tiers {
             Some(tier) => {
                 self.unlink(tier, block);
                 self.blocks[index(block)].memory = None;
-                self.hold(ACCELERATOR, block, access);
+                self.insert_block(ACCELERATOR, block, access);
             }
             None => {
                 if is_new && self.plan.writes == DriveWrites::All {
                     self.write(block, access);
                 }
-                self.hold(ACCELERATOR, block, access);
+                self.insert_block(ACCELERATOR, block, access);
             }
         }
     }
@@ -451,18 +451,18 @@ impl Tiers {
 
     /// Inserts a block into memory tier `tier`, evicting others. A block larger than the tier goes to the next slower
     /// one.
-    fn hold(&mut self, tier: usize, block: u32, access: &mut impl FnMut(DriveAccess)) {
+    fn insert_block(&mut self, tier: usize, block: u32, access: &mut impl FnMut(DriveAccess)) {
         let room = self.blocks[index(block)].room_bytes;
         if tier == DRIVE {
             return self.leave_memory(block, access);
         }
         if room > self.plan.tier_bytes[tier] {
-            return self.hold(tier + 1, block, access);
+            return self.insert_block(tier + 1, block, access);
         }
         while self.lists[tier].used_bytes + room > self.plan.tier_bytes[tier] {
             let victim = self.take_victim(tier);
             self.blocks[index(victim)].memory = None;
-            self.hold(tier + 1, victim, access);
+            self.insert_block(tier + 1, victim, access);
         }
         let this = &mut self.blocks[index(block)];
         (this.memory, this.was_used[0]) = (Some(tier), false);

@@ -87,7 +87,7 @@ pub struct WindowWork {
 impl WindowWork {
     /// Returns every n-th drive access of the sampled window, at most `pieces_max`. Even spacing keeps the mix of reads
     /// and writes.
-    fn thinned(&self, pieces_max: usize) -> Vec<DrivePiece> {
+    fn every_nth_access(&self, pieces_max: usize) -> Vec<DrivePiece> {
         let stride = self.pieces.len().div_ceil(pieces_max.max(1)).max(1);
         self.pieces.iter().copied().step_by(stride).collect()
     }
@@ -181,7 +181,7 @@ impl CacheDrive {
     /// Simulates accesses of a window at full rate: all arrive at time 0. At most `pieces_max` evenly chosen accesses
     /// run. A warm-up fills queues and buffers, and does not count.
     pub fn run_at_full_rate(&self, work: &WindowWork, pieces_max: usize) -> FullRateTimes {
-        let pieces = work.thinned(pieces_max);
+        let pieces = work.every_nth_access(pieces_max);
         let lead_in = pieces.len() / wide_index(LEAD_IN);
         let (mut done_before, mut begin, mut times) = (0, Span::ZERO, FullRateTimes::default());
         self.complete(

@@ -28,7 +28,7 @@ impl Answer for KvCacheAnswer {
 
     fn text(&self) -> Prose {
         let mut prose = Prose::default().paragraphs(self.conclusion(), "").gap().table(self.table());
-        prose = prose.paragraphs(self.missing(), "  ").gap().table(self.figures());
+        prose = prose.paragraphs(self.unknown_value_reasons(), "  ").gap().table(self.figures());
         for (place, one) in self.drives.iter().enumerate() {
             let is_told = self.drives[..place].iter().any(|other| other.blocks == one.blocks);
             if !is_told {
@@ -99,8 +99,8 @@ impl KvCacheAnswer {
         };
         let change = units::percent(one.sooner_share().unwrap_or_default().abs());
         let means = format!("{}, {without} without the drive", interval(first_token));
-        let end = one.life() + &one.doubtful_load();
-        match one.pays() {
+        let end = one.lifetime_phrase() + &one.doubtful_load();
+        match one.does_pay() {
             Some(true) => format!("{title} pays: the first token comes {change} sooner ({means}){end}."),
             Some(false) if one.blocks.drive_hits.blocks == 0 => {
                 format!(
@@ -113,7 +113,7 @@ impl KvCacheAnswer {
     }
 
     /// Returns a sentence with the reason for each drive whose lifetime or read wait is unknown.
-    fn missing(&self) -> Vec<String> {
+    fn unknown_value_reasons(&self) -> Vec<String> {
         let lives = self.drives.iter().filter_map(|one| match &one.lifetime {
             CacheLifetime::Missing { missing } => Some(format!("How long {} lasts is unknown: {missing}.", one.drive)),
             _ => None,
@@ -136,7 +136,7 @@ impl KvCacheAnswer {
         for one in &self.drives {
             table.row([
                 one.drive.clone(),
-                String::from(one.pays().map_or("unsure", |pays| if pays { "yes" } else { "no" })),
+                String::from(one.does_pay().map_or("unsure", |pays| if pays { "yes" } else { "no" })),
                 one.shown(&one.first_token, |it| it.mean_s),
                 one.sooner_share().map_or(String::from("-"), units::percent),
                 one.shown(&one.read_wait, |it| it.mean_s),
@@ -285,7 +285,7 @@ impl KvCacheDrive {
 
     /// True if the drive makes the first token come sooner, beyond the 95 % interval; false if it makes it come later, has
     /// no block that is used, or falls behind. `None` if that is unsure.
-    fn pays(&self) -> Option<bool> {
+    fn does_pay(&self) -> Option<bool> {
         let without_s = self.first_token_without_drive.mean_s;
         match &self.first_token {
             _ if self.falls_behind() || self.blocks.drive_hits.blocks == 0 => Some(false),
@@ -319,7 +319,7 @@ impl KvCacheDrive {
     }
 
     /// Returns a phrase on the time until the drive's cells wear out; empty if that is unknown.
-    fn life(&self) -> String {
+    fn lifetime_phrase(&self) -> String {
         match &self.lifetime {
             CacheLifetime::Known(cells) if cells.years < YEARS_RATED => format!(
                 "; its cells wear out in {}: it takes {} drive writes a day, and {} last five years",

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{JobPrediction, Prediction, mean_stages};
 use crate::results::documents::{
     AloneLatency, CertaintyName, Description, LoadedJob, OpName, PredictDocument, PredictedClass, PredictedDrive,
-    PredictedFlashRead, PredictedJob, ResourceLimit, StageName, StageTime, value,
+    PredictedJob, PredictedLoneFlashRead, ResourceLimit, StageName, StageTime, value,
 };
 use phaselink_core::closed_form::flash::FlashReadMean;
 use phaselink_core::closed_form::{Certainty, Class, Latency};
@@ -82,7 +82,7 @@ fn lone_latency(latency: &Latency, read: Option<&FlashReadMean>, stack: &[String
         why,
         stages: latency.stages.named(stack).map(stage).collect(),
         total_ns: latency.stages.total().as_ns(),
-        flash_read: read.map(|read| PredictedFlashRead {
+        flash_read: read.map(|read| PredictedLoneFlashRead {
             latency_ns: mean_stages(latency, read).total().as_ns(),
             cells_share: read.cells_share,
             page_read_ns: read.pages.iter().map(|page| page.as_ns()).collect(),

@@ -50,7 +50,11 @@ fn lone_latency_text(request: &str, latency: Option<(&Latency, Option<&FlashRead
     let (total, least) = (stages.total(), units::span(latency.stages.total()));
     let certainty = match (latency.certainty, read) {
         (Certainty::AtLeast(why), Some(read)) => {
-            format!("{} on average\n{}\nNone takes less than {least}: {why}", units::span(total), origin(read))
+            format!(
+                "{} on average\n{}\nNone takes less than {least}: {why}",
+                units::span(total),
+                read_origin_sentence(read)
+            )
         }
         (Certainty::AtLeast(why), None) => format!("at least {least}: {why}"),
         (Certainty::Exact, _) => format!("{} exactly", units::span(total)),
@@ -68,7 +72,7 @@ fn lone_latency_text(request: &str, latency: Option<(&Latency, Option<&FlashRead
 
 /// Returns where a mean read of flash finds its data as text, such as `The cells have 99.9 % of the data, and the write
 /// buffer the rest. A page takes 39.4 us, 45.0 us or 50.6 us, with equal shares.`
-fn origin(read: &FlashReadMean) -> String {
+fn read_origin_sentence(read: &FlashReadMean) -> String {
     let mut times: Vec<String> = read.pages.iter().map(|page| units::span(*page)).collect();
     times.dedup();
     let page = match &times[..] {
@@ -151,7 +155,7 @@ fn line(drive: &str, job: &JobPrediction) -> [String; 11] {
         drive.to_string(),
         job.name.clone(),
         alone,
-        String::from(sign(job)),
+        String::from(certainty_words(job)),
         job.bottleneck().resource.clone(),
         units::count(bound),
         gigabytes(job, bound),
@@ -164,7 +168,7 @@ fn line(drive: &str, job: &JobPrediction) -> [String; 11] {
 
 /// Returns words for the certainty of the job's latencies of lone requests: the least certain of "exactly", "on
 /// average" and "at least".
-fn sign(job: &JobPrediction) -> &'static str {
+fn certainty_words(job: &JobPrediction) -> &'static str {
     let certainties = job.latencies.iter().flatten().map(|latency| latency.certainty);
     let worth = |certainty| match certainty {
         Certainty::Exact => 0,

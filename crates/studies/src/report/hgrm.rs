@@ -24,8 +24,8 @@ pub fn hgrm(latency: &Latency) -> String {
     let (mut percent, mut below) = (0.0, 0);
     for (longest, held) in latency.classes() {
         below += held;
-        // A class gets a line for each percentile step that ends in it. The last class gets one, and below the line of
-        // 100 %.
+        // Write one line for each percentile step that ends in this class, but only one for the last class. The line of
+        // 100 % follows the loop.
         while percent <= share(below, count) {
             line(&mut text, longest, percent, below);
             percent = next(percent);

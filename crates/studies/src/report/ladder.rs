@@ -120,14 +120,14 @@ fn is_side(step: &Step, is_host: bool) -> bool {
 fn activity(record: &Record, owners: bool) -> String {
     let mark = if matches!(record.step, Step::Media(_)) { "# " } else { "" };
     let length = record.to.since(record.from);
-    let length = if length.is_zero() { String::new() } else { bracketed(length) };
+    let length = if length.is_zero() { String::new() } else { duration_in_brackets(length) };
     format!("{mark}{}{}{length}", owner(record, owners), record.step.name())
 }
 
 /// Draws packets on the link as an arrow: `--- data x4, 608 B (456.0) -->`; the number of a single packet is left out.
 fn arrow(record: &Record, packets: u32, wire_bytes: u32, columns: &Columns, up: bool) -> String {
     let count = if packets == 1 { String::new() } else { format!(" x{packets}") };
-    let figures = format!("{count}, {wire_bytes} B{}", bracketed(record.to.since(record.from)));
+    let figures = format!("{count}, {wire_bytes} B{}", duration_in_brackets(record.to.since(record.from)));
     let room = columns.link.saturating_sub(ARROW_MIN);
     let name = fit(&format!("{}{}", owner(record, columns.owners), record.step.name()), room - figures.len().min(room));
     let label = format!(" {} ", fit(&format!("{name}{figures}"), room));
@@ -144,7 +144,8 @@ fn owner(record: &Record, owners: bool) -> String {
     }
 }
 
-fn bracketed(span: Span) -> String {
+/// Returns a duration as text in brackets, after a space.
+fn duration_in_brackets(span: Span) -> String {
     format!(" ({})", in_ns(span.as_ns()))
 }
 

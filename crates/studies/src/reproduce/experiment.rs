@@ -170,7 +170,7 @@ impl Experiments {
         self.reproduction.values(&outcomes.iter().collect::<Vec<_>>(), &self.facts)
     }
 
-    /// Returns the simulated value of each row with constants set to other values in the runs that are `needed`;
+    /// Returns the simulated value of each row with constants set to other values in the runs to repeat;
     /// `moved` returns the overrides for a drive. For all other runs, and where there are no overrides, the outcome in
     /// `outcomes` stands. `finish` runs a simulation to its end.
     ///
@@ -179,13 +179,13 @@ impl Experiments {
     pub fn values_moved(
         &self,
         outcomes: &[Outcome],
-        needed: &[bool],
+        runs_to_repeat: &[bool],
         moved: impl Fn(&Drive) -> Vec<Override>,
         finish: impl Fn(Simulation) -> Outcome,
     ) -> Result<Vec<Option<f64>>, Problems> {
         let mut fresh: Vec<Option<(Outcome, Facts)>> = Vec::new();
-        for (run, needed) in self.runs.iter().zip(needed) {
-            let overrides = if *needed { moved(&run.drive) } else { Vec::new() };
+        for (run, is_repeated) in self.runs.iter().zip(runs_to_repeat) {
+            let overrides = if *is_repeated { moved(&run.drive) } else { Vec::new() };
             fresh.push(match overrides.is_empty() {
                 true => None,
                 false => {

@@ -175,7 +175,7 @@ fn means_ns(outcome: &Outcome) -> Vec<(String, f64)> {
 impl PaperFigure {
     /// Draws the figure as HTML: stages as stacked columns, curves as lines.
     pub fn html(&self) -> String {
-        if self.is_stacked { self.stacked() } else { self.line_plot() }
+        if self.is_stacked { self.stacked_plot() } else { self.line_plot() }
     }
 
     fn value_text(&self, value: f64) -> String {
@@ -200,7 +200,7 @@ impl PaperFigure {
         }
     }
 
-    fn stacked(&self) -> String {
+    fn stacked_plot(&self) -> String {
         let shown = |value: f64| self.value_text(value);
         let names: Vec<String> = self.series.iter().map(|(name, _)| name.clone()).collect();
         let keys = names.iter().map(|name| LegendKey { name: name.clone(), colour: of_stage(name, &names) });

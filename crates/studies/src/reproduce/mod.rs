@@ -223,13 +223,13 @@ impl Reproduction {
     /// Returns, for each run, true if a published result that `wanted` selects by id and kind reads a figure of it that
     /// uncertain constants can change. With a `key`, only that constant counts: a constant of the section `power`
     /// changes only power figures.
-    pub fn needed(&self, wanted: impl Fn(&str, ClaimKind) -> bool, key: Option<&str>) -> Vec<bool> {
+    pub fn runs_to_repeat(&self, wanted: impl Fn(&str, ClaimKind) -> bool, key: Option<&str>) -> Vec<bool> {
         let is_of_power = key.is_some_and(|key| key.starts_with("power."));
-        let mut needed = vec![false; self.plan.runs.len()];
+        let mut is_needed = vec![false; self.plan.runs.len()];
         for (row, _) in self.rows().filter(|(row, expected)| wanted(&row.id, expected.kind)) {
-            self.visit(row, &mut |run, quantity| needed[run] |= !is_of_power || quantity.may_be_of_power());
+            self.visit(row, &mut |run, quantity| is_needed[run] |= !is_of_power || quantity.may_be_of_power());
         }
-        needed
+        is_needed
     }
 
     /// Returns the uncertain constants on which a simulated value depends: as measured, if that was done for all

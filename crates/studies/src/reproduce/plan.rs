@@ -127,6 +127,7 @@ pub(super) fn read(file: &str, text: &str, problems: &mut Problems) -> Reproduct
     reader.plan
 }
 
+/// Reader of a reproduction's plan, with the plan and the problems found so far.
 struct PlanReader<'a> {
     plan: ReproductionPlan,
     problems: &'a mut Vec<Problem>,
@@ -172,11 +173,12 @@ impl PlanReader<'_> {
             self.refuse(place, "transfers with a job", "transfers, or a job and one beside it");
         }
         let base = RunSpec {
-            drive: self.required(place, table, "drive"),
+            drive: self.required_string(place, table, "drive"),
             set: self.strings(table, "set").unwrap_or_default(),
-            job: overridden(inherited, self.job(table, "job")),
+            job: with_own_options(inherited, self.job(table, "job")),
             transfers,
-            beside: document::entry(table, "beside").map(|_| overridden(&defaults.job, self.job(table, "beside"))),
+            beside: document::entry(table, "beside")
+                .map(|_| with_own_options(&defaults.job, self.job(table, "beside"))),
             seed: self.seed(table).unwrap_or(defaults.seed),
         };
         let sweep = self.sweep(table);
@@ -194,7 +196,7 @@ impl PlanReader<'_> {
         self.refuse_others(table, &["name", "description", "set", "sweep"]);
         let name = self.name(place, table);
         let base = FormSpec {
-            description: self.required(place, table, "description"),
+            description: self.required_string(place, table, "description"),
             set: self.strings(table, "set").unwrap_or_default(),
         };
         let sweep = self.sweep(table);
@@ -216,7 +218,7 @@ impl PlanReader<'_> {
     }
 
     fn name(&mut self, place: &Place, table: &Table) -> String {
-        let name = self.required(place, table, "name");
+        let name = self.required_string(place, table, "name");
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
             && name.ends_with(|c: char| c.is_ascii_alphanumeric())
@@ -238,7 +240,7 @@ impl PlanReader<'_> {
             return None;
         };
         self.refuse_others(inner, &["key", "values"]);
-        let key = self.required(&entry.place, inner, "key");
+        let key = self.required_string(&entry.place, inner, "key");
         let values = self.array(inner, "values").unwrap_or(&[]);
         if values.is_empty() {
             self.refuse(&entry.place, "a sweep without values", "an array of numbers");
@@ -264,7 +266,7 @@ impl PlanReader<'_> {
         self.refuse_others(table, &["id", "value", "unexplained", "because", "provenance"]);
         let row = PlanRow {
             place: place.clone(),
-            id: self.required(place, table, "id"),
+            id: self.required_string(place, table, "id"),
             value: self.expression(table, "value"),
             unexplained: self.string(table, "unexplained").map(|(_, reason)| reason),
             because: self.string(table, "because").map(|(_, reason)| reason),
@@ -294,9 +296,9 @@ impl PlanReader<'_> {
         self.refuse_others(table, &["title", "x", "y", "lines", "stages", "published"]);
         let figure = PlanFigure {
             place: place.clone(),
-            title: self.required(place, table, "title"),
-            x: self.required(place, table, "x"),
-            y: self.required(place, table, "y"),
+            title: self.required_string(place, table, "title"),
+            x: self.required_string(place, table, "x"),
+            y: self.required_string(place, table, "y"),
             lines: self.lines(table),
             stages: self.experiment_of(table),
             published: self.published(table),
@@ -431,7 +433,7 @@ impl PlanReader<'_> {
     }
 
     /// Returns a string that must be given; if it is not, reports a problem and returns an empty string.
-    fn required(&mut self, place: &Place, table: &Table, key: &str) -> String {
+    fn required_string(&mut self, place: &Place, table: &Table, key: &str) -> String {
         if document::entry(table, key).is_none() {
             self.refuse(place, format!("no {key}"), &format!("{key} = \"…\""));
         }
@@ -482,7 +484,7 @@ pub(crate) fn option_text(value: &Value) -> Option<String> {
 }
 
 /// Returns the options of `base`, with those of `own` in place of options of the same name or after them.
-fn overridden(base: &[(String, String)], own: Vec<(String, String)>) -> Vec<(String, String)> {
+fn with_own_options(base: &[(String, String)], own: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut options = base.to_vec();
     for (key, text) in own {
         set_option(&mut options, &key, &text);

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_is_asked_for_by_the_name_under_which_it_is_counted() {
+    fn stage_quantity_omits_the_parenthesis_of_the_stage_name() {
         let checked = |path: &str| Quantity::parse(path).unwrap().check(&test_outcomes::facts());
         assert_eq!(checked("stage.system_call"), Ok(()));
         assert!(checked("stage.system_call_submit").is_err());

@@ -167,12 +167,12 @@ fn run_is_needed_if_a_wanted_row_reads_it_or_its_power() {
     let rows = row("A", "a.mean_ns") + &row("B", "s.mean_ns > 1") + &row("C", "first(s.joules_per_io)");
     let expected = "A,number,q,ns,2.0e3,,s,\nB,shape,q,,,,s,\nC,number,q,J,1,,s,\n";
     let reproduction = load(&rows, expected).unwrap();
-    let needed = |ids: &[&str], key| reproduction.needed(|id, _| ids.contains(&id), key);
-    assert_eq!(needed(&["A"], None), [true, false, false]);
-    assert_eq!(needed(&["A", "B"], Some("media.read_ns")), [true, true, true]);
-    assert_eq!(needed(&["A", "B"], Some("power.core_w")), [false, false, false]);
-    assert_eq!(needed(&["A", "C"], Some("power.core_w")), [false, true, true]);
-    assert_eq!(reproduction.needed(|_, kind| kind == ClaimKind::Shape, None), [false, true, true]);
+    let runs_to_repeat = |ids: &[&str], key| reproduction.runs_to_repeat(|id, _| ids.contains(&id), key);
+    assert_eq!(runs_to_repeat(&["A"], None), [true, false, false]);
+    assert_eq!(runs_to_repeat(&["A", "B"], Some("media.read_ns")), [true, true, true]);
+    assert_eq!(runs_to_repeat(&["A", "B"], Some("power.core_w")), [false, false, false]);
+    assert_eq!(runs_to_repeat(&["A", "C"], Some("power.core_w")), [false, true, true]);
+    assert_eq!(reproduction.runs_to_repeat(|_, kind| kind == ClaimKind::Shape, None), [false, true, true]);
 }
 
 #[test]

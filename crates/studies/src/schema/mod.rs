@@ -52,7 +52,7 @@ pub fn schema() -> Value {
     if let Some(own) = definitions.get_mut("RunResult") {
         add_head(own, "run");
     }
-    definitions.values_mut().for_each(close);
+    definitions.values_mut().for_each(forbid_other_keys);
     json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": format!("{SCHEMA_BASE}/results.json"),
@@ -92,7 +92,7 @@ fn add_head(schema: &mut Value, verb: &str) {
 
 /// Forbids additional keys in each object that lists its keys. Also removes number formats, and line breaks in
 /// descriptions.
-fn close(schema: &mut Value) {
+fn forbid_other_keys(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             if object.contains_key("properties") && !object.contains_key("additionalProperties") && is_schema(object) {
@@ -104,9 +104,9 @@ fn close(schema: &mut Value) {
             if let Some(Value::String(text)) = object.get_mut("description") {
                 *text = text.replace('\n', " ");
             }
-            object.values_mut().for_each(close);
+            object.values_mut().for_each(forbid_other_keys);
         }
-        Value::Array(items) => items.iter_mut().for_each(close),
+        Value::Array(items) => items.iter_mut().for_each(forbid_other_keys),
         _ => {}
     }
 }

@@ -97,7 +97,10 @@ fn sentences(plan: &Plan, column: &Figure, values: &[PointValue]) -> Vec<String>
         true => format!("{lowest}{}; {highest}", close_to(least, values)),
         false => format!("{highest}{}; {lowest}", close_to(most, values)),
     };
-    [Some(format!("{}: {range}.", column.heading)), influence(plan, column, values)].into_iter().flatten().collect()
+    [Some(format!("{}: {range}.", column.heading)), influence_sentence(plan, column, values)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Returns a text on the number of points whose value is close to that of the best point; empty if there are none.
@@ -121,7 +124,7 @@ fn place(plan: &Plan, point: usize) -> String {
 }
 
 /// Returns a sentence about the axes that have the largest effect on a column. `None` unless several axes vary.
-fn influence(plan: &Plan, column: &Figure, values: &[PointValue]) -> Option<String> {
+fn influence_sentence(plan: &Plan, column: &Figure, values: &[PointValue]) -> Option<String> {
     let axes = plan.text.axes.iter().enumerate().filter(|(_, axis)| axis.len() > 1);
     let mut ratios: Vec<(String, f64)> = axes
         .filter_map(|(number, axis)| {
@@ -147,7 +150,7 @@ fn mean_ratio(plan: &Plan, values: &[PointValue], axis: usize) -> Option<f64> {
         if *value <= 0.0 {
             return None;
         }
-        let mut others = places(plan, *point);
+        let mut others = axis_indices(plan, *point);
         others.remove(axis);
         let (least, most, count) = groups.entry(others).or_insert((*value, *value, 0));
         (*least, *most, *count) = (least.min(*value), most.max(*value), *count + 1);
@@ -158,7 +161,7 @@ fn mean_ratio(plan: &Plan, values: &[PointValue], axis: usize) -> Option<f64> {
 }
 
 /// Returns the index of the value of a sweep's point along each axis, followed by the index of its seed.
-fn places(plan: &Plan, point: usize) -> Vec<usize> {
+fn axis_indices(plan: &Plan, point: usize) -> Vec<usize> {
     let (mut stride, mut rest, mut places) = (plan.points, point, Vec::new());
     for axis in &plan.text.axes {
         stride /= axis.len();

@@ -88,6 +88,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Text, Problems> {
     Problems(reader.problems).or(text)
 }
 
+/// Reader of a sweep's plan, with the problems and notes found so far.
 struct SweepReader {
     /// Position that stands for the whole file, for problems without a line.
     whole: Place,

@@ -11,6 +11,7 @@ pub struct Refusals {
     points: usize,
 }
 
+/// Problem for which points of a sweep cannot be simulated.
 #[derive(Clone, Debug)]
 struct Refusal {
     problem: Problem,

@@ -14,7 +14,7 @@ pub(super) fn agreement_of<'a>(rows: impl IntoIterator<Item = &'a ValidatedRow>)
     Agreement {
         rows: rows.len(),
         median_error_pct: errors(&mut rows.iter().copied()),
-        wmape_rates_pct: weighted(&[wmape(of_kind(MeasuredKind::Rate)), wmape(of_kind(MeasuredKind::Bandwidth))]),
+        wmape_rates_pct: weighted_mean(&[wmape(of_kind(MeasuredKind::Rate)), wmape(of_kind(MeasuredKind::Bandwidth))]),
         wmape_latencies_pct: wmape(of_kind(MeasuredKind::Latency)).map(|(pct, _)| pct),
         median_latency_error_pct: errors(&mut of_kind(MeasuredKind::Latency)),
         bias_pct: (!logs.is_empty())
@@ -53,7 +53,7 @@ fn wmape<'a>(rows: impl Iterator<Item = &'a ValidatedRow>) -> Option<(f64, usize
 }
 
 /// Returns the mean of percentages, each weighted by its number of measurements.
-fn weighted(parts: &[Option<(f64, usize)>]) -> Option<f64> {
+fn weighted_mean(parts: &[Option<(f64, usize)>]) -> Option<f64> {
     let known: Vec<(f64, usize)> = parts.iter().copied().flatten().collect();
     let rows: usize = known.iter().map(|(_, rows)| rows).sum();
     (rows > 0).then(|| known.iter().map(|(pct, rows)| pct * real_length(*rows)).sum::<f64>() / real_length(rows))

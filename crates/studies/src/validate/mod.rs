@@ -58,6 +58,7 @@ pub struct Validation {
     interval: Option<(f64, f64)>,
 }
 
+/// Measurement with the answer of its source's plan.
 #[derive(Clone, Debug)]
 struct ValidationRow {
     measurement: MeasuredValue,
@@ -93,7 +94,7 @@ impl Validation {
                 Err(problem) => problems.0.push(problem),
             }
         }
-        let runs = problems.or(specs)?.iter().map(|(spec, first)| prepared(spec, first)).collect::<Vec<_>>();
+        let runs = problems.or(specs)?.iter().map(|(spec, first)| prepare_run(spec, first)).collect::<Vec<_>>();
         let titles = plans.iter().map(|plan| (plan.source.clone(), plan.title.clone())).collect();
         let validation = Validation { rows, runs: all(runs)?, titles, interval: None };
         validation.check()?;
@@ -165,7 +166,7 @@ impl Validation {
     }
 }
 
-fn prepared(spec: &RunSpec, first: &RowRun) -> Result<ExperimentRun, Problems> {
+fn prepare_run(spec: &RunSpec, first: &RowRun) -> Result<ExperimentRun, Problems> {
     let (file, line) = &first.place;
     let placed = |problem: Problem| Problem::new(file, *line, problem.to_string(), "a run that can start");
     ExperimentRun::prepare(spec, &[]).map_err(|problems| Problems(problems.0.into_iter().map(placed).collect()))

@@ -10,6 +10,7 @@ pub(super) type Captures = BTreeMap<String, String>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TextPattern(Vec<PatternPart>);
 
+/// Part of a pattern: literal text, any text, or a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PatternPart {
     Literal(String),

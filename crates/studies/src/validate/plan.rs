@@ -64,12 +64,14 @@ struct ValidationRule {
     line: Option<usize>,
 }
 
+/// Answer of a rule to the measurements that match it: the reason why no run predicts them, or the run that does.
 #[derive(Clone, Debug)]
 enum RuleAnswer {
     Left { class: String, is_answerable: bool },
     Run(Box<RuleRun>),
 }
 
+/// Run that predicts the measurements of a rule, as templates of its drive, keys and value.
 #[derive(Clone, Debug)]
 struct RuleRun {
     drive: String,
@@ -103,6 +105,7 @@ pub(super) struct RowRun {
     pub place: (String, Option<usize>),
 }
 
+/// Plan of a source of measurements as written in its TOML file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SourcePlanText {
@@ -118,6 +121,7 @@ struct SourcePlanText {
     rule: Vec<toml::Spanned<RuleText>>,
 }
 
+/// Rule of a source's plan as written in its TOML file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleText {
@@ -133,6 +137,7 @@ struct RuleText {
     because: Option<String>,
 }
 
+/// One pattern, or several of which one must match.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Patterns {

@@ -101,6 +101,7 @@ pub struct KneeFigure {
     pub predicted_per_s: f64,
 }
 
+/// Latencies that were measured at one mixed load of a drive.
 #[derive(Clone, Debug)]
 struct MeasuredLoad {
     drive: &'static str,

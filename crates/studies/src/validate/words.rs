@@ -78,7 +78,7 @@ impl ValidateDocument {
             text.push('\n');
         }
         for object in objects.iter().filter_map(serde_json::Value::as_object) {
-            let cells: Vec<String> = object.values().map(|value| quoted(plain(value))).collect();
+            let cells: Vec<String> = object.values().map(|value| quoted(plain_text(value))).collect();
             text.push_str(&cells.join(","));
             text.push('\n');
         }
@@ -92,7 +92,7 @@ impl ValidateDocument {
         let mut table = table.right("predicted").right("their median error %");
         for source in self.sources.iter().chain([&self.total]) {
             let counts = [source.rows, source.answered].map(|count| count.to_string());
-            let predicted = [source.predicted.rows.to_string(), pct(source.predicted.median_error_pct)];
+            let predicted = [source.predicted.rows.to_string(), percentage_text(source.predicted.median_error_pct)];
             table.row([source.source.clone()].into_iter().chain(counts).chain(errors(&source.all)).chain(predicted));
         }
         table
@@ -235,7 +235,8 @@ impl FoldsDocument {
         let mut table = Table::new().left("left out, and estimated from").right("rows").right("estimated from");
         table = table.right("rates: WMAPE %").right("latencies: median %");
         for point in &self.curve {
-            let errors = [point.agreement.wmape_rates_pct, point.agreement.median_latency_error_pct].map(pct);
+            let errors =
+                [point.agreement.wmape_rates_pct, point.agreement.median_latency_error_pct].map(percentage_text);
             let counts = [point.agreement.rows, point.train_rows].map(|count| count.to_string());
             table.row([point.name.clone()].into_iter().chain(counts).chain(errors));
         }
@@ -302,7 +303,7 @@ impl FoldsDocument {
             mean(&sources, |it| it.wmape_rates_pct),
             mean(&sources, |it| it.median_latency_error_pct),
             self.parameters.len(),
-            pct(self.fitted.median_error_pct) + " %",
+            percentage_text(self.fitted.median_error_pct) + " %",
         )
     }
 }
@@ -317,14 +318,14 @@ fn errors(agreement: &Agreement) -> [String; 6] {
         agreement.bias_pct,
         agreement.coverage_pct,
     ]
-    .map(pct)
+    .map(percentage_text)
 }
 
-fn pct(value: Option<f64>) -> String {
+fn percentage_text(value: Option<f64>) -> String {
     value.map_or(String::from("-"), |value| format!("{value:.1}"))
 }
 
-fn plain(value: &serde_json::Value) -> String {
+fn plain_text(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::Null => String::new(),
         serde_json::Value::String(text) => text.clone(),

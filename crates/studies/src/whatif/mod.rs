@@ -248,7 +248,7 @@ impl<'a> DependentReplay<'a> {
 
     fn result(&self, start: Time) -> Option<ReplayedWindow> {
         let done = self.done.iter().copied().collect::<Option<Vec<Time>>>()?;
-        let mut result = ReplayedWindow { waited: self.waited(&done), ..ReplayedWindow::default() };
+        let mut result = ReplayedWindow { waited: self.busy_time(&done), ..ReplayedWindow::default() };
         for ((request, issued), done) in self.requests.iter().zip(&self.issued).zip(&done) {
             let sums = &mut result.latencies[kind(request.io.op)];
             sums.requests += 1;
@@ -261,7 +261,7 @@ impl<'a> DependentReplay<'a> {
 
     /// Returns the time in which at least one request was in flight: the length of the union of all intervals from
     /// submission to completion.
-    fn waited(&self, done: &[Time]) -> Span {
+    fn busy_time(&self, done: &[Time]) -> Span {
         let mut spans: Vec<(Time, Time)> = self.issued.iter().copied().zip(done.iter().copied()).collect();
         spans.sort();
         let (mut sum, mut end) = (Span::ZERO, Time::ZERO);

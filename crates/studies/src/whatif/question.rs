@@ -226,7 +226,7 @@ impl WhatIfStudy {
             self.replayed(&drive_of_draw(&candidate.described, &draws, draw)?, dependent[draw].as_ref()?)
         })?;
         let replayed: Vec<&ReplayedDraws> = replayed.chunks(self.draws()).collect();
-        let ranked = |(place, own): (usize, &&ReplayedDraws)| self.ranked(&draws, place, own, replayed[self.now]);
+        let ranked = |(place, own): (usize, &&ReplayedDraws)| self.rank_drive(&draws, place, own, replayed[self.now]);
         let mut ranked: Vec<RankedDrive> = replayed.iter().enumerate().filter_map(ranked).collect();
         ranked.sort_by(|one, other| other.gain.total_cmp(&one.gain));
         Some(WhatIfAnswer::new(self, ranked))
@@ -267,7 +267,7 @@ impl WhatIfStudy {
     }
 
     /// Returns the result of the candidate at index `place`, from its own replays and those of the present drive.
-    fn ranked(&self, draws: &Draws, place: usize, own: &ReplayedDraws, now: &ReplayedDraws) -> Option<RankedDrive> {
+    fn rank_drive(&self, draws: &Draws, place: usize, own: &ReplayedDraws, now: &ReplayedDraws) -> Option<RankedDrive> {
         let gain = |draw: usize| {
             let (own, now) = (own[draw].as_ref()?, now[draw].as_ref()?);
             let weights = window_weights(own.len(), draw, self.question.seed);

@@ -29,7 +29,7 @@ impl DriveReader {
             let named = layers[text.clone()].iter().filter_map(|layer| Some((layer, layer.preset(path)?)));
             let mut chosen = None;
             for (layer, entry) in named.filter(|_| presets::has(path)) {
-                chosen = self.chosen(path, layer, entry).map(|preset| (preset, entry.place.clone()));
+                chosen = self.find_preset(path, layer, entry).map(|preset| (preset, entry.place.clone()));
             }
             if let Some((preset, place)) = chosen {
                 self.replace(path, text.start, layers[text.start].origin == Origin::Set);
@@ -50,7 +50,7 @@ impl DriveReader {
 
     /// Finds the preset that the entry names for a section: a shipped row, or a file, which is read. Reports an unknown
     /// name.
-    fn chosen(&mut self, path: &'static str, layer: &TextLayer, entry: &Entry) -> Option<SectionPreset> {
+    fn find_preset(&mut self, path: &'static str, layer: &TextLayer, entry: &Entry) -> Option<SectionPreset> {
         if let Some(file) = layer.path_in(entry) {
             let table = self.other(entry, &file, 1)?;
             let mut other = DriveReader::new(self.others, self.depth + 1);

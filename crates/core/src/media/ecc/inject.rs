@@ -119,7 +119,7 @@ pub fn inject(codec: &SectorCodec, fault: SectorDamage, trials: u64, seed: u64) 
     let mut random = Random::stream(seed, fault.description());
     let mut counts = OutcomeCounts::default();
     for _ in 0..trials {
-        counts.add(trial(codec, fault, &mut random));
+        counts.add(run_trial(codec, fault, &mut random));
     }
     counts
 }
@@ -134,7 +134,7 @@ pub(super) fn trial_of_bits(codec: &SectorCodec, bits: usize, random: &mut Rando
     outcome(verdict, chips == written)
 }
 
-fn trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Random) -> DecodeOutcome {
+fn run_trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Random) -> DecodeOutcome {
     let few = from(random, 1, CORRECTED_BITS);
     let chip = below(random, CHIPS);
     match fault {
@@ -150,7 +150,7 @@ fn trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Random) -> Decod
     let (mut chips, mut reader_address, mut failed) = (written, address, None);
     match fault {
         SectorDamage::Bits | SectorDamage::TooManyBits => unreachable!("these trials have ended above"),
-        SectorDamage::BitsOfOneChip => flip_bits(&mut chips, positions_of(chip), few, random),
+        SectorDamage::BitsOfOneChip => flip_bits(&mut chips, chip_bit_positions(chip), few, random),
         SectorDamage::UnnoticedFailedChip => break_chip(&mut chips, chip, random),
         SectorDamage::OtherAddress => {
             reader_address ^= 1 << below(random, 64) | if few.is_multiple_of(2) { random.bits() } else { 0 };
@@ -159,7 +159,7 @@ fn trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Random) -> Decod
         SectorDamage::FailedChip => failed = Some(chip),
         SectorDamage::FailedChipAndBits => {
             failed = Some(chip);
-            flip_bits(&mut chips, positions_of(other_chip(chip, random)), few, random);
+            flip_bits(&mut chips, chip_bit_positions(other_chip(chip, random)), few, random);
         }
         SectorDamage::SecondFailedChip => {
             failed = Some(chip);
@@ -195,7 +195,7 @@ fn other_chip(chip: usize, random: &mut Random) -> usize {
 }
 
 /// Returns the positions of a chip's bits in the codeword, as exponents of x: the first chip has the highest.
-fn positions_of(chip: usize) -> std::ops::Range<usize> {
+fn chip_bit_positions(chip: usize) -> std::ops::Range<usize> {
     let first = (CHIPS - 1 - chip) * CHIP_BITS;
     first..first + CHIP_BITS
 }

@@ -49,11 +49,11 @@ impl FreeGranules {
             return None;
         }
         let next = self.runs.range(self.next..).chain(self.runs.range(..self.next));
-        let chosen = chosen(next.map(|(first, granules)| (*first, *granules)).take(parts_max), granules);
+        let chosen = first_fitting_runs(next.map(|(first, granules)| (*first, *granules)).take(parts_max), granules);
         let chosen = chosen.or_else(|| {
             let mut longest: Vec<(u64, u64)> = self.runs().collect();
             longest.sort_by_key(|(first, granules)| (std::cmp::Reverse(*granules), *first));
-            self::chosen(longest.into_iter().take(parts_max), granules)
+            self::first_fitting_runs(longest.into_iter().take(parts_max), granules)
         })?;
         for (first, granules) in &chosen {
             self.cut(*first, (*first, u64::from(*granules)));
@@ -103,7 +103,7 @@ impl FreeGranules {
 
 /// Returns the first of these runs that hold `granules` granules together, the last one cut to size; `None` if all of
 /// them hold fewer.
-fn chosen(runs: impl Iterator<Item = (u64, u64)>, granules: u64) -> Option<SmallVec<[GranuleRun; 1]>> {
+fn first_fitting_runs(runs: impl Iterator<Item = (u64, u64)>, granules: u64) -> Option<SmallVec<[GranuleRun; 1]>> {
     let (mut chosen, mut left) = (SmallVec::new(), granules);
     for (first, length) in runs {
         if left == 0 {

@@ -30,6 +30,7 @@ pub(super) struct MapMiss {
     pub written: Option<u32>,
 }
 
+/// Slot of the map cache: a loaded map page, with its neighbours in the list by last use.
 #[derive(Clone, Copy, Debug)]
 struct MapSlot {
     page: MapPage,

@@ -22,6 +22,7 @@ pub(super) struct Overlay {
     used: usize,
 }
 
+/// Entry of the hash table: a mapping unit and its changed location.
 #[derive(Clone, Copy, Debug)]
 struct OverlayEntry {
     unit: u32,

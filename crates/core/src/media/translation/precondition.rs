@@ -76,7 +76,7 @@ impl TranslationLayer {
         let full = narrow::<u32, u64>(shape.units_at_first() / u64::from(shape.block_units));
         let rest = narrow::<u32, u64>(shape.units_at_first() % u64::from(shape.block_units));
         let valid = (0..full).map(|_| shape.block_units).chain((rest > 0).then_some(rest)).collect();
-        TranslationLayer::filled(shape, seed, valid, None)
+        TranslationLayer::with_valid_counts(shape, seed, valid, None)
     }
 
     /// Creates the translation layer of a drive on which every mapping unit has been overwritten at random many times.
@@ -96,7 +96,7 @@ impl TranslationLayer {
         };
         valid.extend(&open);
         let shuffle = Randomiser::new(shape.units_at_first(), mix(random.bits()));
-        let mut drive = TranslationLayer::filled(shape, seed, valid, Some(shuffle));
+        let mut drive = TranslationLayer::with_valid_counts(shape, seed, valid, Some(shuffle));
         for (place, written) in (0..).zip(open) {
             drive.reopen(place, sealed + place, written);
         }
@@ -145,7 +145,12 @@ impl TranslationLayer {
     /// Creates the translation layer of a drive whose first blocks are full and hold these numbers of valid mapping
     /// units, the oldest block first. Its other blocks are erased. `shuffle` spreads the units at random, instead of in
     /// the order of addresses.
-    fn filled(shape: TranslationShape, seed: u64, valid: Vec<u32>, shuffle: Option<Randomiser>) -> TranslationLayer {
+    fn with_valid_counts(
+        shape: TranslationShape,
+        seed: u64,
+        valid: Vec<u32>,
+        shuffle: Option<Randomiser>,
+    ) -> TranslationLayer {
         let mut drive = TranslationLayer::new(shape, seed);
         for (block, valid) in (0..).zip(&valid) {
             drive.sealed += 1;

@@ -94,11 +94,11 @@ impl RunInState {
         let after = run.drive.counts();
         let written = after.written - before.written;
         let moved = after.moved - before.moved + after.map_writes - before.map_writes;
-        RunInState { amplification: 1.0 + real(moved) / real(written), ..RunInState::seen(&run.drive) }
+        RunInState { amplification: 1.0 + real(moved) / real(written), ..RunInState::of_drive(&run.drive) }
     }
 
     /// Returns the state of a drive that was run in: its policy and full blocks. The write amplification is set to 1.
-    fn seen(drive: &TranslationLayer) -> RunInState {
+    fn of_drive(drive: &TranslationLayer) -> RunInState {
         let (blocks, life) = (&drive.blocks, real(drive.shape.units));
         let mut full: Vec<u32> = blocks.full().collect();
         full.sort_unstable_by_key(|block| blocks.order(*block));

@@ -212,7 +212,7 @@ fn a_run_below_its_baseline_keeps_its_credits_and_one_above_says_how_long_they_l
 fn volume_loaded_below_its_baseline_keeps_its_credits_in_bursts() {
     let mut limits = limits(&gp2(), 100);
     for place in 0..400_u64 {
-        // 200 operations per second, two at a time.
+        // Two operations every 10 ms are 200 per second, below the baseline of 300 per second (3 per GiB, 100 GiB).
         limits.pass(Time::ZERO + Span::from_ms(10) * (place / 2), DataDirection::Read, place << 20, 4096);
     }
     assert_eq!(limits.credit_state(at_s(2)), Some(CreditState::Kept));

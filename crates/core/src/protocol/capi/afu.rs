@@ -140,8 +140,8 @@ impl Afu {
         ports.shared.requests.charge(self.request(timer), Stage::Psl, now);
         // The claim of the lines has already translated their address.
         let is_translated = timer.kind == timer::DATA && self.claim_lines;
-        if is_translated || !self.misses() {
-            return self.perform(now, timer, ports);
+        if is_translated || !self.draw_translation_miss() {
+            return self.send_command_packets(now, timer, ports);
         }
         self.counts.translation_misses += 1;
         let token = Role::PAGE_TABLE.token(u32::from(timer.kind) << NUMBER_BITS | timer.context);
@@ -149,7 +149,7 @@ impl Afu {
     }
 
     /// Draws at random whether the PSL cannot translate an address. Returns true if it must read the page table.
-    fn misses(&mut self) -> bool {
+    fn draw_translation_miss(&mut self) -> bool {
         self.translation_miss_ratio > 0.0 && self.random.unit() < self.translation_miss_ratio
     }
 
@@ -166,11 +166,11 @@ impl Afu {
     }
 
     /// Sends the packets of a bus command, whose address is translated, to the host.
-    fn perform(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+    fn send_command_packets(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         match timer.kind {
             timer::FETCH => self.fetch(now, timer.context, ports),
             timer::PAYLOAD => self.read_lines(timer.context, ports),
-            timer::CLAIM => self.claim(timer.context, ports),
+            timer::CLAIM => self.send_claims(timer.context, ports),
             timer::DATA => self.send_lines(now, timer.context, ports),
             timer::STATUS => self.send_status(timer.context, ports),
             other => unreachable!("the AFU has no command {other}"),
@@ -288,7 +288,7 @@ impl Afu {
 
     /// Sends claims for the ownership of a read's lines in the host, one packet for each line. The completions arrive
     /// together.
-    fn claim(&mut self, id: u32, ports: &mut Ports) {
+    fn send_claims(&mut self, id: u32, ports: &mut Ports) {
         let command = self.active[index(id)].command;
         let token = Role::CLAIM.token(id);
         let bytes = u32::from(command.lines) * CLAIM_BYTES;
@@ -366,7 +366,7 @@ impl halves::Controller for Afu {
                 let number = context & ((1 << NUMBER_BITS) - 1);
                 let timer = Timer { kind: low_u8(context >> NUMBER_BITS), context: number };
                 ports.shared.requests.charge(self.request(timer), Stage::Translation, now);
-                self.perform(now, timer, ports);
+                self.send_command_packets(now, timer, ports);
             }
             other => unreachable!("the AFU reads nothing in the role {other:?}"),
         }

@@ -87,7 +87,7 @@ fn on_wire(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
 
 /// Returns the read requests for `bytes` bytes of host memory, each for `each_bytes`, and the completions with the
 /// data.
-fn exchange(parts: &Parts, bytes: u32, each_bytes: u32) -> (Packet, Packet) {
+fn read_packets(parts: &Parts, bytes: u32, each_bytes: u32) -> (Packet, Packet) {
     (Packet { chunk_bytes: each_bytes, ..parts.read(bytes) }, parts.completions(bytes))
 }
 
@@ -110,7 +110,7 @@ fn read(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access)
     ledger.spend(Stage::Media, access.idle - access.waited);
     ledger.spend(Stage::Psl, capi.psl);
     if capi.claim_lines {
-        let (claim, claimed) = exchange(parts, split.last_bytes / LINE_BYTES * CLAIM_BYTES, CLAIM_BYTES);
+        let (claim, claimed) = read_packets(parts, split.last_bytes / LINE_BYTES * CLAIM_BYTES, CLAIM_BYTES);
         ledger.spend(Stage::Claim, parts.sent(&claim) + host_memory(parts, &claim) + parts.sent(&claimed));
         ledger.spend(Stage::Psl, capi.psl);
     }
@@ -128,7 +128,7 @@ fn read(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access)
 /// lines of a split request arrive while its other commands still request theirs.
 fn write(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access) {
     let psl = parts.drive.capi.psl;
-    let (requests, _) = exchange(parts, split.last_bytes, LINE_BYTES);
+    let (requests, _) = read_packets(parts, split.last_bytes, LINE_BYTES);
     let lines = split.sizes().map(|bytes| on_wire(parts, DataDirection::Write, bytes)).sum();
     ledger.spend(Stage::Psl, psl);
     ledger.spend(Stage::Transfer, parts.on_wire(&requests));

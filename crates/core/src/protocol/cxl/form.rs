@@ -39,7 +39,7 @@ fn issue(parts: &Parts, bytes: u32) -> Span {
 }
 
 /// Returns the message from the host that requests a line (load) or carries one (store).
-fn message(parts: &Parts, direction: DataDirection) -> Packet {
+fn request_packet(parts: &Parts, direction: DataDirection) -> Packet {
     let message = parts.write(Direction::Down, LINE_BYTES);
     match direction {
         DataDirection::Read => Packet { kind: Kind::MemoryRead, ..message },
@@ -48,7 +48,7 @@ fn message(parts: &Parts, direction: DataDirection) -> Packet {
 }
 
 /// Returns the device's response to a load (its line) or a store (its completion).
-fn answer(parts: &Parts, direction: DataDirection) -> Packet {
+fn response_packet(parts: &Parts, direction: DataDirection) -> Packet {
     match direction {
         DataDirection::Read => parts.data(LINE_BYTES),
         DataDirection::Write => parts.write(Direction::Up, 0),
@@ -60,28 +60,28 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let mut ledger = parts.descend(class.direction, class.bytes);
     ledger.spend(Stage::Driver, issue(parts, class.bytes));
     parts.ascend(&mut ledger, class.direction, class.bytes);
-    parts.demand_cores(&mut demands, workload, ledger.cursor().since(ledger.start()), false);
+    parts.add_core_demands(&mut demands, workload, ledger.cursor().since(ledger.start()), false);
     let times = f64::from(lines(class.bytes));
-    parts.demand_burst(&mut demands, &message(parts, class.direction), times);
-    parts.demand_burst(&mut demands, &answer(parts, class.direction), times);
+    parts.add_burst_demands(&mut demands, &request_packet(parts, class.direction), times);
+    parts.add_burst_demands(&mut demands, &response_packet(parts, class.direction), times);
     let at_once = parts.drive.cxl.lines_at_once(class.direction, lines(class.bytes));
     let cores = workload.threads.min(parts.drive.host.cores.into()) * at_once;
     demands.add_of_host("fill buffers", f64::from(cores), line_least(parts, class.direction), times);
     match parts.drive.cxl.has_cache() {
-        true => cached::demand(parts, workload, class, &mut demands),
-        false => demands.add_share(&demand_media(parts, workload, class), 1.0),
+        true => cached::add_miss_demands(parts, workload, class, &mut demands),
+        false => demands.add_share(&media_demands(parts, workload, class), 1.0),
     }
     demands
 }
 
 /// Returns the demand of a request on the memory, as its share of the units that it touches: other requests may find
 /// the rest of a unit in the buffer. Stores to units that are still in the buffer demand nothing.
-fn demand_media(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
+fn media_demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let cxl = &parts.drive.cxl;
     let mut unit = Demands::default();
     // Units of a request in one row, or in one program unit, are read or written together.
     let bytes = class.bytes.max(cxl.unit_bytes);
-    parts.demand_media(&mut unit, workload, &Class { bytes, ..*class });
+    parts.add_media_demands(&mut unit, workload, &Class { bytes, ..*class });
     // Loads of a sequential stream find the rows of their units open, so they need no bank time.
     if class.direction == DataDirection::Read && workload.sequential {
         unit = unit.without("media banks");
@@ -116,10 +116,10 @@ fn is_whole(parts: &Parts, class: &Class) -> bool {
 
 /// Returns the shortest time for which a line is in flight: the line is in the device's buffer or DRAM cache.
 fn line_least(parts: &Parts, direction: DataDirection) -> Span {
-    parts.sent(&message(parts, direction))
+    parts.sent(&request_packet(parts, direction))
         + parts.drive.cxl.controller
         + cached::access(parts, direction)
-        + parts.sent(&answer(parts, direction))
+        + parts.sent(&response_packet(parts, direction))
         + parts.root_complex.write_latency()
 }
 
@@ -207,12 +207,14 @@ fn is_starved(parts: &Parts, direction: DataDirection, at_once: u32) -> bool {
 /// Charges the shortest time of a request: all lines are in the device's buffer and follow each other on the wire.
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     let burst = match class.direction {
-        DataDirection::Read => answer(parts, DataDirection::Read),
-        DataDirection::Write => message(parts, DataDirection::Write),
+        DataDirection::Read => response_packet(parts, DataDirection::Read),
+        DataDirection::Write => request_packet(parts, DataDirection::Write),
     };
     ledger.spend(Stage::LinkWait, parts.on_wire(&burst) * u64::from(lines(class.bytes) - 1));
     match class.direction {
-        DataDirection::Read => ledger.spend(Stage::LineRequest, parts.sent(&message(parts, DataDirection::Read))),
+        DataDirection::Read => {
+            ledger.spend(Stage::LineRequest, parts.sent(&request_packet(parts, DataDirection::Read)))
+        }
         DataDirection::Write => {}
     }
     ledger.spend(Stage::Transfer, parts.on_wire(&burst));
@@ -228,7 +230,7 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
 
 /// Returns the time of the completion of a store or a flush, from the device into the host.
 fn done(parts: &Parts) -> Span {
-    parts.sent(&answer(parts, DataDirection::Write)) + parts.root_complex.write_latency()
+    parts.sent(&response_packet(parts, DataDirection::Write)) + parts.root_complex.write_latency()
 }
 
 /// Charges the deep flush that follows the last line of a write, if only data in the cells counts as written. `flushed`
@@ -305,8 +307,8 @@ impl<'a> Lines<'a> {
         Lines {
             parts,
             direction,
-            down: parts.on_wire(&message(parts, direction)),
-            up: parts.on_wire(&answer(parts, direction)),
+            down: parts.on_wire(&request_packet(parts, direction)),
+            up: parts.on_wire(&response_packet(parts, direction)),
             down_free_at: start,
             up_free_at: start,
             memory,
@@ -449,7 +451,7 @@ mod cached {
 
     /// Adds the demands on processors and memory of the pages that a request misses in the cache. Nothing is added for
     /// stores to a cache that begins clean, which may demand nothing, or for stores beside loads.
-    pub(super) fn demand(parts: &Parts, workload: &Workload, class: &Class, demands: &mut Demands) {
+    pub(super) fn add_miss_demands(parts: &Parts, workload: &Workload, class: &Class, demands: &mut Demands) {
         let CachedPages::Share(share, _) = cached_pages(parts, workload, class) else { return };
         let is_alone = workload.classes.iter().all(|other| other.direction == class.direction);
         let is_dirty = parts.drive.cxl.cache_start == CacheStart::Dirty;
@@ -458,8 +460,8 @@ mod cached {
         match class.direction {
             DataDirection::Write if !is_dirty || !is_alone => return,
             _ => {
-                parts.demand_firmware(&mut missed, &page);
-                parts.demand_media(&mut missed, workload, &page);
+                parts.add_firmware_demands(&mut missed, &page);
+                parts.add_media_demands(&mut missed, workload, &page);
             }
         }
         demands.add_share(&missed, 1.0 - share);

@@ -129,7 +129,7 @@ impl Queue {
 
     /// Teaches the predictor the time from the end of a read's data to the host's next command. The queue read issued
     /// at `poll.issued` found that command, and the last one that came back short did not.
-    fn learn(&mut self, poll: Poll, window: &mut ReadWindow) {
+    fn teach_predictor(&mut self, poll: Poll, window: &mut ReadWindow) {
         // Data and queue read take the same path. The queue read may leave before the data has left, but only by its
         // time in host memory, which is at most a quarter of a round trip (assumed).
         let latest = poll.issued + self.round_trip / 4;
@@ -323,7 +323,7 @@ impl Endpoint {
         loop {
             let queue = &mut self.queues[usize::from(poll.name.queue)];
             let Some(command) = queue.next_command(poll, payload) else { return found };
-            queue.learn(poll, &mut self.window);
+            queue.teach_predictor(poll, &mut self.window);
             self.accept(now, poll.name.queue, command, sampled, ports);
             found += 1;
         }

@@ -55,9 +55,9 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
         1 => 1,
         _ => u32::from(parts.drive.dc_express.fetch_entries),
     };
-    parts.demand_read(&mut demands, &parts.read(ENTRY_BYTES * together), commands / f64::from(together));
+    parts.add_read_demands(&mut demands, &parts.read(ENTRY_BYTES * together), commands / f64::from(together));
     for bytes in split.sizes() {
-        parts.demand_burst(&mut demands, &parts.data(bytes), 1.0);
+        parts.add_burst_demands(&mut demands, &parts.data(bytes), 1.0);
     }
     demands
 }

@@ -100,8 +100,8 @@ enum ArrivalClass {
 #[derive(Clone, Copy, Debug)]
 struct Expectation {
     class: ArrivalClass,
-    needed: u8,
-    target: Option<i64>,
+    brackets_needed: u8,
+    queue_read_offset_ps: Option<i64>,
 }
 
 /// Size class of a read: the binary logarithm of its number of packets, limited to the largest class.
@@ -135,8 +135,8 @@ impl Predictor {
     /// Returns the time to read the queue for the command that follows a read of this size class, whose data ends at
     /// `ready_at`; none if there is no prediction.
     #[inline(always)]
-    pub fn target(&self, size: SizeClass, ready_at: Time) -> Option<Time> {
-        let at = self.classes[size.place()].target?;
+    pub fn queue_read_time(&self, size: SizeClass, ready_at: Time) -> Option<Time> {
+        let at = self.classes[size.place()].queue_read_offset_ps?;
         // The signed sum does not overflow, as times of a run stay below the topmost bit (`Time::NEVER`).
         Some(Time::from_ps(ready_at.as_ps().cast_signed().wrapping_add(at).max(0).cast_unsigned()))
     }
@@ -145,7 +145,7 @@ impl Predictor {
     pub fn doubt(&mut self, size: SizeClass) {
         let expectation = &mut self.classes[size.place()];
         expectation.doubt();
-        expectation.target = expectation.class.target(expectation.needed);
+        expectation.queue_read_offset_ps = expectation.class.queue_read_offset_ps(expectation.brackets_needed);
     }
 
     /// Notes the arrival of the command after a read whose data ended at `ready_at`. A queue read sent at `hit` found
@@ -154,22 +154,26 @@ impl Predictor {
         let (after, before) = (miss.map(|miss| offset(miss, ready_at)), offset(hit, ready_at));
         let expectation = &mut self.classes[size.place()];
         expectation.observe(after, before);
-        expectation.target = expectation.class.target(expectation.needed);
+        expectation.queue_read_offset_ps = expectation.class.queue_read_offset_ps(expectation.brackets_needed);
     }
 }
 
 impl Default for Expectation {
     fn default() -> Expectation {
-        Expectation { class: ArrivalClass::Bracket { after: 0, before: 0, belief: 0 }, needed: BELIEF, target: None }
+        Expectation {
+            class: ArrivalClass::Bracket { after: 0, before: 0, belief: 0 },
+            brackets_needed: BELIEF,
+            queue_read_offset_ps: None,
+        }
     }
 }
 
 impl ArrivalClass {
-    fn target(&self, needed: u8) -> Option<i64> {
+    fn queue_read_offset_ps(&self, brackets_needed: u8) -> Option<i64> {
         match self {
-            ArrivalClass::Bracket { belief, .. } if *belief < needed => None,
+            ArrivalClass::Bracket { belief, .. } if *belief < brackets_needed => None,
             ArrivalClass::Bracket { after, before, .. } => Some(before - (before - after) / 2),
-            ArrivalClass::Aim(aim) => Some(aim.target()),
+            ArrivalClass::Aim(aim) => Some(aim.queue_read_offset_ps()),
         }
     }
 }
@@ -206,7 +210,7 @@ impl Expectation {
     #[cold]
     #[inline(never)]
     fn believe_less(&mut self) {
-        self.needed = self.needed.saturating_mul(2).min(BELIEF_LAST);
+        self.brackets_needed = self.brackets_needed.saturating_mul(2).min(BELIEF_LAST);
         self.forget();
     }
 
@@ -224,7 +228,7 @@ impl Expectation {
     #[inline(never)]
     fn narrow(&mut self, miss: Option<i64>, hit: i64) {
         let ArrivalClass::Bracket { after, before, belief } = &mut self.class else { return };
-        let is_believed = *belief >= self.needed;
+        let is_believed = *belief >= self.brackets_needed;
         let contradicts = miss.is_some_and(|miss| miss >= *before) || hit <= *after;
         let is_far = miss.is_some_and(|miss| miss >= *before + SLACK) || hit + SLACK <= *after;
         if *belief == 0 || is_far || contradicts && !is_believed {
@@ -259,22 +263,22 @@ impl Aim {
         }
     }
 
-    fn target(&self) -> i64 {
+    fn queue_read_offset_ps(&self) -> i64 {
         self.trial.map_or(self.at, |trial| trial.at)
     }
 
     /// Records for the aim that a queue read at `hit` found a command and one at `miss` did not. A queue read long
     /// after the aim does not count. Starts and ends trials of other aims.
     fn observe(&mut self, miss: Option<i64>, hit: i64) {
-        let target = self.target();
-        let missed = miss.filter(|&miss| miss >= target);
+        let aimed_ps = self.queue_read_offset_ps();
+        let missed = miss.filter(|&miss| miss >= aimed_ps);
         if let Some(miss) = missed {
             self.penalty = hit - miss;
-        } else if hit > target + SLACK {
+        } else if hit > aimed_ps + SLACK {
             return;
         }
         self.late_in_a_row = if missed.is_some() { self.late_in_a_row + 1 } else { 0 };
-        self.early_in_a_row = if hit + SLACK < target { self.early_in_a_row + 1 } else { 0 };
+        self.early_in_a_row = if hit + SLACK < aimed_ps { self.early_in_a_row + 1 } else { 0 };
         if self.early_in_a_row >= IN_A_ROW {
             return self.start_over(hit);
         }
@@ -335,7 +339,7 @@ impl Aim {
     /// in the same direction. After a failure, the old aim stays and the next trial goes in the opposite direction, by
     /// a smaller step.
     fn end(&mut self, gained: Option<(i64, Tally)>) {
-        let was_upward = self.target() > self.at;
+        let was_upward = self.queue_read_offset_ps() > self.at;
         (self.trial, self.rested, self.late_in_a_row) = (None, 0, 0);
         match gained {
             Some((at, tally)) => {
@@ -396,13 +400,13 @@ mod tests {
             .map(|round| {
                 let ready = at(round * 100_000);
                 let arrival = ready + Span::from_ns(gap(round));
-                let target = predictor.target(SizeClass::of(4), ready);
+                let predicted = predictor.queue_read_time(SizeClass::of(4), ready);
                 let mut miss = ready - Span::from_ns(100);
                 // Poll like the endpoint: at the predicted time if that is within one period, otherwise after one
                 // period.
                 let after = |miss: Time| {
                     let soon = miss + Span::from_ns(period);
-                    target.filter(|&at| at > miss && at <= soon).unwrap_or(soon)
+                    predicted.filter(|&at| at > miss && at <= soon).unwrap_or(soon)
                 };
                 while after(miss) < arrival {
                     miss = after(miss);
@@ -466,8 +470,8 @@ mod tests {
     fn what_is_learnt_of_reads_of_one_size_says_nothing_of_others() {
         let mut predictor = Predictor::default();
         tight_loop(&mut predictor, |_| 333, 700, 100);
-        let is_expected =
-            [1, 4, 7, 8, 64, u32::MAX].map(|packets| predictor.target(SizeClass::of(packets), at(0)).is_some());
+        let is_expected = [1, 4, 7, 8, 64, u32::MAX]
+            .map(|packets| predictor.queue_read_time(SizeClass::of(packets), at(0)).is_some());
         assert_eq!(is_expected, [false, true, true, false, false, false]);
     }
 
@@ -480,7 +484,7 @@ mod tests {
         let pauses: Vec<u16> = (0..8)
             .map(|_| {
                 aim.begin();
-                looked_later += u32::from(aim.target() > aim.at);
+                looked_later += u32::from(aim.queue_read_offset_ps() > aim.at);
                 aim.end(None);
                 aim.pause
             })
@@ -493,9 +497,9 @@ mod tests {
     fn commands_that_stop_are_no_longer_expected_however_often_they_were_doubted() {
         let mut predictor = Predictor::default();
         tight_loop(&mut predictor, |_| 333, 700, 100);
-        assert!(predictor.target(SizeClass::of(4), at(0)).is_some());
+        assert!(predictor.queue_read_time(SizeClass::of(4), at(0)).is_some());
         (0..1_000).for_each(|_| predictor.doubt(SizeClass::of(4)));
-        assert_eq!(predictor.target(SizeClass::of(4), at(0)), None);
+        assert_eq!(predictor.queue_read_time(SizeClass::of(4), at(0)), None);
     }
 
     #[test]
@@ -507,7 +511,7 @@ mod tests {
         let waits = tight_loop(&mut predictor, gap, 700, 40_000);
         let mean = waits.iter().sum::<u64>() as f64 / waits.len() as f64;
         assert!(mean < 350.0, "polling as often as it can would wait as long: {mean}");
-        assert!(predictor.classes.iter().all(|class| class.needed <= BELIEF_LAST));
+        assert!(predictor.classes.iter().all(|class| class.brackets_needed <= BELIEF_LAST));
     }
 
     #[test]

@@ -112,15 +112,15 @@ impl Endpoint {
         if due == NextCommand::Nothing && in_flight > 0 && is_quiet {
             return None;
         }
-        let needed = self.needed(queue, awaited);
+        let latest = self.latest_gapless_time(queue, awaited);
         let pipelined = match due {
-            _ if queue.backlog => Some(needed),
+            _ if queue.backlog => Some(latest),
             _ if queue.retry => return Some(now),
-            NextCommand::Unknown if queue.overlap > 0 => Some(needed.max(queue.issued + self.pace(queue))),
+            NextCommand::Unknown if queue.overlap > 0 => Some(latest.max(queue.issued + self.pace(queue))),
             NextCommand::Unknown | NextCommand::Nothing => None,
-            NextCommand::At(due) => Some(due.max(needed)),
+            NextCommand::At(due) => Some(due.max(latest)),
         };
-        let lone = if in_flight == 0 { self.lone(now, queue, due, needed) } else { None };
+        let lone = if in_flight == 0 { self.next_if_none_in_flight(now, queue, due, latest) } else { None };
         match (pipelined, lone) {
             (Some(pipelined), Some(lone)) => Some(pipelined.min(lone)),
             (next, None) | (None, next) => next,
@@ -134,16 +134,16 @@ impl Endpoint {
         if !queue.in_flight.is_empty() {
             let awaited = queue.awaited();
             let NextCommand::At(due) = self.next_command(queue, number, awaited) else { return None };
-            return Some(due.max(self.needed(queue, awaited)));
+            return Some(due.max(self.latest_gapless_time(queue, awaited)));
         }
-        let needed = self.needed(queue, 0);
+        let latest = self.latest_gapless_time(queue, 0);
         if queue.idle_since.is_none() {
-            return Some(needed);
+            return Some(latest);
         }
         let due = self.next_command(queue, number, 0);
-        let lone = self.lone(now, queue, due, needed);
+        let lone = self.next_if_none_in_flight(now, queue, due, latest);
         match due {
-            NextCommand::At(due) => Some(lone.map_or(due.max(needed), |lone| lone.min(due.max(needed)))),
+            NextCommand::At(due) => Some(lone.map_or(due.max(latest), |lone| lone.min(due.max(latest)))),
             NextCommand::Unknown | NextCommand::Nothing => lone,
         }
     }
@@ -157,10 +157,10 @@ impl Endpoint {
     /// can be of use; after an empty queue read, after a pause. Returns none if a command is predicted to arrive before
     /// that queue read would be back.
     #[inline(always)]
-    fn lone(&self, now: Time, queue: &Queue, due: NextCommand, needed: Time) -> Option<Time> {
+    fn next_if_none_in_flight(&self, now: Time, queue: &Queue, due: NextCommand, latest: Time) -> Option<Time> {
         let at = match queue.idle_since {
-            None if queue.overlap == 0 => return Some(needed),
-            None => needed.max(now),
+            None if queue.overlap == 0 => return Some(latest),
+            None => latest.max(now),
             Some(missed) => (missed + self.turnaround).max(now),
         };
         match due {
@@ -177,7 +177,7 @@ impl Endpoint {
         }
         match self.window.next_expected(number, awaited) {
             None => NextCommand::Nothing,
-            Some(sent) => self.target(queue, sent).map_or(NextCommand::Unknown, NextCommand::At),
+            Some(sent) => self.predicted_read_time(queue, sent).map_or(NextCommand::Unknown, NextCommand::At),
         }
     }
 
@@ -191,15 +191,15 @@ impl Endpoint {
     /// If that is before all data of `sent` has left, the queue read delays the rest of the data, and with it that
     /// command.
     #[inline(always)]
-    fn target(&self, queue: &Queue, sent: &WindowedRead) -> Option<Time> {
-        let at = queue.predictor.target(sent.size, sent.end)?;
+    fn predicted_read_time(&self, queue: &Queue, sent: &WindowedRead) -> Option<Time> {
+        let at = queue.predictor.queue_read_time(sent.size, sent.end)?;
         Some(if at < sent.end { at + self.request_time } else { at })
     }
 
     /// Returns the latest time for a queue read that leaves no gap between data on the link. The data of its commands
     /// follows the data of reads that the endpoint has or is fetching.
     #[inline(always)]
-    fn needed(&self, queue: &Queue, awaited: u32) -> Time {
+    fn latest_gapless_time(&self, queue: &Queue, awaited: u32) -> Time {
         let margin = if queue.overlap > 0 { queue.service.min(queue.round_trip / 4) } else { Span::ZERO };
         let until = self.window.until() + queue.service * u64::from(awaited);
         until - queue.round_trip - queue.lead - margin
@@ -214,7 +214,7 @@ impl Endpoint {
         if !self.predict || queue.mode != Mode::Poll {
             return 0;
         }
-        let is_there = |sent: &WindowedRead| self.target(queue, sent).is_some_and(|at| at <= now);
+        let is_there = |sent: &WindowedRead| self.predicted_read_time(queue, sent).is_some_and(|at| at <= now);
         let is_one_there = self.window.next_expected(number, awaited).is_some_and(is_there);
         if !is_one_there || !self.window.has_several() {
             return u32::from(is_one_there);

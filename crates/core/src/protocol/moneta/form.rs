@@ -71,17 +71,17 @@ fn over_ring(parts: &Parts, bytes: u32) -> Span {
 }
 
 /// Returns the packet in which the host writes a word of a request to a register.
-fn word(parts: &Parts) -> Packet {
+fn word_packet(parts: &Parts) -> Packet {
     parts.write(Direction::Down, REGISTER_BYTES)
 }
 
 /// Returns the packet of the interrupt message that the device sends to the host.
-fn message(parts: &Parts) -> Packet {
+fn message_packet(parts: &Parts) -> Packet {
     parts.write(Direction::Up, MESSAGE_BYTES)
 }
 
 /// Returns the handler's read of a status register, and the completion of that read.
-fn status_read(parts: &Parts) -> (Packet, Packet) {
+fn status_read_packets(parts: &Parts) -> (Packet, Packet) {
     let read = Packet { direction: Direction::Down, ..parts.read(REGISTER_BYTES) };
     (read, Packet { kind: Kind::Completion, direction: Direction::Up, ..read })
 }
@@ -98,14 +98,14 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let slept = if class.bytes > parts.drive.moneta.spin_up_to_bytes { parts.drive.moneta.sleep } else { Span::ZERO };
     let mut demands = Form::shared(parts, workload, class, parts.at_clock(slept), false);
     let words = f64::from(parts.drive.moneta.request_words) * f64::from(split(parts, class.bytes).commands);
-    parts.demand_burst(&mut demands, &word(parts), words);
+    parts.add_burst_demands(&mut demands, &word_packet(parts), words);
     for bytes in pieces(parts, class.bytes) {
         demands.add("ring", 1.0, over_ring(parts, bytes), 1.0);
         match class.direction {
-            DataDirection::Read => parts.demand_burst(&mut demands, &parts.data(bytes), 1.0),
-            DataDirection::Write => parts.demand_read(&mut demands, &parts.data_read(bytes), 1.0),
+            DataDirection::Read => parts.add_burst_demands(&mut demands, &parts.data(bytes), 1.0),
+            DataDirection::Write => parts.add_read_demands(&mut demands, &parts.data_read(bytes), 1.0),
         }
-        demand_buffers(parts, &mut demands, class.direction, bytes);
+        add_transfer_buffer_demands(parts, &mut demands, class.direction, bytes);
     }
     demands
 }
@@ -124,7 +124,7 @@ fn buffer_hold_time(parts: &Parts, direction: DataDirection, bytes: u32) -> Span
 }
 
 /// Adds a piece's demand on transfer buffers: their number, and the time for which the piece holds one.
-fn demand_buffers(parts: &Parts, demands: &mut Demands, direction: DataDirection, bytes: u32) {
+fn add_transfer_buffer_demands(parts: &Parts, demands: &mut Demands, direction: DataDirection, bytes: u32) {
     let name = match (parts.drive.moneta.split_queues, direction) {
         (false, _) => "transfer buffers",
         (true, DataDirection::Read) => "transfer buffers of reads",
@@ -148,7 +148,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
             parts.hand_over(&mut ledger);
         }
         let submitted = ledger.cursor();
-        let words = parts.on_wire(&word(parts)) * u64::from(parts.drive.moneta.request_words);
+        let words = parts.on_wire(&word_packet(parts)) * u64::from(parts.drive.moneta.request_words);
         ledger.spend(Stage::Doorbell, words + parts.link.one_way());
         ledger.spend(Stage::Parse, parts.drive.moneta.pipeline);
         let done = match (class.direction, offset) {
@@ -191,13 +191,13 @@ fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
         ledger.until(Stage::Ring, buffered);
         ledger.until(Stage::LinkWait, sent);
         ledger.until(Stage::Transfer, wire_free_at);
-        receive(parts, ledger);
+        spend_reception(parts, ledger);
     }
     wire_free_at
 }
 
 /// Charges the time on the link and into host memory of the last packet of a read's data.
-fn receive(parts: &Parts, ledger: &mut Ledger) {
+fn spend_reception(parts: &Parts, ledger: &mut Ledger) {
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
 }
@@ -261,7 +261,7 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
     ledger.spend(Stage::Ring, over_ring(parts, first_bytes));
     ledger.spend(Stage::Transfer, data);
     let left = ledger.cursor();
-    receive(parts, ledger);
+    spend_reception(parts, ledger);
     left
 }
 
@@ -269,13 +269,13 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
 /// a split request, the last command's status may be read by the handler of an earlier command.
 fn complete(parts: &Parts, workload: &Workload, bytes: u32, submitted: Time, done: Time, ledger: &mut Ledger) {
     if split(parts, bytes).is_split() {
-        let found = done + parts.sent(&status_read(parts).1);
+        let found = done + parts.sent(&status_read_packets(parts).1);
         ledger.until(Stage::Interrupt, found.max(ledger.cursor()));
         return parts.charge_poll(ledger);
     }
-    let arrived = done + parts.sent(&message(parts)) + parts.root_complex.write_latency();
+    let arrived = done + parts.sent(&message_packet(parts)) + parts.root_complex.write_latency();
     let handled = parts.handled(arrived, sleeps(parts, bytes).then_some(submitted));
-    let (read, answer) = status_read(parts);
+    let (read, answer) = status_read_packets(parts);
     let found = handled + parts.sent(&read) + parts.sent(&answer);
     ledger.until(Stage::Interrupt, found);
     // Earliest time at which the handler's wait for the completion of its read can end.
@@ -307,11 +307,11 @@ fn may_interrupt_other_core(parts: &Parts, workload: &Workload) -> bool {
 /// there is none.
 fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<&'static str> {
     let moneta = &parts.drive.moneta;
-    let soonest = moneta.pipeline + parts.sent(&word(parts)) + parts.sent(&message(parts));
+    let soonest = moneta.pipeline + parts.sent(&word_packet(parts)) + parts.sent(&message_packet(parts));
     let own_idles = sleeps(parts, class.bytes) && parts.at_clock(parts.drive.host.context_switch) <= soonest;
     let idle = !own_idles && !parts.drive.host.idle_exit.is_zero();
     let strays = may_interrupt_other_core(parts, workload) && (idle || !parts.drive.link.command_payload);
-    let words = parts.flows(&word(parts), u32::from(moneta.request_words) - 1);
+    let words = parts.flows(&word_packet(parts), u32::from(moneta.request_words) - 1);
     let doubts = [
         (split(parts, class.bytes).is_split(), OVERLAP),
         (strays, "interrupts go to cores that may idle"),

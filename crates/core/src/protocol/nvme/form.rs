@@ -51,17 +51,17 @@ fn key_lookup_time(parts: &Parts) -> Span {
 }
 
 /// Returns the packet of a doorbell write, from the host to the device.
-fn doorbell(parts: &Parts) -> Packet {
+fn doorbell_packet(parts: &Parts) -> Packet {
     parts.write(Direction::Down, REGISTER_BYTES)
 }
 
 /// Returns the packet of a completion queue entry, from the device to the host.
-fn entry(parts: &Parts) -> Packet {
+fn completion_packet(parts: &Parts) -> Packet {
     parts.write(Direction::Up, ENTRY_BYTES)
 }
 
 /// Returns the packet of an interrupt message, from the device to the host.
-fn message(parts: &Parts) -> Packet {
+fn interrupt_packet(parts: &Parts) -> Packet {
     parts.write(Direction::Up, REGISTER_BYTES)
 }
 
@@ -99,52 +99,52 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let driver = register_write(parts).scale(1.0 / submitted) + completion_write(parts).scale(1.0 / collected);
     let interrupts = nvme.interrupts || parts.drive.fabric.is_there();
     let mut demands = Form::shared(parts, workload, class, driver, interrupts);
-    parts.demand_network(&mut demands, workload, class);
-    parts.demand_posted(&mut demands, workload, register_writes(parts, workload));
+    parts.add_network_demands(&mut demands, workload, class);
+    parts.add_posted_write_demands(&mut demands, workload, register_writes(parts, workload));
     let split = CommandSplit::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let commands = f64::from(split.commands);
     demands.add("command parser", 1.0, nvme.parse, commands);
-    demand_commands(parts, workload, &mut demands, commands);
-    parts.demand_burst(&mut demands, &entry(parts), commands);
+    add_command_demands(parts, workload, &mut demands, commands);
+    parts.add_burst_demands(&mut demands, &completion_packet(parts), commands);
     if nvme.interrupts && (parts.engaged.is_none() || parts.sleeps()) {
-        parts.demand_burst(&mut demands, &message(parts), commands / f64::from(nvme.coalescing_entries));
+        parts.add_burst_demands(&mut demands, &interrupt_packet(parts), commands / f64::from(nvme.coalescing_entries));
     }
     for bytes in split.sizes() {
-        demand_data(parts, &mut demands, class.direction, bytes);
+        add_data_demands(parts, &mut demands, class.direction, bytes);
     }
     demands
 }
 
 /// Adds the demands of doorbell writes and command fetches. Without shadow doorbells, each batch of submissions has its
 /// own doorbell and fetch. With them, one read of a shadow doorbell may find as many commands as a fetch can bring.
-fn demand_commands(parts: &Parts, workload: &Workload, demands: &mut Demands, commands: f64) {
+fn add_command_demands(parts: &Parts, workload: &Workload, demands: &mut Demands, commands: f64) {
     let (submitted, _) = parts.sharing(workload);
     let fetched = u32::from(parts.drive.nvme.fetch_entries);
-    parts.demand_burst(demands, &doorbell(parts), register_writes(parts, workload) * commands);
+    parts.add_burst_demands(demands, &doorbell_packet(parts), register_writes(parts, workload) * commands);
     let together = match parts.drive.nvme.shadow_doorbells {
         true => fetched,
         false => fetched.min(submitted.ceil() as u32 * commands as u32),
     };
-    parts.demand_read(demands, &parts.read(COMMAND_BYTES * together), commands / f64::from(together));
+    parts.add_read_demands(demands, &parts.read(COMMAND_BYTES * together), commands / f64::from(together));
 }
 
 /// Adds the demands on link and host memory of a command's PRP list, data and metadata, for `bytes` of data.
-fn demand_data(parts: &Parts, demands: &mut Demands, direction: DataDirection, bytes: u32) {
+fn add_data_demands(parts: &Parts, demands: &mut Demands, direction: DataDirection, bytes: u32) {
     if page_list_bytes(parts, bytes) > 0 {
-        parts.demand_read(demands, &parts.read(page_list_bytes(parts, bytes)), 1.0);
+        parts.add_read_demands(demands, &parts.read(page_list_bytes(parts, bytes)), 1.0);
     }
     match direction {
-        DataDirection::Read => parts.demand_burst(demands, &parts.data(bytes), 1.0),
+        DataDirection::Read => parts.add_burst_demands(demands, &parts.data(bytes), 1.0),
         DataDirection::Write => {
-            payload_pieces(bytes).for_each(|piece| parts.demand_read(demands, &parts.data_read(piece), 1.0))
+            payload_pieces(bytes).for_each(|piece| parts.add_read_demands(demands, &parts.data_read(piece), 1.0))
         }
     }
     let metadata_bytes = parts.drive.nvme.metadata_bytes(bytes);
     match direction {
         _ if metadata_bytes == 0 => {}
-        DataDirection::Read => parts.demand_burst(demands, &parts.write(Direction::Up, metadata_bytes), 1.0),
+        DataDirection::Read => parts.add_burst_demands(demands, &parts.write(Direction::Up, metadata_bytes), 1.0),
         DataDirection::Write => {
-            payload_pieces(metadata_bytes).for_each(|piece| parts.demand_read(demands, &parts.read(piece), 1.0))
+            payload_pieces(metadata_bytes).for_each(|piece| parts.add_read_demands(demands, &parts.read(piece), 1.0))
         }
     }
 }
@@ -155,13 +155,13 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let split = CommandSplit::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let access = parts.access_by(workload, class, split.commands);
     let remote = parts.remote(class);
-    let mut ledger = lone(parts, class, split, access, remote.as_ref().map(|times| (times, false)));
+    let mut ledger = lone_ledger(parts, class, split, access, remote.as_ref().map(|times| (times, false)));
     if let Some(times) = &remote {
         // The target's core has been idle since it sent the response of the request before.
         let at_target = [Stage::TargetWake, Stage::Target, Stage::WriteData].map(|stage| ledger.times().get(stage));
         let idle = ledger.cursor().since(ledger.start()) - drive_time(&ledger) - at_target.into_iter().sum();
         if idle > parts.drive.fabric.target_poll {
-            ledger = lone(parts, class, split, access, Some((times, true)));
+            ledger = lone_ledger(parts, class, split, access, Some((times, true)));
         }
     }
     let certainty = doubt(parts, class, split, access).map_or(Certainty::Exact, Certainty::AtLeast);
@@ -191,7 +191,7 @@ fn drive_time(ledger: &Ledger) -> Span {
 
 /// Returns the complete ledger of a lone request. `remote` holds its times on a network, and whether the target's core
 /// sleeps when the command arrives; `None` if the drive is in its host.
-fn lone(
+fn lone_ledger(
     parts: &Parts,
     class: &Class,
     split: CommandSplit,
@@ -205,7 +205,7 @@ fn lone(
     if let Some((times, is_woken)) = remote {
         parts.charge_command(&mut ledger, times, is_woken, submitted);
     }
-    ledger.spend(Stage::Doorbell, parts.sent(&doorbell(parts)));
+    ledger.spend(Stage::Doorbell, parts.sent(&doorbell_packet(parts)));
     ledger.spend(Stage::Fetch, parts.round_trip(COMMAND_BYTES));
     let fetched = ledger.cursor();
     ledger.spend(Stage::Parse, parts.drive.nvme.parse + key_lookup_time(parts));
@@ -246,11 +246,11 @@ fn read(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: CommandSplit, 
     if metadata_bytes > 0 {
         ledger.spend(Stage::CompletionEntry, parts.on_wire(&parts.write(Direction::Up, metadata_bytes)));
     }
-    ledger.spend(Stage::CompletionEntry, parts.on_wire(&entry(parts)));
+    ledger.spend(Stage::CompletionEntry, parts.on_wire(&completion_packet(parts)));
 }
 
 /// Returns the time on the wire of the read completions that bring `bytes` of a write's data to the device.
-fn answers(parts: &Parts, bytes: u32) -> Span {
+fn completions_wire_time(parts: &Parts, bytes: u32) -> Span {
     payload_pieces(bytes).map(|piece| parts.on_wire(&parts.data_completions(piece))).sum()
 }
 
@@ -261,14 +261,14 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access
     if page_list_bytes(parts, split.last_bytes) > 0 {
         ledger.spend(Stage::HostRead, parts.round_trip(page_list_bytes(parts, split.last_bytes)));
     }
-    let answers = |bytes| answers(parts, bytes);
+    let wire_time = |bytes| completions_wire_time(parts, bytes);
     let all_bytes = split.each_bytes * (split.commands - 1) + split.last_bytes;
     let first = parts.data_read(PAYLOAD_READ_BYTES.min(all_bytes));
     let last_bytes = payload_pieces(split.last_bytes).last().unwrap_or(0);
     let last = parts.on_wire(&parts.data_completions(last_bytes));
     ledger.spend(Stage::Transfer, parts.on_wire(&first));
     ledger.spend(Stage::Propagation, parts.link.one_way());
-    ledger.spend(Stage::HostRead, parts.data_memory(first.bytes) + answers(all_bytes) - last);
+    ledger.spend(Stage::HostRead, parts.data_memory(first.bytes) + wire_time(all_bytes) - last);
     ledger.spend(Stage::Transfer, last);
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Firmware, parts.firmware(DataDirection::Write));
@@ -278,12 +278,12 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access
         false => access.idle - access.waited,
         // The memory stores the shortest command while the data of the others is still arriving.
         true => {
-            let others = answers(all_bytes) - answers(split.last_bytes);
-            split.media_least(Span::ZERO, least, answers).max(access.idle.saturating_sub(others))
+            let others = wire_time(all_bytes) - wire_time(split.last_bytes);
+            split.media_least(Span::ZERO, least, wire_time).max(access.idle.saturating_sub(others))
         }
     };
     ledger.spend(Stage::Media, media);
-    ledger.spend(Stage::CompletionEntry, parts.sent(&entry(parts)) + parts.root_complex.write_latency());
+    ledger.spend(Stage::CompletionEntry, parts.sent(&completion_packet(parts)) + parts.root_complex.write_latency());
 }
 
 /// Charges the time from the arrival of the completion queue entry in host memory until the driver has completed the
@@ -298,7 +298,7 @@ fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, direction: Data
         ledger.until(Stage::Interrupt, found);
         return parts.charge_wake_up(ledger, found);
     }
-    ledger.spend(Stage::Interrupt, parts.on_wire(&message(parts)));
+    ledger.spend(Stage::Interrupt, parts.on_wire(&interrupt_packet(parts)));
     match parts.engaged {
         // The processor of a poll thread is awake, so there is no wake-up.
         Some(_) if parts.has_poller() => {
@@ -324,10 +324,10 @@ fn found_among_others(
     direction: DataDirection,
     split: CommandSplit,
 ) -> Time {
-    let handled = parts.handled(now + parts.on_wire(&message(parts)), Some(submitted));
+    let handled = parts.handled(now + parts.on_wire(&interrupt_packet(parts)), Some(submitted));
     let data = |bytes| match direction {
         DataDirection::Read => parts.on_wire(&parts.data(bytes)),
-        DataDirection::Write => answers(parts, bytes),
+        DataDirection::Write => completions_wire_time(parts, bytes),
     };
     // The commands' data arrives in sequence. A memory that keeps up finishes one command before it has the data of the
     // next.

@@ -71,9 +71,9 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let mut ledger = parts.descend(class.direction, class.bytes);
     ledger.spend(Stage::Driver, parts.drive.host.register_write_time());
     parts.ascend(&mut ledger, class.direction, class.bytes);
-    parts.demand_cores(&mut demands, workload, ledger.cursor().since(ledger.start()), true);
+    parts.add_core_demands(&mut demands, workload, ledger.cursor().since(ledger.start()), true);
     let mut media = Demands::default();
-    parts.demand_media(&mut media, workload, class);
+    parts.add_media_demands(&mut media, workload, class);
     let uncached = (1.0 - cached_share(parts, workload).min(1.0)) / workload.sharing_requests();
     demands.add_share(&media, uncached);
     if class.direction == DataDirection::Write {
@@ -85,24 +85,24 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let commands = f64::from(split(parts, class).commands);
     demands.add("firmware", pss.firmware_cores.into(), pss.firmware, commands);
     for packet in [parts.write(Direction::Down, REGISTER_BYTES), record(parts), message(parts)] {
-        parts.demand_burst(&mut demands, &packet, commands);
+        parts.add_burst_demands(&mut demands, &packet, commands);
     }
     let completion_bytes = parts.drive.link.completion_bytes_max();
     let share = f64::from(DESCRIPTOR_BYTES as u32) / f64::from(completion_bytes);
-    parts.demand_burst(&mut demands, &parts.completions(completion_bytes), commands * share);
-    demand_data(parts, &mut demands, class);
+    parts.add_burst_demands(&mut demands, &parts.completions(completion_bytes), commands * share);
+    add_data_demands(parts, &mut demands, class);
     demands
 }
 
-fn demand_data(parts: &Parts, demands: &mut Demands, class: &Class) {
+fn add_data_demands(parts: &Parts, demands: &mut Demands, class: &Class) {
     match class.direction {
-        DataDirection::Read => parts.demand_burst(demands, &parts.data(class.bytes), 1.0),
+        DataDirection::Read => parts.add_burst_demands(demands, &parts.data(class.bytes), 1.0),
         DataDirection::Write => {
-            pieces(class.bytes).for_each(|bytes| parts.demand_read(demands, &parts.data_read(bytes), 1.0))
+            pieces(class.bytes).for_each(|bytes| parts.add_read_demands(demands, &parts.data_read(bytes), 1.0))
         }
     }
     if let Some(packet) = metadata(parts, class) {
-        parts.demand_burst(demands, &packet, 1.0);
+        parts.add_burst_demands(demands, &packet, 1.0);
     }
 }
 

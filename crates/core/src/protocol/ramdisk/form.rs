@@ -12,7 +12,7 @@ pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     let commands = f64::from(class.bytes.div_ceil(ramdisk.max_transfer_kib * 1024));
     let mut form = Form::of_data(parts, workload, class);
     form.demands.add("command parser", 1.0, ramdisk.parse, commands);
-    parts.demand_burst(&mut form.demands, &parts.write(Direction::Down, COMMAND_BYTES as u32), commands);
-    parts.demand_burst(&mut form.demands, &parts.write(Direction::Up, STATUS_BYTES as u32), commands);
+    parts.add_burst_demands(&mut form.demands, &parts.write(Direction::Down, COMMAND_BYTES as u32), commands);
+    parts.add_burst_demands(&mut form.demands, &parts.write(Direction::Up, STATUS_BYTES as u32), commands);
     form
 }

@@ -73,6 +73,7 @@ enum CurrentSection {
     Job(Box<Draft>),
 }
 
+/// Reader of a fio job file, with the jobs and problems found so far.
 struct JobFileReader {
     file: String,
     /// Options of the `[global]` sections above the current line; every later job starts from them.

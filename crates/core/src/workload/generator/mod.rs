@@ -39,6 +39,7 @@ pub struct Generator {
     handles: Option<Box<HandleTurns>>,
 }
 
+/// Origin of a thread's requests: a random mix, a database log with group commit, or a replayed trace.
 #[derive(Clone, Debug)]
 enum RequestSource {
     Mix(Box<Mix>),

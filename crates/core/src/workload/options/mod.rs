@@ -27,6 +27,7 @@ pub struct JobOption {
 /// option.
 type Setter = fn(&mut Draft, &str) -> Option<()>;
 
+/// Values that a job option accepts, and its effect.
 #[derive(Debug)]
 enum OptionKind {
     /// Option that must have a value, and sets it with this function.

@@ -27,6 +27,7 @@ pub(super) enum ArrivalStep {
 #[derive(Clone)]
 pub struct TraceRequests(Arc<SharedRequests>);
 
+/// Requests of a trace with their summary, shared by all copies of a [`TraceRequests`].
 struct SharedRequests {
     summary: Summary,
     source: RequestStorage,
@@ -34,6 +35,7 @@ struct SharedRequests {
     failure: OnceLock<Problem>,
 }
 
+/// Storage of a trace's requests: in memory, or in files that are read again for each replay.
 enum RequestStorage {
     AtHand(Vec<TraceIo>),
     Files(TraceFiles),
@@ -203,9 +205,9 @@ impl Iter {
                 if let Some(ps) = ps.filter(|ps| *ps <= shared.summary.ends_at.as_ps()) {
                     return Some(TraceIo { at: Time::from_ps(ps), io });
                 }
-                self.fail(files.changed())
+                self.fail(files.changed_file_problem())
             }
-            Ok(None) => self.fail(files.changed()),
+            Ok(None) => self.fail(files.changed_file_problem()),
             Err(problem) => self.fail(problem),
         }
     }
@@ -213,7 +215,7 @@ impl Iter {
     fn read_on(&mut self, files: &TraceFiles) -> Result<Option<(u64, Io)>, Problem> {
         if self.reading.is_none() {
             let merged = EventMerger::open(&files.files, Some(files.format))
-                .map_err(|problems| problems.0.into_iter().next().unwrap_or_else(|| files.changed()))?;
+                .map_err(|problems| problems.0.into_iter().next().unwrap_or_else(|| files.changed_file_problem()))?;
             let sorted = Sorted::new(files.held_back);
             let unsorted = UnsortedReading { merged, is_wanted: Vec::new(), has_begun: false };
             self.reading = Some(Box::new(Reading { sorted, unsorted }));
@@ -264,7 +266,8 @@ impl TraceFiles {
         Ok(None)
     }
 
-    fn changed(&self) -> Problem {
+    /// Returns the problem that the file of a trace has changed since it was checked.
+    fn changed_file_problem(&self) -> Problem {
         let name = self.files.first().map_or("trace", |file| file.name.as_str());
         Problem::new(name, None, "the trace has changed while it was replayed", "a file that stays as it is")
     }

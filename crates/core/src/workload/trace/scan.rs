@@ -78,6 +78,7 @@ pub(super) fn scan(files: &[File], selection: &Selection, kept_max: usize) -> Re
     scan.finish(files, &merged)
 }
 
+/// First pass over a trace, which finds its summary and problems.
 struct Scan<'a> {
     name: &'a str,
     wanted: Option<&'a str>,
@@ -219,11 +220,11 @@ impl Scan<'_> {
         let part = &self.part;
         let problem = |found: String, allowed: &str| Some(Problem::new(self.name, None, found, allowed));
         if let (Some(wanted), 0) = (self.wanted, part.summary.count) {
-            let allowed = format!("one of {}", part.busiest(names));
+            let allowed = format!("one of {}", part.busiest_devices(names));
             return problem(format!("no read or write of device `{wanted}`"), &allowed);
         }
         if self.wanted.is_none() && part.is_of_several() {
-            let found = format!("requests to several devices: {}", part.busiest(names));
+            let found = format!("requests to several devices: {}", part.busiest_devices(names));
             return problem(found, "one of them, chosen with trace_device (--trace-device)");
         }
         if part.summary.count == 0 {
@@ -257,7 +258,7 @@ impl ScanSums {
     }
 
     /// Returns the devices with the most requests and the number of the other devices, as text for a message.
-    fn busiest(&self, names: &[String]) -> String {
+    fn busiest_devices(&self, names: &[String]) -> String {
         let mut devices: Vec<(&u64, &String)> =
             self.counts.iter().zip(names).filter(|(count, _)| **count > 0).collect();
         devices.sort_by_key(|(count, _)| std::cmp::Reverse(**count));

@@ -10,6 +10,7 @@ use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// Number of locks. Further threads share them.
 const LOCKS: usize = 32;
 
+/// Lock in a cache line of its own, so that threads that take different locks do not slow each other down.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Lock(RwLock<()>);
@@ -30,7 +31,7 @@ impl Holes {
     /// Locks for copying bytes: until the guard is dropped, no space is given back.
     #[inline]
     pub(super) fn copying(&self) -> RwLockReadGuard<'_, ()> {
-        self.0[own()].0.read().expect("no thread panics with the lock")
+        self.0[own_lock_number()].0.read().expect("no thread panics with the lock")
     }
 
     /// Locks for giving space back: until the guards are dropped, no thread copies.
@@ -39,8 +40,9 @@ impl Holes {
     }
 }
 
+/// Returns the number of the lock that the calling thread uses for reading.
 #[inline]
-fn own() -> usize {
+fn own_lock_number() -> usize {
     OWN.get().unwrap_or_else(|| {
         let own = THREADS.fetch_add(1, Ordering::Relaxed) % LOCKS;
         OWN.set(Some(own));
@@ -57,7 +59,7 @@ mod tests {
     #[test]
     fn threads_copy_on_lines_of_their_own_and_nobody_copies_while_space_is_given_back() {
         let holes = Holes::default();
-        let [here, there] = [own(), thread::spawn(own).join().unwrap()];
+        let [here, there] = [own_lock_number(), thread::spawn(own_lock_number).join().unwrap()];
         assert_ne!(here, there);
         let line = |lock: usize| &raw const holes.0[lock] as usize / 64;
         assert_ne!(line(here), line(there));
@@ -65,7 +67,7 @@ mod tests {
         assert!(thread::scope(|scope| scope.spawn(|| holes.0[here].0.try_write().is_err()).join().unwrap()));
         drop(copying);
         let punching = holes.lock_for_punching();
-        let is_held = || holes.0[own()].0.try_read().is_err();
+        let is_held = || holes.0[own_lock_number()].0.try_read().is_err();
         assert!(thread::scope(|scope| scope.spawn(is_held).join().unwrap()));
         drop(punching);
         drop(holes.copying());

@@ -133,7 +133,7 @@ impl IndexLog {
     }
 
     /// Encodes records for an index log of this generation, each with its length and checksum.
-    fn sealed(records: &[Vec<u8>], generation: u64) -> Vec<u8> {
+    fn encode_records(records: &[Vec<u8>], generation: u64) -> Vec<u8> {
         let sealed = |record: &Vec<u8>| {
             let length = short_length(record.len()).to_le_bytes();
             [&length[..], &checksum(generation, record).to_le_bytes(), record].concat()
@@ -152,7 +152,7 @@ impl IndexLog {
         write: impl Fn(u64, &[u8]) -> io::Result<()>,
         flush: impl Fn() -> io::Result<()>,
     ) -> io::Result<()> {
-        let bytes = IndexLog::sealed(records, self.generation);
+        let bytes = IndexLog::encode_records(records, self.generation);
         write(self.place() + self.end, &bytes)?;
         flush()?;
         self.end += length(bytes.len());
@@ -172,7 +172,7 @@ impl IndexLog {
     ) -> io::Result<()> {
         let (half, generation) = (1 - self.half, self.generation + 1);
         let place = self.start + half * half_bytes(&self.layout);
-        let bytes = IndexLog::sealed(records, generation);
+        let bytes = IndexLog::encode_records(records, generation);
         // An earlier attempt of the same generation may have left records here before its head was written. End the new
         // records with an empty one, so that those are not read.
         write(place + HEAD_BYTES, &[&bytes[..], &[0; RECORD_HEAD_BYTES]].concat())?;
@@ -366,7 +366,7 @@ mod tests {
         disk.bytes.borrow_mut()[torn_at] ^= 1;
         let (mut log, keys) = disk.open();
         assert_eq!(keys.len(), 1);
-        let record = IndexLog::sealed(&[put(1, 1)], 0).len();
+        let record = IndexLog::encode_records(&[put(1, 1)], 0).len();
         // Power fails after three records have been written to the new half, but before its head.
         *disk.left.borrow_mut() = 3 * record;
         log.begin_again(&[put(1, 1), put(2, 2), put(3, 3)], write, || Ok(())).unwrap_err();

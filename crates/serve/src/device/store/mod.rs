@@ -75,7 +75,7 @@ pub struct Store {
     /// one.
     state: Mutex<(StoreState, Option<StoreHeader>)>,
     unreadable: Unreadable,
-    content: StoreContent,
+    command_set_state: CommandSetState,
     /// Metadata of the blocks, from the time when a namespace is formatted with metadata.
     metadata: OnceLock<Box<StoreMetadata>>,
 }
@@ -87,10 +87,10 @@ enum Backing {
     File(Box<FileBacking>),
 }
 
-/// Content of a device beside its bytes.
+/// State of a namespace's I/O command set that the store keeps beside the bytes of the device.
 #[derive(Debug)]
-pub enum StoreContent {
-    /// Nothing: any block can be written.
+pub enum CommandSetState {
+    /// Blocks without further state: any block can be written at any time.
     Blocks,
     /// Zones, whose blocks must be written in order.
     Zones(Box<StoreZones>),
@@ -130,7 +130,7 @@ impl Store {
     /// Returns a store with these mapped bytes and no saved state records.
     fn of(geometry: Geometry, backing: Backing, map: MmapRaw) -> Store {
         let (state, unreadable, metadata) = (Mutex::default(), Unreadable::default(), OnceLock::new());
-        Store { geometry, backing, map, state, unreadable, content: StoreContent::Blocks, metadata }
+        Store { geometry, backing, map, state, unreadable, command_set_state: CommandSetState::Blocks, metadata }
     }
 
     /// Gives the store zones, empty or as saved at the last flush. Blocks beyond a zone's write pointer read as zeros.
@@ -152,29 +152,29 @@ impl Store {
             let clear = |(offset, bytes): (u64, u64)| self.zero(offset, bytes, false);
             zones.unwritten().into_iter().try_for_each(clear).map_err(refused)?;
         }
-        self.content = StoreContent::Zones(Box::new(zones));
+        self.command_set_state = CommandSetState::Zones(Box::new(zones));
         Ok(self)
     }
 
-    /// Returns the content of the device beside its bytes.
+    /// Returns the state of the namespace's I/O command set, which the store keeps beside the bytes of the device.
     #[inline]
-    pub fn content(&self) -> &StoreContent {
-        &self.content
+    pub fn command_set_state(&self) -> &CommandSetState {
+        &self.command_set_state
     }
 
     /// Makes zones empty, or deletes all keys, after the caller has cleared the bytes of the store.
-    pub fn clear_content(&self) {
-        match &self.content {
-            StoreContent::Blocks => {}
-            StoreContent::Zones(zones) => zones.empty_all(),
-            StoreContent::Keys(keys) => keys.clear(),
+    pub fn clear_command_set_state(&self) {
+        match &self.command_set_state {
+            CommandSetState::Blocks => {}
+            CommandSetState::Zones(zones) => zones.empty_all(),
+            CommandSetState::Keys(keys) => keys.clear(),
         }
     }
 
     /// Returns the zones, if the device has blocks that must be written in order.
     #[inline]
     pub fn zones(&self) -> Option<&StoreZones> {
-        if let StoreContent::Zones(zones) = &self.content { Some(zones) } else { None }
+        if let CommandSetState::Zones(zones) = &self.command_set_state { Some(zones) } else { None }
     }
 
     /// Gives the store keys: none, or those saved at the last flush. A file has their index after the values; see
@@ -199,14 +199,14 @@ impl Store {
                 opened.and_then(|(log, keys)| StoreKeys::of_log(layout, log, keys)).map_err(refused)?
             }
         };
-        self.content = StoreContent::Keys(Arc::new(keys));
+        self.command_set_state = CommandSetState::Keys(Arc::new(keys));
         Ok(self)
     }
 
     /// Returns the keys and values, if the device stores values by their keys.
     #[inline]
     pub fn keys(&self) -> Option<&Arc<StoreKeys>> {
-        if let StoreContent::Keys(keys) = &self.content { Some(keys) } else { None }
+        if let CommandSetState::Keys(keys) = &self.command_set_state { Some(keys) } else { None }
     }
 
     /// Opens the store of a namespace with logical blocks in the file at `path`, and makes it if the file is missing or
@@ -226,7 +226,7 @@ impl Store {
     ///
     /// Errors of [`Store::open`], or if the store holds another kind of namespace.
     pub fn open_as(kind: StoreKind, path: &Path, geometry: Geometry) -> Result<Store, Problem> {
-        open(path, geometry, kind).map_err(|refusal| refusal.at(path))
+        open(path, geometry, kind).map_err(|refusal| refusal.into_problem(path))
     }
 
     /// Returns the state record saved under this tag, such as the namespaces; none if there is none.
@@ -478,10 +478,10 @@ impl Store {
         let Backing::File(backing) = &self.backing else { return Ok(()) };
         let check_metadata = || self.metadata.get().map_or(Ok(()), |metadata| metadata.check_length());
         let flush = || backing.commit(|| check_metadata().and_then(|()| backing.file.sync_data()));
-        match &self.content {
-            StoreContent::Blocks => flush(),
-            StoreContent::Zones(zones) => zones.flush(flush, |record| self.save_record(StateTag::Zones, record)),
-            StoreContent::Keys(keys) => keys.flush(flush, |offset, from| self.write(offset, from)),
+        match &self.command_set_state {
+            CommandSetState::Blocks => flush(),
+            CommandSetState::Zones(zones) => zones.flush(flush, |record| self.save_record(StateTag::Zones, record)),
+            CommandSetState::Keys(keys) => keys.flush(flush, |offset, from| self.write(offset, from)),
         }
     }
 
@@ -612,7 +612,7 @@ impl StoreRefusal {
         StoreRefusal { found: found.into(), allowed: allowed.into() }
     }
 
-    fn at(self, path: &Path) -> Problem {
+    fn into_problem(self, path: &Path) -> Problem {
         Problem::new(path.display().to_string(), None, self.found, self.allowed)
     }
 }

@@ -83,7 +83,7 @@ impl StoreZones {
     ) -> Result<T, E> {
         let mut table = self.locked();
         let (result, emptied) = change(&mut table.zones)?;
-        let ranges = self.runs(&table.zones, emptied.iter().map(|zone| (*zone, 0)));
+        let ranges = self.zone_ends(&table.zones, emptied.iter().map(|zone| (*zone, 0)));
         if table.is_flushing {
             table.emptied.extend(emptied);
         }
@@ -105,12 +105,12 @@ impl StoreZones {
     pub(super) fn unwritten(&self) -> Vec<(u64, u64)> {
         let table = self.locked();
         let zones = 0..table.zones.layout().zones;
-        self.runs(&table.zones, zones.map(|zone| (zone, table.zones.zone(zone).1)))
+        self.zone_ends(&table.zones, zones.map(|zone| (zone, table.zones.zone(zone).1)))
     }
 
     /// Returns offset and length in bytes of the ends of zones, each from a block of the zone on. Ranges that touch are
     /// joined.
-    fn runs(&self, zones: &Zones, parts: impl Iterator<Item = (u32, u64)>) -> Vec<(u64, u64)> {
+    fn zone_ends(&self, zones: &Zones, parts: impl Iterator<Item = (u32, u64)>) -> Vec<(u64, u64)> {
         let layout = zones.layout();
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for (zone, first) in parts {

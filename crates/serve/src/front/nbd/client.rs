@@ -182,7 +182,7 @@ impl Client {
         loop {
             match parse(self.input.data()) {
                 Parsed::Broken(found) => return Err(io::Error::other(found)),
-                Parsed::Needs(_) => self.block()?,
+                Parsed::Needs(_) => self.wait_for_input()?,
                 Parsed::Whole(message, bytes) => {
                     self.input.consume(bytes);
                     return Ok(message);
@@ -193,14 +193,15 @@ impl Client {
 
     fn take(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
         while self.input.data().len() < bytes {
-            self.block()?;
+            self.wait_for_input()?;
         }
         let data = self.input.data()[..bytes].to_vec();
         self.input.consume(bytes);
         Ok(data)
     }
 
-    fn block(&mut self) -> io::Result<()> {
+    /// Blocks until the server has sent more bytes, and receives them.
+    fn wait_for_input(&mut self) -> io::Result<()> {
         self.wait(PollFlags::IN, None)?;
         self.receive().map(drop)
     }

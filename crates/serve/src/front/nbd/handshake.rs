@@ -76,7 +76,7 @@ impl Handshake {
     fn step(&mut self, input: &[u8], export: &Export, output: &mut Vec<u8>) -> (usize, Progress) {
         match self.state {
             State::ClientFlags => self.client_flags(input),
-            State::Options => self.option(input, export, output),
+            State::Options => self.process_option(input, export, output),
             State::Skip { option, bytes_left } => {
                 let taken = input.len().min(index(bytes_left));
                 self.state = State::Skip { option, bytes_left: bytes_left - taken as u32 };
@@ -101,7 +101,8 @@ impl Handshake {
         }
     }
 
-    fn option(&mut self, input: &[u8], export: &Export, output: &mut Vec<u8>) -> (usize, Progress) {
+    /// Processes one option at the start of `input`. Returns the number of bytes consumed and the progress.
+    fn process_option(&mut self, input: &[u8], export: &Export, output: &mut Vec<u8>) -> (usize, Progress) {
         let (header, head_bytes) = match wire::parse_option(input) {
             Parsed::Needs(_) => return (0, Progress::More),
             Parsed::Broken(found) => return (0, Progress::Closed(Some(found))),
@@ -134,7 +135,7 @@ impl Handshake {
                 wire::option_reply(output, option, reply::ACK, b"");
                 return Progress::Closed(None);
             }
-            option::LIST if data.is_empty() => list(export, output),
+            option::LIST if data.is_empty() => write_list(export, output),
             option::STRUCTURED_REPLY if !export.structured_replies => {
                 wire::option_reply(output, option, reply::UNSUPPORTED, b"");
             }
@@ -146,7 +147,7 @@ impl Handshake {
                 self.meta_contexts(option, data, export, output);
             }
             option::LIST | option::STRUCTURED_REPLY => wire::option_reply(output, option, reply::INVALID, b""),
-            option::INFO | option::GO => return self.info(option, data, export, output),
+            option::INFO | option::GO => return self.answer_info(option, data, export, output),
             _ => wire::option_reply(output, option, reply::UNSUPPORTED, b""),
         }
         Progress::More
@@ -205,7 +206,8 @@ impl Handshake {
         wire::option_reply(output, option, reply::ACK, b"");
     }
 
-    fn info(&mut self, option: u32, data: &[u8], export: &Export, output: &mut Vec<u8>) -> Progress {
+    /// Replies to the option INFO or GO with size and block sizes of the export. After GO, the handshake ends.
+    fn answer_info(&mut self, option: u32, data: &[u8], export: &Export, output: &mut Vec<u8>) -> Progress {
         let Some(name) = wire::parse_info(data) else {
             wire::option_reply(output, option, reply::INVALID, b"");
             return Progress::More;
@@ -245,7 +247,7 @@ impl Handshake {
 /// Preferred size of a request that clients are told, in bytes, unless the block is larger: the page size of hosts.
 const PREFERRED_BYTES: u32 = 4096;
 
-fn list(export: &Export, output: &mut Vec<u8>) {
+fn write_list(export: &Export, output: &mut Vec<u8>) {
     let mut data = Vec::from(short_length(export.name.len()).to_be_bytes());
     data.extend(export.name.as_bytes());
     wire::option_reply(output, option::LIST, reply::SERVER, &data);

@@ -32,6 +32,7 @@ pub struct Session {
     needs: usize,
 }
 
+/// Phase of an NBD connection: handshake, transmission with the negotiated options, or closed.
 #[derive(Debug)]
 enum Phase {
     Handshake(Handshake),

@@ -34,6 +34,7 @@ pub struct Listener {
     uri: Uri,
 }
 
+/// Socket on which an NBD server listens: a Unix socket with its path, or a TCP socket.
 #[derive(Debug)]
 enum ListeningSocket {
     Unix(UnixListener, PathBuf),
@@ -81,7 +82,7 @@ impl Listener {
             ListeningSocket::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
         };
         match accepted {
-            Ok(stream) => stream.prepared().map(Some),
+            Ok(stream) => stream.configured().map(Some),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
         }
@@ -131,10 +132,10 @@ impl Stream {
             Address::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
             Address::Tcp(address) => Stream::Tcp(TcpStream::connect(address)?),
         };
-        stream.prepared()
+        stream.configured()
     }
 
-    fn prepared(self) -> io::Result<Stream> {
+    fn configured(self) -> io::Result<Stream> {
         match &self {
             Stream::Unix(stream) => stream.set_nonblocking(true)?,
             Stream::Tcp(stream) => {

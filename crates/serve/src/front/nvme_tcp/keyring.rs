@@ -131,7 +131,8 @@ impl HostConnection {
     /// # Errors
     /// The status of a command whose fields are invalid, or that has no place here.
     pub(super) fn take_message(&mut self, slot: u16, transfer: SecurityTransfer) -> Result<u64, Status> {
-        let security = self.security.as_mut().filter(|_| is_valid(transfer)).ok_or(Status::INVALID_FIELD)?;
+        let security =
+            self.security.as_mut().filter(|_| is_authentication_transfer(transfer)).ok_or(Status::INVALID_FIELD)?;
         let message = self.session.data(slot);
         if message.len() != index(transfer.bytes) {
             return Err(Status::INVALID_FIELD);
@@ -146,7 +147,8 @@ impl HostConnection {
     /// # Errors
     /// The status of a command whose fields are invalid, or that has no place here.
     pub(super) fn give_message(&mut self, slot: u16, transfer: SecurityTransfer) -> Result<u64, Status> {
-        let security = self.security.as_mut().filter(|_| is_valid(transfer)).ok_or(Status::INVALID_FIELD)?;
+        let security =
+            self.security.as_mut().filter(|_| is_authentication_transfer(transfer)).ok_or(Status::INVALID_FIELD)?;
         let room = self.session.writable(slot, 0, index(transfer.bytes)).ok_or(Status::INVALID_FIELD)?;
         let message = security.side.give(room.len()).map_err(|_| Status::INVALID_FIELD)?;
         room.fill(0);
@@ -168,8 +170,8 @@ impl HostConnection {
     }
 }
 
-/// Returns true if the fields of a command are those of NVMe authentication.
-fn is_valid(transfer: SecurityTransfer) -> bool {
+/// True if the fields of a security command are those of NVMe in-band authentication, with at least one byte of data.
+fn is_authentication_transfer(transfer: SecurityTransfer) -> bool {
     let SecurityTransfer { protocol, specific, bytes } = transfer;
     protocol == SECURITY_PROTOCOL && specific == PROTOCOL_SPECIFIC && bytes > 0
 }

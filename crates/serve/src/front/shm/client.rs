@@ -142,7 +142,7 @@ impl Client {
     /// Prefetches what the transfer of a command needs: the bytes of the store, and the cache lines of the client's
     /// buffer.
     #[inline]
-    pub fn prefetch(&self, command: &CheckedCommand, store: &Store) {
+    pub fn prefetch_data(&self, command: &CheckedCommand, store: &Store) {
         let CheckedCommand { operation, offset, bytes, queue, slot, .. } = *command;
         let buffer = self.memory.words(self.places(queue).buffer(slot.into()), words(bytes));
         match operation {

@@ -1,4 +1,4 @@
-//! Thread that talks to the sockets of shared-memory clients: they connect, ring doorbells and disconnect.
+//! Thread that talks to the connections of shared-memory clients: they connect, ring doorbells and disconnect.
 //!
 //! The thread never waits for one client: a greeting must arrive whole, and soon. A device thread learns of changes
 //! through a [`QueueHandover`], which costs it a read of one flag per round. While a device thread sleeps, it polls the
@@ -67,8 +67,10 @@ pub(super) struct ClientListener<'a> {
     pub modelled: bool,
 }
 
+/// Connections that the thread watches: those that have sent no greeting yet (guests), and those of clients with their
+/// numbers. `clients_ever` is the number of the next client.
 #[derive(Default)]
-struct Sockets {
+struct ClientConnections {
     guests: Vec<Guest>,
     clients: Vec<(u64, UnixStream)>,
     clients_ever: u64,
@@ -80,12 +82,12 @@ impl ClientListener<'_> {
     /// # Errors
     /// If the system cannot wait for sockets.
     pub(super) fn run(&self) -> io::Result<()> {
-        let mut sockets = Sockets::default();
+        let mut connections = ClientConnections::default();
         let ended = loop {
             if self.device.stop.is_requested() {
                 break Ok(());
             }
-            if let Err(error) = self.look(&mut sockets) {
+            if let Err(error) = self.wait_and_serve(&mut connections) {
                 break Err(error);
             }
         };
@@ -93,30 +95,31 @@ impl ClientListener<'_> {
         ended
     }
 
-    fn look(&self, sockets: &mut Sockets) -> io::Result<()> {
-        let guests = sockets.guests.iter().map(|guest| guest.socket.as_fd());
-        let clients = sockets.clients.iter().map(|(_, socket)| socket.as_fd());
+    /// Waits until a socket is readable or the device is told to stop, then serves all readable sockets.
+    fn wait_and_serve(&self, connections: &mut ClientConnections) -> io::Result<()> {
+        let guests = connections.guests.iter().map(|guest| guest.socket.as_fd());
+        let clients = connections.clients.iter().map(|(_, socket)| socket.as_fd());
         let fds = self.served.iter().map(AsFd::as_fd).chain(guests).chain(clients).chain([self.device.stop.as_fd()]);
         let mut polled: Vec<PollFd> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = Timespec { tv_sec: 1, tv_nsec: 0 };
-        match rustix::event::poll(&mut polled, Some(&timeout).filter(|_| !sockets.guests.is_empty())) {
+        match rustix::event::poll(&mut polled, Some(&timeout).filter(|_| !connections.guests.is_empty())) {
             Err(rustix::io::Errno::INTR) => return Ok(()),
             other => other?,
         };
         let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
         let (_, ready) = ready.split_at(self.served.len());
-        let (guests, clients) = ready.split_at(sockets.guests.len());
-        self.serve_clients(sockets, clients);
-        self.greet(sockets, guests);
-        self.accept(sockets);
+        let (guests, clients) = ready.split_at(connections.guests.len());
+        self.serve_clients(connections, clients);
+        self.greet(connections, guests);
+        self.accept(connections);
         Ok(())
     }
 
     /// Wakes all device threads for each client that rings its doorbell, and tells them of clients that have
     /// disconnected.
-    fn serve_clients(&self, sockets: &mut Sockets, ready: &[bool]) {
+    fn serve_clients(&self, connections: &mut ClientConnections, ready: &[bool]) {
         let mut ready = ready.iter();
-        sockets.clients.retain(|(number, socket)| {
+        connections.clients.retain(|(number, socket)| {
             if ready.next() != Some(&true) {
                 return true;
             }
@@ -133,33 +136,33 @@ impl ClientListener<'_> {
         });
     }
 
-    fn greet(&self, sockets: &mut Sockets, ready: &[bool]) {
-        for (guest, ready) in mem::take(&mut sockets.guests).into_iter().zip(ready) {
+    fn greet(&self, connections: &mut ClientConnections, ready: &[bool]) {
+        for (guest, ready) in mem::take(&mut connections.guests).into_iter().zip(ready) {
             match ready {
                 // If a client sends no valid greeting, or does not read the reply, disconnect it.
-                true => drop(self.welcome(guest, sockets)),
-                false if guest.since.elapsed() < GREETING_MAX => sockets.guests.push(guest),
+                true => drop(self.welcome(guest, connections)),
+                false if guest.since.elapsed() < GREETING_MAX => connections.guests.push(guest),
                 false => {}
             }
         }
     }
 
     /// Replies to a client's greeting, and gives the client shared memory of its own, unless it is refused.
-    fn welcome(&self, guest: Guest, sockets: &mut Sockets) -> io::Result<()> {
+    fn welcome(&self, guest: Guest, connections: &mut ClientConnections) -> io::Result<()> {
         let Guest { socket, place, .. } = guest;
         let mut message = [0; HELLO_BYTES];
         let (bytes, _) = socket::receive(socket.as_fd(), &mut message)?;
         let hello = Hello::decode(&message[..bytes]).ok_or(io::ErrorKind::InvalidData)?;
-        let welcome = match self.grant(&hello, place, sockets) {
+        let welcome = match self.grant(&hello, place, connections) {
             Ok(welcome) => welcome,
             refused => return socket::send(socket.as_fd(), &Welcome::encode(refused), None),
         };
         let (memory, fd) = Memory::create(welcome.layout.memory_bytes())?;
         socket::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd()))?;
-        let client = AdmittedClient { number: sockets.clients_ever, layout: welcome.layout, place };
-        sockets.clients_ever += 1;
+        let client = AdmittedClient { number: connections.clients_ever, layout: welcome.layout, place };
+        connections.clients_ever += 1;
         self.divide(&client, &socket, memory, &fd)?;
-        sockets.clients.push((client.number, socket));
+        connections.clients.push((client.number, socket));
         Ok(())
     }
 
@@ -181,13 +184,13 @@ impl ClientListener<'_> {
         Ok(())
     }
 
-    fn grant(&self, hello: &Hello, place: usize, sockets: &Sockets) -> Result<Welcome, Refusal> {
+    fn grant(&self, hello: &Hello, place: usize, connections: &ClientConnections) -> Result<Welcome, Refusal> {
         let part = self.served[place].part;
         let refusal = match hello {
             hello if hello.version != VERSION => Refusal::Version,
             hello if !hello.layout.is_allowed() => Refusal::Layout,
             hello if hello.writes && !part.writes => Refusal::ReadOnly,
-            _ if sockets.clients.len() >= CLIENTS_MAX => Refusal::Full,
+            _ if connections.clients.len() >= CLIENTS_MAX => Refusal::Full,
             _ => {
                 return Ok(Welcome {
                     capacity_bytes: part.bytes,
@@ -203,7 +206,7 @@ impl ClientListener<'_> {
         Err(refusal)
     }
 
-    fn accept(&self, sockets: &mut Sockets) {
+    fn accept(&self, connections: &mut ClientConnections) {
         for (place, served) in self.served.iter().enumerate() {
             // If the connection fails before it is accepted, only that client is affected.
             let Ok((socket, _)) = served.listener.accept() else { continue };
@@ -211,10 +214,10 @@ impl ClientListener<'_> {
                 continue;
             }
             // Clients that send no greeting must not keep others out, so disconnect the one that has waited longest.
-            if sockets.guests.len() >= CLIENTS_MAX {
-                sockets.guests.remove(0);
+            if connections.guests.len() >= CLIENTS_MAX {
+                connections.guests.remove(0);
             }
-            sockets.guests.push(Guest { socket, place, since: Instant::now() });
+            connections.guests.push(Guest { socket, place, since: Instant::now() });
         }
     }
 }

@@ -95,7 +95,7 @@ impl Endpoint<ClientCommand> for Client {
             RingEntry::Nothing => Fetch::Nothing,
             RingEntry::Refused => Fetch::Refused,
             RingEntry::Command(command) => {
-                self.prefetch(&command, store);
+                self.prefetch_data(&command, store);
                 Fetch::Request(ClientCommand { client: self.number, turn: self.turn(queue), command })
             }
         }

@@ -171,7 +171,7 @@ impl Connection {
 
     /// Returns the longest time for which the thread may wait for the client now. On a thread with other clients, all
     /// waits together are limited.
-    fn patience(&self) -> Duration {
+    fn wait_limit(&self) -> Duration {
         if self.has_neighbours { PATIENCE.saturating_sub(self.waited) } else { PATIENCE }
     }
 
@@ -226,7 +226,7 @@ impl Connection {
     fn send(&mut self, reply: &Reply) {
         let fd = reply.with_doorbells.then(|| self.session.doorbells_fd().as_fd());
         let begun = Instant::now();
-        match send(&self.socket, &reply.bytes, fd, begun + self.patience()) {
+        match send(&self.socket, &reply.bytes, fd, begun + self.wait_limit()) {
             Ok(false) => {}
             Ok(true) => self.waited += begun.elapsed(),
             Err(_) => {
@@ -250,7 +250,7 @@ impl Connection {
         let bytes = [&header.encode()[..], payload].concat();
         self.send(&Reply { bytes, with_doorbells: false });
         let begun = Instant::now();
-        let answer = self.wait_for_answer(command, begun + self.patience());
+        let answer = self.wait_for_answer(command, begun + self.wait_limit());
         self.waited += begun.elapsed();
         answer
     }

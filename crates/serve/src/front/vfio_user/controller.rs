@@ -426,11 +426,12 @@ impl<'a> ServedController<'a> {
             Some(client) => !self.is_spare_thread && (self.is_slow || client.has_waited()),
             None => self.is_spare_thread && self.is_here,
         };
-        has_to && self.leave()
+        has_to && self.move_to_other_thread()
     }
 
+    /// Moves the controller with its client to its other thread. Returns false if there is no other thread.
     #[cold]
-    fn leave(&mut self) -> bool {
+    fn move_to_other_thread(&mut self) -> bool {
         let Some(other) = self.other_thread() else { return false };
         self.take_back();
         self.is_slow = !self.is_spare_thread;

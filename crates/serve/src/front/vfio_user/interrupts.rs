@@ -103,10 +103,12 @@ impl Interrupts {
         let end = start.checked_add(count).filter(|end| *end <= available).ok_or(InvalidSetting)?;
         match flags {
             // No data and a count of 0: release all interrupts of this kind.
-            _ if flags == DATA_NONE | ACTION_TRIGGER && count == 0 => self.release(kind, 0, available),
-            _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.is_empty() => self.release(kind, start, end),
-            _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.len() == index(count) => self.assign(kind, start, fds),
-            _ if flags & !(DATA_NONE | DATA_BOOL) == ACTION_TRIGGER => self.trigger(setting),
+            _ if flags == DATA_NONE | ACTION_TRIGGER && count == 0 => self.release_interrupts(kind, 0, available),
+            _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.is_empty() => self.release_interrupts(kind, start, end),
+            _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.len() == index(count) => {
+                self.assign_eventfds(kind, start, fds)
+            }
+            _ if flags & !(DATA_NONE | DATA_BOOL) == ACTION_TRIGGER => self.trigger_interrupts(setting),
             _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_MASK => self.mask_pin(true),
             // Unmasking through an eventfd is not supported. QEMU then sends a message instead.
             _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_UNMASK => {
@@ -118,7 +120,8 @@ impl Interrupts {
         Ok(Outcome::Applied)
     }
 
-    fn release(&mut self, kind: u32, start: u32, end: u32) {
+    /// Removes the eventfds of interrupts `start` to `end` of a kind, so that they are no longer signalled.
+    fn release_interrupts(&mut self, kind: u32, start: u32, end: u32) {
         match kind {
             PIN => self.pin = None,
             VECTOR => self.vectors[index(start)..index(end)].fill_with(|| None),
@@ -126,7 +129,8 @@ impl Interrupts {
         }
     }
 
-    fn assign(&mut self, kind: u32, start: u32, fds: Vec<OwnedFd>) {
+    /// Sets the eventfds that signal the interrupts of a kind, from number `start` on.
+    fn assign_eventfds(&mut self, kind: u32, start: u32, fds: Vec<OwnedFd>) {
         for (place, fd) in (index(start)..).zip(fds) {
             let event = Some(Arc::new(EventFd::new(fd)));
             match kind {
@@ -141,7 +145,7 @@ impl Interrupts {
     }
 
     /// Raises the interrupts that a setting names, for a client that tests them.
-    fn trigger(&self, setting: &Setting) {
+    fn trigger_interrupts(&self, setting: &Setting) {
         for place in 0..setting.count {
             let is_meant = setting.flags & DATA_BOOL == 0 || setting.data.get(index(place)).is_some_and(|it| *it != 0);
             match setting.kind {

@@ -129,13 +129,13 @@ impl Mapping {
 
     /// Returns the 32-bit word at `offset`, with acquire ordering; none if it is not aligned.
     #[inline]
-    pub fn load(&self, offset: usize) -> Option<u32> {
+    pub fn load_word(&self, offset: usize) -> Option<u32> {
         self.word(offset).map(|word| u32::from_le(word.load(Ordering::Acquire)))
     }
 
     /// Sets the 32-bit word at `offset`, if it is aligned and writable. Later loads of this thread are not moved before
     /// it.
-    pub fn store(&self, offset: usize, value: u32) {
+    pub fn store_word(&self, offset: usize, value: u32) {
         if let Some(word) = self.word(offset).filter(|_| self.writable) {
             word.store(value.to_le(), Ordering::SeqCst);
             fence(Ordering::SeqCst);
@@ -180,7 +180,7 @@ mod tests {
         let mut bytes = [1; 8000];
         mapping.read(100, &mut bytes);
         assert_eq!(bytes, [0; 8000]);
-        assert!(mapping.write(0, &[3; 8192]) && mapping.load(0) == Some(0x0303_0303));
+        assert!(mapping.write(0, &[3; 8192]) && mapping.load_word(0) == Some(0x0303_0303));
     }
 
     #[test]
@@ -209,8 +209,8 @@ mod tests {
     fn memory_that_is_not_to_be_written_stays_as_it_is() {
         let mapping = Mapping::new(&memory(4096), 0, 4096, false).unwrap();
         assert!(!mapping.write(0, &[1]) && !mapping.post(0, &[1; 16]));
-        mapping.store(0, 1);
-        assert_eq!(mapping.load(0), Some(0));
-        assert_eq!(mapping.load(1), None);
+        mapping.store_word(0, 1);
+        assert_eq!(mapping.load_word(0), Some(0));
+        assert_eq!(mapping.load_word(1), None);
     }
 }

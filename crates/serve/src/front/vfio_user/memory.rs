@@ -146,7 +146,7 @@ impl Memory {
     ///
     /// # Panics
     /// If another thread shares the memory.
-    fn change(&mut self) -> &mut Regions {
+    fn regions_to_change(&mut self) -> &mut Regions {
         self.recent = [Recent::default(); RECENT];
         Arc::get_mut(&mut self.regions).expect("no memory changes that others have")
     }
@@ -170,7 +170,7 @@ impl Memory {
         // A region without read permission cannot be mapped, so the client has to move its data.
         let fd = fd.filter(|_| readable);
         let mapping = fd.map(|fd| Mapping::new(fd, offset, bytes, writable)).transpose().map_err(refusal)?;
-        let regions = self.change();
+        let regions = self.regions_to_change();
         let place = regions.table.insert(Region { start, bytes, readable, writable, mapping });
         regions.places.insert(start, place);
         Ok(())
@@ -192,7 +192,7 @@ impl Memory {
             None => Err(RegionRefusal::Missing),
             Some(false) => Err(RegionRefusal::Invalid),
             Some(true) => {
-                let regions = self.change();
+                let regions = self.regions_to_change();
                 touched.into_iter().for_each(|place| regions.release(place));
                 Ok(())
             }
@@ -201,7 +201,7 @@ impl Memory {
 
     /// Removes all regions of the client's memory.
     pub fn clear(&mut self) {
-        *self.change() = Regions::default();
+        *self.regions_to_change() = Regions::default();
     }
 
     /// Returns the location of the memory at `address`, and how many of an access's `bytes` bytes lie in that region;

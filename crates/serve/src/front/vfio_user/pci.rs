@@ -81,17 +81,17 @@ impl Configuration {
         self.put(at::INTERRUPT + 1, &[1]);
         // Writable bits of the Command register: memory space, bus master, parity errors, system errors, interrupt
         // disable.
-        self.allow(at::COMMAND, &[0x46, 0x05]);
-        self.allow(at::BAR0, &bar_mask(REGISTERS_BYTES));
-        self.allow(at::BAR4, &bar_mask(VECTORS_BYTES));
-        self.allow(at::INTERRUPT, &[0xff]);
+        self.set_writable_bits(at::COMMAND, &[0x46, 0x05]);
+        self.set_writable_bits(at::BAR0, &bar_mask(REGISTERS_BYTES));
+        self.set_writable_bits(at::BAR4, &bar_mask(VECTORS_BYTES));
+        self.set_writable_bits(at::INTERRUPT, &[0xff]);
     }
 
     /// Adds the power management capability: version 3, no power saving, and no reset on the return from D3
     /// (No_Soft_Reset).
     fn put_power(&mut self) {
         self.put(at::POWER, &[CAPABILITY_POWER, at::VECTORS as u8, 3, 0, 1 << 3]);
-        self.allow(at::POWER + 4, &[0b11]);
+        self.set_writable_bits(at::POWER + 4, &[0b11]);
     }
 
     /// Adds the MSI-X capability (section 7.7.2).
@@ -101,7 +101,7 @@ impl Configuration {
         self.put(at::VECTORS + 4, &4_u32.to_le_bytes());
         self.put(at::VECTORS + 8, &(PENDING_START | 4).to_le_bytes());
         // Writable bits of Message Control: MSI-X enable and function mask.
-        self.allow(at::VECTORS + 3, &[0xc0]);
+        self.set_writable_bits(at::VECTORS + 3, &[0xc0]);
     }
 
     /// Adds the PCI Express capability: an endpoint of version 2, with function-level reset.
@@ -109,7 +109,7 @@ impl Configuration {
         self.put(at::EXPRESS, &[CAPABILITY_EXPRESS, 0, 2]);
         self.put(at::EXPRESS + 7, &[RESET_OFFERED]);
         // Writable bits of Device Control: all except function-level reset, which always reads as zero.
-        self.allow(at::EXPRESS + 8, &[0xff, 0x7f]);
+        self.set_writable_bits(at::EXPRESS + 8, &[0xff, 0x7f]);
         // Link Capabilities and Link Status: one lane at 2.5 GT/s. No data crosses this link.
         self.put(at::EXPRESS + 12, &[0x11]);
         self.put(at::EXPRESS + 18, &[0x11]);
@@ -119,7 +119,8 @@ impl Configuration {
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    fn allow(&mut self, at: usize, bits: &[u8]) {
+    /// Sets which bits of the bytes from `at` on the host can write.
+    fn set_writable_bits(&mut self, at: usize, bits: &[u8]) {
         self.writable[at..at + bits.len()].copy_from_slice(bits);
     }
 

@@ -152,12 +152,12 @@ impl<T: Reach> Host for T {
     #[inline]
     fn peek(&mut self, address: u64) -> Option<u32> {
         let (mapping, offset) = self.memory().mapped(address, 4)?;
-        mapping.load(offset)
+        mapping.load_word(offset)
     }
 
     fn poke(&mut self, address: u64, value: u32) {
         if let Some((mapping, offset)) = self.memory().mapped(address, 4) {
-            mapping.store(offset, value);
+            mapping.store_word(offset, value);
         }
     }
 

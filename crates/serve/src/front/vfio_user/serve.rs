@@ -107,7 +107,8 @@ fn divide<'a>(
     threads: usize,
     wait: Wait,
 ) -> Vec<ControllerGroup<'a>> {
-    let mut fronts: Vec<ControllerGroup<'a>> = (0..threads).map(|_| ControllerGroup::empty(served)).collect();
+    let mut fronts: Vec<ControllerGroup<'a>> =
+        (0..threads).map(|_| ControllerGroup::without_controllers(served)).collect();
     for (controller, (served, groups)) in served.iter().zip(groups).enumerate() {
         let owned = ServedController::new(served, controller, wait, groups);
         fronts[group_of(controller, 0, threads)].controllers.push(owned);
@@ -127,13 +128,14 @@ fn spare_fronts<'a>(
 ) -> Vec<ControllerGroup<'a>> {
     let group = |(number, groups): (usize, &'a ControllerGroups<'a>)| {
         let controller = ServedController::new(&served[number], number, wait, groups).on_spare_thread();
-        ControllerGroup { controllers: vec![controller], ..ControllerGroup::empty(served) }
+        ControllerGroup { controllers: vec![controller], ..ControllerGroup::without_controllers(served) }
     };
     groups.iter().enumerate().map(group).collect()
 }
 
 impl<'a> ControllerGroup<'a> {
-    fn empty(served: &[ControllerSocket]) -> ControllerGroup<'a> {
+    /// Returns a group without controllers, with a buffer for the longest transfer of the served ones.
+    fn without_controllers(served: &[ControllerSocket]) -> ControllerGroup<'a> {
         ControllerGroup {
             controllers: Vec::new(),
             borrowed: Vec::new(),

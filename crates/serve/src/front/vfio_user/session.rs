@@ -155,7 +155,7 @@ impl Session {
             return Err(libc::EINVAL);
         }
         match header.command {
-            command::VERSION => self.agree(payload),
+            command::VERSION => self.negotiate_version(payload),
             command::DMA_MAP => self.map(payload, &fds),
             command::DMA_UNMAP => self.unmap(payload),
             command::DEVICE_GET_INFO => device_info(payload),
@@ -176,7 +176,7 @@ impl Session {
 
     /// Negotiates the version: the major numbers must be equal, and the smaller minor number holds. A client that sends
     /// no capabilities gets none in the reply.
-    fn agree(&mut self, mut payload: Fields) -> Result<ReplyPayload, Refused> {
+    fn negotiate_version(&mut self, mut payload: Fields) -> Result<ReplyPayload, Refused> {
         let (major, minor) = payload.u16().zip(payload.u16()).ok_or(libc::EINVAL)?;
         if major != MAJOR {
             return Err(libc::ENOTSUP);
@@ -187,7 +187,7 @@ impl Session {
             let said: Value = serde_json::from_slice(said).map_err(|_| libc::EINVAL)?;
             let wanted = said["capabilities"]["max_data_xfer_size"].as_u64().unwrap_or(u64::MAX);
             self.transfer_bytes_max = wide_index(wanted.clamp(1, length(TRANSFER_BYTES_MAX)));
-            answer.extend(capabilities(&said).to_string().bytes());
+            answer.extend(version_capabilities(&said).to_string().bytes());
             answer.push(0);
         }
         self.has_version = true;
@@ -306,14 +306,15 @@ impl Session {
                 self.registers.note(is_masking, &strict::MASK_WITH_VECTORS);
                 self.registers.write(offset, from);
             }
-            BAR_REGISTERS => self.ring(offset - REGISTER_BYTES, from),
+            BAR_REGISTERS => self.write_doorbells(offset - REGISTER_BYTES, from),
             BAR_VECTORS => self.vectors[wide_index(offset)..][..from.len()].copy_from_slice(from),
-            CONFIGURATION => self.configure(offset, from),
+            CONFIGURATION => self.write_configuration(offset, from),
             _ => {}
         }
     }
 
-    fn configure(&mut self, offset: u64, from: &[u8]) {
+    /// Writes the configuration space, and resets the device if the write asks for it (function-level reset).
+    fn write_configuration(&mut self, offset: u64, from: &[u8]) {
         if self.configuration.write(offset, from) {
             self.reset();
         }
@@ -321,7 +322,7 @@ impl Session {
 
     /// Writes doorbells, which are 4 bytes apart and 4 bytes long (NVMe over PCIe Transport Specification 1.0, section
     /// 3.1.2.1). Any other access has no effect.
-    fn ring(&mut self, offset: u64, from: &[u8]) {
+    fn write_doorbells(&mut self, offset: u64, from: &[u8]) {
         let (words, rest) = from.as_chunks::<4>();
         if !offset.is_multiple_of(4) || !rest.is_empty() {
             return self.registers.note(true, &strict::DOORBELL_ACCESS);
@@ -434,7 +435,7 @@ fn region_bytes(region: u32) -> Option<u64> {
 
 /// Returns the capabilities of the server for the version reply. `write_multiple` is among them if the client has
 /// offered it.
-fn capabilities(said: &Value) -> Value {
+fn version_capabilities(said: &Value) -> Value {
     let mut capabilities = json!({
         "max_msg_fds": DESCRIPTORS_MAX,
         "max_data_xfer_size": TRANSFER_BYTES_MAX,

@@ -38,6 +38,7 @@ pub(super) struct SharedMemory {
     guest: GuestMemoryMmap,
 }
 
+/// Mapped region of a vhost-user client's memory.
 #[derive(Debug)]
 struct GuestRegion {
     /// Guard of the mapping against truncation of its file, which is dropped before the mapping.

@@ -52,16 +52,16 @@ pub(crate) fn execute(
         KeyOperation::Retrieve { buffer_bytes } => {
             // Copy the value first and send it after the lock is released, because writing to host memory may take
             // long.
-            let value_bytes = keys.with(|found| retrieve(found, key, buffer_bytes, store, space))?;
+            let value_bytes = keys.with(|found| copy_value(found, key, buffer_bytes, store, space))?;
             let bytes = value_bytes.min(buffer_bytes);
-            copy_to_host(&cut(data, bytes), &space[..index(bytes)], host)?;
+            copy_to_host(&first_bytes(data, bytes), &space[..index(bytes)], host)?;
             journal.count(row, bytes);
             Ok(value_bytes.into())
         }
         KeyOperation::Exist => keys.with(|found| found_value(found, key).map(|value| value.bytes.into())),
         KeyOperation::List { .. } => {
             let list = keys.with(|found| key_command.list(found));
-            copy_to_host(&cut(data, short_length(list.len())), &list, host).map(|()| 0)
+            copy_to_host(&first_bytes(data, short_length(list.len())), &list, host).map(|()| 0)
         }
         KeyOperation::Delete => {
             keys.change(key, |found| delete(found, key, reports_missing)).map(|_| 0).map_err(refusal)
@@ -116,7 +116,7 @@ fn write_value(
 }
 
 /// Copies as much of a value into `space` as the host's buffer holds. Returns the length of the whole value.
-fn retrieve(found: &KeySpace, key: Key, buffer_bytes: u32, store: &Store, space: &mut [u8]) -> Result<u32, Status> {
+fn copy_value(found: &KeySpace, key: Key, buffer_bytes: u32, store: &Store, space: &mut [u8]) -> Result<u32, Status> {
     let value = found_value(found, key)?;
     let bytes = value.bytes.min(buffer_bytes);
     let mut rest = &mut space[..index(bytes)];
@@ -133,7 +133,7 @@ fn found_value(found: &KeySpace, key: Key) -> Result<&StoredValue, Status> {
 }
 
 /// Returns a data pointer for the first `bytes` bytes of a command's data.
-fn cut(data: &Data, bytes: u32) -> Data {
+fn first_bytes(data: &Data, bytes: u32) -> Data {
     let mut data = data.clone();
     data.truncate(bytes);
     data

@@ -46,6 +46,7 @@ struct ProtectedBlocks<'c> {
 }
 
 impl ProtectedBlocks<'_> {
+    /// Executes a command on blocks with metadata, and counts it in the journal if it succeeds.
     #[cold]
     fn execute(
         &self,
@@ -58,19 +59,20 @@ impl ProtectedBlocks<'_> {
             command.checked.as_ref().map_err(|it| *it)?;
         let (offset, bytes) = (*offset, *bytes);
         match action {
-            Action::Read => self.read(checked, host, &mut space[..index(bytes)])?,
-            Action::Compare => self.compare(checked, host, &mut space[..index(bytes)])?,
-            Action::Verify => self.verify(offset, bytes, space)?,
-            Action::Write => self.write(checked, host, &mut space[..index(bytes)])?,
-            Action::Zero { keep_space } => self.zero((offset, bytes.into()), *keep_space)?,
-            Action::Copy => self.copy(&command.ranges, offset)?,
+            Action::Read => self.execute_read(checked, host, &mut space[..index(bytes)])?,
+            Action::Compare => self.execute_compare(checked, host, &mut space[..index(bytes)])?,
+            Action::Verify => self.execute_verify(offset, bytes, space)?,
+            Action::Write => self.execute_write(checked, host, &mut space[..index(bytes)])?,
+            Action::Zero { keep_space } => self.execute_write_zeroes((offset, bytes.into()), *keep_space)?,
+            Action::Copy => self.execute_copy(&command.ranges, offset)?,
             _ => return command.execute(host, self.store, space, journal),
         }
         journal.count(row, bytes);
         Ok(())
     }
 
-    fn read(&self, command: &commands::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
+    /// Executes Read: copies blocks to the host, and their metadata if the command has a buffer for it.
+    fn execute_read(&self, command: &commands::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
         let metadata = self.load(command.offset, space, self.metadata.protection)?;
         copy_to_host(&command.data, space, host)?;
         if let Some(address) = self.metadata.buffer {
@@ -79,7 +81,8 @@ impl ProtectedBlocks<'_> {
         Ok(())
     }
 
-    fn write(&self, command: &commands::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
+    /// Executes Write: saves blocks with the host's metadata, or with inserted protection information (PRACT).
+    fn execute_write(&self, command: &commands::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
         copy_from_host(&command.data, space, host)?;
         let metadata = self.metadata_of(space, host)?;
         self.save(command.offset, space, &metadata)
@@ -88,7 +91,12 @@ impl ProtectedBlocks<'_> {
     /// Executes Compare: checks protection information of the host and of the store (section 5.2.2.4), then compares
     /// data. Metadata is compared only if it has no protection information (NVM Command Set Specification 1.0, section
     /// 3.2.1).
-    fn compare(&self, command: &commands::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
+    fn execute_compare(
+        &self,
+        command: &commands::Command,
+        host: &mut impl Host,
+        space: &mut [u8],
+    ) -> Result<(), Status> {
         copy_from_host(&command.data, space, host)?;
         let metadata = self.metadata_of(space, host)?;
         let mut stored = vec![0; space.len()];
@@ -98,7 +106,7 @@ impl ProtectedBlocks<'_> {
     }
 
     /// Executes Verify: reads and checks blocks, as many at a time as `space` holds.
-    fn verify(&self, offset: u64, bytes: u32, space: &mut [u8]) -> Result<(), Status> {
+    fn execute_verify(&self, offset: u64, bytes: u32, space: &mut [u8]) -> Result<(), Status> {
         let (mut protection, mut done) = (self.metadata.protection, 0);
         let longest = (space.len() >> self.metadata.block_shift << self.metadata.block_shift) as u32;
         while done < bytes {
@@ -111,11 +119,11 @@ impl ProtectedBlocks<'_> {
     }
 
     /// Executes Write Zeroes. Deallocated blocks get the metadata of unwritten blocks (section 3.2.8).
-    fn zero(&self, (offset, bytes): (u64, u64), keep_space: bool) -> Result<(), Status> {
+    fn execute_write_zeroes(&self, (offset, bytes): (u64, u64), keep_space: bool) -> Result<(), Status> {
         let blocks = wide_index(bytes >> self.metadata.block_shift);
         let zeroed = match self.metadata.protection {
             Some(protection) if keep_space => {
-                let metadata = self.stored(protection.of_zeros(blocks));
+                let metadata = self.convert_unwritten(protection.of_zeros(blocks));
                 self.store.zero_blocks_with_metadata((offset, bytes), self.block_bytes(), keep_space, &metadata)
             }
             _ => self.store.zero(offset, bytes, keep_space),
@@ -125,29 +133,29 @@ impl ProtectedBlocks<'_> {
 
     /// Executes Copy: copies ranges of the drive to its byte offset `to`. All sources are read first, since the
     /// destination may overlap them.
-    fn copy(&self, sources: &[(u64, u64)], to: u64) -> Result<(), Status> {
+    fn execute_copy(&self, sources: &[(u64, u64)], to: u64) -> Result<(), Status> {
         let (mut data, mut metadata) = (Vec::new(), Vec::new());
         for (place, (offset, bytes)) in sources.iter().enumerate() {
             let mut source = vec![0; wide_index(*bytes)];
             metadata.extend(self.load(*offset, &mut source, self.metadata.sources.get(place).copied())?);
             data.extend(source);
         }
-        let metadata = self.replaced(&data, metadata)?;
+        let metadata = self.metadata_to_write(&data, metadata)?;
         self.save(to, &data, &metadata)
     }
 
     /// Returns the metadata to write with data from the host: the host's, after its check, or metadata that the
     /// controller inserts (PRACT).
     fn metadata_of(&self, data: &[u8], host: &mut impl Host) -> Result<Vec<u8>, Status> {
-        let Some(address) = self.metadata.buffer else { return self.replaced(data, Vec::new()) };
+        let Some(address) = self.metadata.buffer else { return self.metadata_to_write(data, Vec::new()) };
         let mut metadata = vec![0; self.metadata.bytes_of(data.len())];
         host.read(address, &mut metadata)?;
-        self.replaced(data, metadata)
+        self.metadata_to_write(data, metadata)
     }
 
     /// Returns the metadata to write with blocks: inserted protection information (PRACT), or `metadata` itself if it
     /// passes the check.
-    fn replaced(&self, data: &[u8], metadata: Vec<u8>) -> Result<Vec<u8>, Status> {
+    fn metadata_to_write(&self, data: &[u8], metadata: Vec<u8>) -> Result<Vec<u8>, Status> {
         match self.metadata.protection {
             None => Ok(metadata),
             Some(protection) if protection.is_inserted() => Ok(protection.insert(data, self.metadata.block_bytes())),
@@ -161,22 +169,23 @@ impl ProtectedBlocks<'_> {
     /// Reads blocks into `into` and returns their metadata, after a check if `protection` is given.
     fn load(&self, offset: u64, into: &mut [u8], protection: Option<BlockProtection>) -> Result<Vec<u8>, Status> {
         let found = self.store.read_blocks_with_metadata(offset, self.block_bytes(), into);
-        let metadata = self.stored(found.map_err(|_| Status::UNRECOVERED_READ_ERROR)?);
+        let metadata = self.convert_unwritten(found.map_err(|_| Status::UNRECOVERED_READ_ERROR)?);
         if let Some(protection) = protection {
             protection.check(into, self.metadata.block_bytes(), &metadata)?;
         }
         Ok(metadata)
     }
 
+    /// Writes blocks with their metadata to the store.
     fn save(&self, offset: u64, data: &[u8], metadata: &[u8]) -> Result<(), Status> {
-        let metadata = self.stored(metadata.to_vec());
+        let metadata = self.convert_unwritten(metadata.to_vec());
         let saved: io::Result<()> = self.store.write_blocks_with_metadata(offset, self.block_bytes(), data, &metadata);
         saved.map_err(|error| write_status(&error))
     }
 
     /// Converts metadata to the form in which the store keeps it, or back (an XOR). Metadata of an unwritten block is
     /// zero in the store.
-    fn stored(&self, mut metadata: Vec<u8>) -> Vec<u8> {
+    fn convert_unwritten(&self, mut metadata: Vec<u8>) -> Vec<u8> {
         let unwritten = self.metadata.format.unwritten_byte();
         metadata.iter_mut().for_each(|byte| *byte ^= unwritten);
         metadata

@@ -27,7 +27,8 @@ impl Conversation {
         }
         let opcode = if dice.one_in(30) { dice.below(256) as u8 } else { dice.of(&block_opcodes()) };
         let (slba, blocks) = self.place();
-        let (opcode, slba) = if self.has(CommandSet::Zones) { self.of_zones(opcode, slba) } else { (opcode, slba) };
+        let (opcode, slba) =
+            if self.has(CommandSet::Zones) { self.draw_zone_command(opcode, slba) } else { (opcode, slba) };
         let manages_units = self.has(CommandSet::Placement) && self.dice.one_in(3);
         let units = [opcode::IO_MANAGEMENT_RECEIVE, opcode::IO_MANAGEMENT_SEND];
         let opcode = if manages_units { self.dice.of(&units) } else { opcode };
@@ -195,8 +196,9 @@ impl Conversation {
         }
     }
 
-    /// The operation or another one that is about zones, and its place: mostly where a zone is written next, or begins.
-    fn of_zones(&mut self, opcode: u8, slba: u64) -> (u8, u64) {
+    /// Draws the opcode and first block of a command for zones: `opcode` itself or one of a zone command, mostly at the start or the
+    /// write pointer of a zone.
+    fn draw_zone_command(&mut self, opcode: u8, slba: u64) -> (u8, u64) {
         let dice = &mut self.dice;
         let known =
             [opcode::ZONE_APPEND, opcode::ZONE_APPEND, opcode::ZONE_MANAGEMENT_SEND, opcode::ZONE_MANAGEMENT_RECEIVE];

@@ -118,6 +118,7 @@ fn write_tail(writes: &Quantiles) -> (f64, [f64; 2]) {
     ((near / MEANS_TO_P99).min(median / MEANS_TO_P99), [longest, longest / share])
 }
 
+/// Solver for the values of a drive that reach the figures of a data sheet.
 struct Solver<'a> {
     drive: SheetDrive,
     run: SimulateJobs<'a>,

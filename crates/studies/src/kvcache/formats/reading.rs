@@ -70,10 +70,10 @@ impl TokenTrace {
             object_bytes: 0,
             left_out: BTreeMap::new(),
         };
-        empty.checked()
+        empty.into_checked_trace()
     }
 
-    fn checked(mut self) -> Result<TokenTrace, Problems> {
+    fn into_checked_trace(mut self) -> Result<TokenTrace, Problems> {
         let mut problems = Problems::default();
         let mut reading = self.requests();
         let mut last_ns = 0;

@@ -53,7 +53,7 @@ pub fn columns(x: &str, y: &PlotAxis, keys: &[LegendKey], columns: &[Column], mo
     format!(
         "<figure>\n{}{}<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\">\n{drawing}</svg>\n</figure>\n",
         super::caption(caption),
-        super::keys(seen),
+        super::legend(seen),
     )
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::super::table::{Table, characters};
 use super::super::units;
 use super::columns::LegendKey;
-use super::{colour, conclusion, data, document, escape, keys, section, shortened, table};
+use super::{colour, conclusion, data, document, escape, section, shortened, table};
 use phaselink_core::ledger::stage::LatencyCause;
 use phaselink_core::number::real_length;
 use phaselink_core::time::Span;
@@ -79,7 +79,7 @@ pub fn comparison(page: &Comparison, all: &Table) -> String {
     let findings: String = page.findings.iter().map(|finding| format!("<li>{}</li>\n", escape(finding))).collect();
     let body = [
         format!("<h1>{}</h1>\n{}", escape(&page.title), conclusion(&page.conclusion)),
-        section("Where the time of a request goes", &(legend(page) + &groups)),
+        section("Where the time of a request goes", &(cause_legend(page) + &groups)),
         section("All figures", &table(all)),
         if findings.is_empty() {
             String::new()
@@ -98,9 +98,9 @@ pub fn comparison(page: &Comparison, all: &Table) -> String {
     document(&escape(&page.title), &body.concat())
 }
 
-fn legend(page: &Comparison) -> String {
+fn cause_legend(page: &Comparison) -> String {
     let seen = page.causes.iter().enumerate().filter(|(place, _)| page.is_seen(*place));
-    keys(seen.map(|(_, cause)| (cause.name.as_str(), cause.colour.clone())))
+    super::legend(seen.map(|(_, cause)| (cause.name.as_str(), cause.colour.clone())))
 }
 
 impl Comparison {

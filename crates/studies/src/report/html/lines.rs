@@ -96,7 +96,7 @@ fn legend(lines: &[PlotLine]) -> String {
     if lines.len() < 2 {
         return String::new();
     }
-    super::keys(lines.iter().enumerate().map(|(place, line)| (line.name.as_str(), stroke(line, place))))
+    super::legend(lines.iter().enumerate().map(|(place, line)| (line.name.as_str(), stroke(line, place))))
 }
 
 /// Returns the CSS colour of line number `place`; marks have that of the text.
@@ -104,6 +104,7 @@ fn stroke(line: &PlotLine, place: usize) -> String {
     if line.is_loose { String::from("var(--text)") } else { colour::of_series(place) }
 }
 
+/// Axes of a line plot, and the scales from values to positions in the drawing.
 struct Plot<'a> {
     x: &'a PlotAxis<'a>,
     y: &'a PlotAxis<'a>,
@@ -115,9 +116,9 @@ struct Plot<'a> {
 impl Plot<'_> {
     fn draw(&self, drawing: &mut String, line: &PlotLine, stroke: &str) {
         if line.is_loose {
-            return self.marks(drawing, line);
+            return self.draw_marks(drawing, line);
         }
-        self.band(drawing, line, stroke);
+        self.draw_band(drawing, line, stroke);
         let places: Vec<String> = line.points.iter().map(|point| self.pair(point.x, point.y)).collect();
         let name = escape(&line.name);
         let joined = places.join(" ");
@@ -134,7 +135,7 @@ impl Plot<'_> {
     }
 
     /// Draws a diamond for each point of the marks.
-    fn marks(&self, drawing: &mut String, line: &PlotLine) {
+    fn draw_marks(&self, drawing: &mut String, line: &PlotLine) {
         for point in &line.points {
             let (x, y) = self.place(point.x, point.y);
             let told = escape(&format!("{}, {}: {}", line.name, (self.x.shown)(point.x), (self.y.shown)(point.y)));
@@ -147,7 +148,7 @@ impl Plot<'_> {
     }
 
     /// Draws the area between the ends of the intervals of a line's points.
-    fn band(&self, drawing: &mut String, line: &PlotLine, fill: &str) {
+    fn draw_band(&self, drawing: &mut String, line: &PlotLine, fill: &str) {
         let ends = || line.points.iter().filter_map(|point| Some((point.x, point.ends?)));
         let upper = ends().map(|(x, (_, high))| self.pair(x, high));
         let lower: Vec<String> = ends().map(|(x, (low, _))| self.pair(x, low)).collect();

@@ -59,7 +59,7 @@ fn data(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
 }
 
 /// Returns the legend of a plot in HTML: names, each with its colour.
-fn keys<'a>(keys: impl Iterator<Item = (&'a str, String)>) -> String {
+fn legend<'a>(keys: impl Iterator<Item = (&'a str, String)>) -> String {
     let keys = keys.map(|(name, colour)| {
         format!("<span><i class=\"key\" style=\"background:{colour}\"></i>{}</span>", escape(name))
     });

@@ -38,10 +38,10 @@ pub fn pictures(page: &str) -> Vec<Picture> {
         let (head, rest) = rest.split_once('>')?;
         let (body, _) = rest.split_once("</svg>")?;
         let since = |tag: &str| before.rfind(tag).map_or("", |from| &before[from..]);
-        // A plot has its own key. Bars share the key of their section.
-        let own = keys(since("<figure>"));
+        // A plot has its own legend. Bars share the legend of their section.
+        let own = parse_legend(since("<figure>"));
         let shared = attribute(head, "class") == "bars" && own.is_empty();
-        Some(picture(place + 1, head, body, &if shared { keys(since("<h2>")) } else { own }))
+        Some(picture(place + 1, head, body, &if shared { parse_legend(since("<h2>")) } else { own }))
     };
     starts.iter().enumerate().filter_map(drawing).collect()
 }
@@ -117,7 +117,7 @@ fn key_lines(keys: &[(String, String)], width: f64) -> (String, f64) {
 }
 
 /// Returns names and colours of the legend in a part of an HTML page; empty if there is no legend.
-fn keys(section: &str) -> Vec<(String, String)> {
+fn parse_legend(section: &str) -> Vec<(String, String)> {
     let line = section.split_once("<p class=\"keys\">").and_then(|(_, rest)| rest.split_once("</p>"));
     let entry = |entry: &str| {
         let (_, rest) = entry.split_once("background:")?;

@@ -46,7 +46,7 @@ pub fn percentiles_beside(series: &[LatencySeries], caption: &str) -> String {
 fn percentile_plot(series: &[LatencySeries], caption: &str) -> String {
     let (above, label) = (super::caption(caption), if caption.is_empty() { "" } else { ", " });
     let label = format!("{label}{}", escape(caption));
-    let axes = Axes::around(series);
+    let axes = Axes::of_series(series);
     let mut drawing = axes.grid();
     for (place, line) in series.iter().enumerate() {
         let _ = writeln!(
@@ -60,7 +60,7 @@ fn percentile_plot(series: &[LatencySeries], caption: &str) -> String {
     drawing.push_str(&values(series));
     format!(
         "<figure>\n{above}{}<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Latency by percentile{label}\">\n{drawing}</svg>\n</figure>\n",
-        super::keys(series.iter().enumerate().map(|(place, line)| (line.name.as_str(), colour::of_series(place))))
+        super::legend(series.iter().enumerate().map(|(place, line)| (line.name.as_str(), colour::of_series(place))))
     )
 }
 
@@ -86,7 +86,7 @@ struct Axes {
 }
 
 impl Axes {
-    fn around(series: &[LatencySeries]) -> Axes {
+    fn of_series(series: &[LatencySeries]) -> Axes {
         let count = series.iter().map(|line| line.latency.count()).max().unwrap_or(1);
         let min_ps = series.iter().map(|line| line.latency.min().as_ps()).min().unwrap_or(1).max(1);
         let max_ps = series.iter().map(|line| line.latency.max().as_ps()).max().unwrap_or(1).max(min_ps);
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn equal_latencies_draw_a_level_line_between_two_ticks() {
         let latency = latency_of([Span::from_ns(2432); 1000]);
-        let axes = Axes::around(&[LatencySeries { name: String::new(), latency: &latency }]);
+        let axes = Axes::of_series(&[LatencySeries { name: String::new(), latency: &latency }]);
         assert_eq!((axes.low_ps, axes.high_ps), (2e6, 5e6));
         let points = axes.points(&latency);
         let heights: Vec<&str> = points.split(' ').map(|point| point.split(',').nth(1).unwrap()).collect();
@@ -190,7 +190,7 @@ mod tests {
     fn no_latency_leaves_the_drawing() {
         for spans in [vec![Span::ZERO], vec![Span::ZERO, Span::MAX], vec![Span::from_ps(1)], vec![]] {
             let latency = latency_of(spans);
-            let axes = Axes::around(&[LatencySeries { name: String::new(), latency: &latency }]);
+            let axes = Axes::of_series(&[LatencySeries { name: String::new(), latency: &latency }]);
             for number in axes.points(&latency).split([' ', ',']) {
                 let number: f64 = number.parse().unwrap();
                 assert!((0.0..=WIDTH).contains(&number), "{number}");

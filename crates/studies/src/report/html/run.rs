@@ -71,7 +71,7 @@ pub fn html(run: &Run) -> String {
         intervals(run.intervals),
         latency(outcome),
         in_time(run.timeline),
-        ledgers(outcome),
+        stage_section(outcome),
         utilisation(run.usage),
         request(run.packets),
         link(outcome),
@@ -206,7 +206,7 @@ fn latency(outcome: &Outcome) -> String {
 
 /// Returns the HTML section with the mean time of a request in each stage as a bar and as numbers, for every job and
 /// kind of requests.
-fn ledgers(outcome: &Outcome) -> String {
+fn stage_section(outcome: &Outcome) -> String {
     let ledgers: String =
         directions(outcome).map(|(name, figures)| ledger(&name, figures, &outcome.stack_stages)).collect();
     if ledgers.is_empty() { ledgers } else { section("Where the time of a request goes", &ledgers) }

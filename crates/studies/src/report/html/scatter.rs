@@ -54,7 +54,8 @@ pub fn scatter(x: &str, y: &str, shown: &dyn Fn(f64) -> String, series: &[Scatte
         |name: &str, it: &ScatterPoint| [name, &it.name, &it.x.to_string(), &it.y.to_string()].map(String::from).into();
     let rows = series.iter().flat_map(|one| one.points.iter().map(move |point| row(&one.name, point)));
     drawing.push_str(&super::data(&["series", "name", x, y], rows));
-    let keys = super::keys(series.iter().enumerate().map(|(place, one)| (one.name.as_str(), colour::of_series(place))));
+    let keys =
+        super::legend(series.iter().enumerate().map(|(place, one)| (one.name.as_str(), colour::of_series(place))));
     let (caption, label) = (super::caption(caption), escape(&format!("{y} over {x}")));
     format!(
         "<figure>\n{caption}{keys}<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\">\n{drawing}</svg>\n</figure>\n"

@@ -81,12 +81,12 @@ pub struct AloneLatency {
     pub total_ns: f64,
     /// Mean of lone random reads of flash, beside their lower bound in `total_ns`; absent for other requests.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub flash_read: Option<PredictedFlashRead>,
+    pub flash_read: Option<PredictedLoneFlashRead>,
 }
 
 /// Predicted mean of lone random reads of flash, and what it consists of.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct PredictedFlashRead {
+pub struct PredictedLoneFlashRead {
     /// Mean latency of a lone read, in ns.
     pub latency_ns: f64,
     /// Share of the reads that come from the flash cells, 0 to 1; the write buffer has the data of the others.

@@ -42,7 +42,7 @@ impl Target {
 
     /// True if a run meets every bound. An unknown figure meets none.
     pub fn is_met(&self, figures: &Figures) -> bool {
-        self.0.iter().all(|bound| figures.get(bound.figure).is_some_and(|value| bound.holds(value)))
+        self.0.iter().all(|bound| figures.get(bound.figure).is_some_and(|value| bound.is_met_by(value)))
     }
 
     /// True if a run misses the target so clearly that no slower drive can meet it: in throughput or latency, and by
@@ -85,7 +85,7 @@ impl Bound {
         Ok(Bound { figure, is_least: text[at..].starts_with('>'), is_inclusive, limit, text: text.into() })
     }
 
-    fn holds(&self, value: f64) -> bool {
+    fn is_met_by(&self, value: f64) -> bool {
         match (self.is_least, self.is_inclusive) {
             (true, true) => value >= self.limit,
             (true, false) => value > self.limit,
@@ -179,8 +179,10 @@ mod tests {
 
     #[test]
     fn limits_are_within_or_not_as_written() {
-        assert!(bound("iops>=5").holds(5.0) && !bound("iops>5").holds(5.0) && bound("iops>5").holds(5.1));
-        assert!(bound("p99<=5ns").holds(5.0) && !bound("p99<5ns").holds(5.0) && bound("p99<5ns").holds(4.9));
+        assert!(bound("iops>=5").is_met_by(5.0) && !bound("iops>5").is_met_by(5.0) && bound("iops>5").is_met_by(5.1));
+        assert!(
+            bound("p99<=5ns").is_met_by(5.0) && !bound("p99<5ns").is_met_by(5.0) && bound("p99<5ns").is_met_by(4.9)
+        );
     }
 
     #[test]

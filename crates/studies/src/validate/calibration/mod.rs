@@ -67,6 +67,8 @@ struct Parameter {
     only: String,
 }
 
+/// Fold of the cross-validation: constants are estimated from the measurements that match `train`, and judged by those
+/// that match `test`.
 #[derive(Clone, Debug)]
 struct Fold {
     name: String,
@@ -75,6 +77,7 @@ struct Fold {
     order_only: bool,
 }
 
+/// Content of the TOML file that describes a calibration.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CalibrationText {
@@ -87,6 +90,7 @@ struct CalibrationText {
     interval: Option<(f64, f64)>,
 }
 
+/// Fold of the cross-validation as written in the TOML file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FoldText {
@@ -180,13 +184,15 @@ impl Calibration {
             let agreement = agreement_of(&estimate.judged);
             points.push(CurvePoint { name: fold.name.clone(), train_rows: estimate.train.len(), agreement });
         }
-        let every = search.training_rows(&self.tested());
+        let every = search.training_rows(&self.judged_patterns());
         let purpose = "estimate from all rows";
         let Some(whole) = search.estimate(purpose, &every, &prior)? else { return Ok(None) };
-        let Some(fitted) = search.judged(purpose, &whole, &search.rows_of(&self.tested()))? else { return Ok(None) };
-        let confounded = self.confounded(&search.correlations(&whole, &every, &prior));
+        let Some(fitted) = search.judged(purpose, &whole, &search.rows_of(&self.judged_patterns()))? else {
+            return Ok(None);
+        };
+        let confounded = self.confounded_pairs(&search.correlations(&whole, &every, &prior));
         Ok(Some(FoldsDocument {
-            parameters: self.estimated(&search, &prior, &every, &whole, &estimates),
+            parameters: self.estimated_parameters(&search, &prior, &every, &whole, &estimates),
             singles: self.singles.clone(),
             confounded,
             curve: points,
@@ -197,7 +203,7 @@ impl Calibration {
 
     /// Returns the results of all parameters: the estimate from all measurements, and that of each fold whose
     /// measurements depend on it.
-    fn estimated(
+    fn estimated_parameters(
         &self,
         search: &CalibrationSearch,
         prior: &AtPrior,
@@ -228,7 +234,7 @@ impl Calibration {
     }
 
     /// Returns the patterns of all measurements that folds judge, without folds that give an order of magnitude only.
-    fn tested(&self) -> Vec<TextPattern> {
+    fn judged_patterns(&self) -> Vec<TextPattern> {
         self.folds.iter().filter(|fold| !fold.order_only).flat_map(|fold| fold.test.clone()).collect()
     }
 
@@ -241,7 +247,7 @@ impl Calibration {
                 let others = left_out.iter().enumerate();
                 let others = others.filter(|(other, _)| *other != place && !self.folds[*other].order_only);
                 let spread = Spread::of(others.map(|(_, rows)| *rows));
-                left_out[place].iter().map(|row| spread.around(row)).collect()
+                left_out[place].iter().map(|row| spread.with_interval(row)).collect()
             })
             .collect();
         let folds =
@@ -273,7 +279,7 @@ impl Calibration {
     }
 
     /// Returns the pairs of parameters that the measurements cannot distinguish, by their correlations.
-    fn confounded(&self, correlations: &[Vec<f64>]) -> Vec<ConfoundedPair> {
+    fn confounded_pairs(&self, correlations: &[Vec<f64>]) -> Vec<ConfoundedPair> {
         let name = |place: usize| self.parameters[place].name.clone();
         let pairs = (0..correlations.len()).flat_map(|right| (0..right).map(move |left| (left, right)));
         let met = pairs.filter(|(left, right)| correlations[*left][*right].abs() >= CONFOUNDED);
@@ -315,23 +321,23 @@ impl Parameter {
     }
 
     /// True if a run has the setting that the parameter requires.
-    fn applies(&self, run: &ExperimentRun) -> bool {
+    fn has_required_setting(&self, run: &ExperimentRun) -> bool {
         self.only.is_empty() || run.settings().contains(&self.only)
     }
 
     /// True if a run's drive has a value for the parameter, so that another value may change the outcome.
-    fn moves(&self, run: &ExperimentRun) -> bool {
-        self.applies(run) && run.drive.numbers_of(&[&self.key])[0].is_some_and(|value| value > 0.0)
+    fn can_change(&self, run: &ExperimentRun) -> bool {
+        self.has_required_setting(run) && run.drive.numbers_of(&[&self.key])[0].is_some_and(|value| value > 0.0)
     }
 
     /// Returns the middle of the parameter's prior: the geometric mean of its range.
-    fn middle(&self) -> f64 {
+    fn prior_middle(&self) -> f64 {
         libm::sqrt(self.low * self.high)
     }
 
     /// Converts an estimate (logarithm relative to the middle of the range) to a value of the parameter.
     fn value(&self, moved: f64) -> f64 {
-        self.middle() * libm::exp(moved)
+        self.prior_middle() * libm::exp(moved)
     }
 
     /// Returns the standard deviation of the parameter's prior, as a logarithm.
@@ -366,7 +372,7 @@ impl Spread {
     }
 
     /// Returns the measurement with the prediction interval around its predicted value.
-    fn around(&self, row: &ValidatedRow) -> ValidatedRow {
+    fn with_interval(&self, row: &ValidatedRow) -> ValidatedRow {
         let ends =
             self.0.zip(row.predicted).map(|((low, high), value)| (value * libm::exp(low), value * libm::exp(high)));
         ValidatedRow { low: ends.map(|(low, _)| low), high: ends.map(|(_, high)| high), ..row.clone() }

@@ -84,13 +84,18 @@ impl CalibrationSearch<'_> {
         let folds = &self.calibration.folds;
         let folds = folds.iter().chain(&self.calibration.curve);
         let each = folds.flat_map(|fold| self.training_rows(&fold.train));
-        let rows: BTreeSet<usize> = each.chain(self.training_rows(&self.calibration.tested())).collect();
+        let rows: BTreeSet<usize> = each.chain(self.training_rows(&self.calibration.judged_patterns())).collect();
         rows.into_iter().collect()
     }
 
     /// Returns the overrides that set a run's drive to the parameter values of an estimate.
     fn overrides(&self, run: &ExperimentRun, estimate: &[f64]) -> Result<Vec<Override>, Problems> {
-        let moved = self.calibration.parameters.iter().zip(estimate).filter(|(parameter, _)| parameter.applies(run));
+        let moved = self
+            .calibration
+            .parameters
+            .iter()
+            .zip(estimate)
+            .filter(|(parameter, _)| parameter.has_required_setting(run));
         let keys: Vec<&str> = moved.clone().flat_map(|(parameter, _)| parameter.keys()).collect();
         let mut numbers = run.drive.numbers_of(&keys).into_iter();
         let mut values: Vec<(&str, f64)> = Vec::new();
@@ -166,7 +171,7 @@ impl CalibrationSearch<'_> {
             estimate[place] = STEP;
             let has_it = |row: &&usize| {
                 let run = self.validation.rows[**row].run.map(|run| &self.validation.runs[run]);
-                run.is_some_and(|run| parameter.moves(run))
+                run.is_some_and(|run| parameter.can_change(run))
             };
             let moved: Vec<usize> = rows.iter().filter(has_it).copied().collect();
             let Some(moved) = self.residuals(&purpose, &estimate, &moved)? else { return Ok(None) };

@@ -39,7 +39,8 @@ impl TranslationPolicy for HotCold {
     const MOVED_STREAMS: u8 = 2;
 
     fn new(_settings: &PolicySettings) -> HotCold {
-        // Until the first blocks have been collected, all units count as hot.
+        // Until 16 hot blocks have been collected, every overwritten unit counts as hot; a unit without an earlier
+        // location is cold.
         HotCold { lifetime: f64::INFINITY, collected: 0, lifetimes: 0.0 }
     }
 

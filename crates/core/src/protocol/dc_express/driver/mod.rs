@@ -256,7 +256,7 @@ impl Driver {
             // The driver checks the last chunk of the buffer first. If that chunk has lost its tag, other chunks may
             // still have theirs (figure 1d of the paper).
             self.counts.oops += u64::from(first + count == total);
-        } else if self.collides(total) {
+        } else if self.draw_tag_collision(total) {
             self.on_collision(now, name, ports);
         } else {
             self.finish(now, name, ports);
@@ -300,7 +300,7 @@ impl Driver {
 
     /// True if one of a read's packets happens to end in its tag. In runs without data, a random number decides: each
     /// packet ends in any value with equal probability. The deterministic strategies never choose a stored value.
-    fn collides(&mut self, packets: u32) -> bool {
+    fn draw_tag_collision(&mut self, packets: u32) -> bool {
         let spared_ln = f64::from(packets) * self.spared_ln;
         if self.tag_choice != TagChoice::Random || spared_ln > -1e-12 {
             return false;

@@ -236,7 +236,7 @@ impl Controller {
         match row.data {
             // The space for the value is reserved when the list of its pages has been read.
             DataUse::FromHost | DataUse::List(_) => self.want_data(id, ports),
-            DataUse::ToHost => self.bring(now, id, command, ports),
+            DataUse::ToHost => self.start_media_access(now, id, command, ports),
             DataUse::None => {
                 if let Err(status) = self.execute_key_command(id, command, ports) {
                     self.commands[index(id)].command = Err(status);
@@ -259,7 +259,7 @@ impl Controller {
 
     /// Starts a Retrieve or List: the media access and the read of the PRP list or SGL run in parallel. A refused
     /// command waits for its PRP list as well, since a wrong list is another error.
-    fn bring(&mut self, now: Time, id: u32, command: KeyCommand, ports: &mut Ports) {
+    fn start_media_access(&mut self, now: Time, id: u32, command: KeyCommand, ports: &mut Ports) {
         let refusal = self.execute_key_command(id, command, ports).err();
         if refusal.is_some() {
             self.namespace.keys().outcomes.insert(id, KeyOutcome { refusal, ..KeyOutcome::default() });

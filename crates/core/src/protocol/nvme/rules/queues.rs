@@ -94,7 +94,7 @@ impl CompletionRing {
     /// If the value is not between the old head and the tail; the head is then unchanged.
     #[inline]
     pub fn ring(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
-        if value >= self.entries || self.ahead(value) > self.ahead(self.tail) {
+        if value >= self.entries || self.entries_ahead(value) > self.entries_ahead(self.tail) {
             return Err(InvalidDoorbell);
         }
         self.head = value;
@@ -103,7 +103,7 @@ impl CompletionRing {
 
     /// Returns the number of entries from the completion queue's head to index `place`, around the end of the ring.
     #[inline]
-    fn ahead(&self, place: u32) -> u32 {
+    fn entries_ahead(&self, place: u32) -> u32 {
         wrapped(place + self.entries - self.head, self.entries)
     }
 
@@ -136,7 +136,7 @@ impl CompletionRing {
     /// Returns the number of completion queue entries that the host has not read.
     #[inline]
     pub fn unread(&self) -> u32 {
-        self.ahead(self.tail)
+        self.entries_ahead(self.tail)
     }
 
     /// Returns the head of the completion queue, as the host has last announced it.

@@ -165,7 +165,7 @@ impl Controller {
 
     /// Fetches as many descriptors as the card can accept, unless a fetch is in flight. The number follows from pending
     /// commands of the user, of the channels and of the write cache (PSS, section 2).
-    fn exchange(&mut self, now: Time, ports: &mut Ports) {
+    fn fetch_descriptors(&mut self, now: Time, ports: &mut Ports) {
         let count = self.exchange_size();
         if count == 0 {
             return;
@@ -209,7 +209,7 @@ impl Controller {
             ports.shared.requests.charge_all(request, stages);
             ports.shared.scheduler.at(decoded, Event::Controller { kind: timer::DECODED, context: id });
         }
-        self.exchange(now, ports);
+        self.fetch_descriptors(now, ports);
     }
 
     /// Handles a command that the firmware has processed. Refuses it if it is invalid. Starts it if it fits the cache
@@ -258,7 +258,7 @@ impl Controller {
         {
             self.held.pop_front();
         }
-        self.exchange(now, ports);
+        self.fetch_descriptors(now, ports);
     }
 
     /// Reads the data of a command from the cache or from the chips. After a sequential read, reads the next pages
@@ -266,7 +266,7 @@ impl Controller {
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Command { descriptor, request, .. } = self.commands[index(id)];
         let (offset, bytes) = descriptor.extent();
-        let ready = match self.cached(offset, bytes) {
+        let ready = match self.all_cached_at(offset, bytes) {
             Some(ready) => {
                 self.counts.cache_hits += 1;
                 ports.shared.requests.charge(request, Stage::Media, ready.max(now));
@@ -281,7 +281,7 @@ impl Controller {
     }
 
     /// Returns the time at which all data of a read is in the cache; none if any of it is not cached.
-    fn cached(&self, offset: u64, bytes: u32) -> Option<Time> {
+    fn all_cached_at(&self, offset: u64, bytes: u32) -> Option<Time> {
         let mut ready = Time::ZERO;
         for (page, range) in pages(offset, bytes) {
             ready = ready.max(self.cache.find(page, &range)?);
@@ -452,7 +452,7 @@ impl Controller {
         let token = Role::RECORD.token(id);
         ports.link.write(Direction::Up, address, &record.encode(), token, ports.shared);
         ports.link.interrupt(Role::INTERRUPT.token(0), ports.shared);
-        self.exchange(now, ports);
+        self.fetch_descriptors(now, ports);
     }
 }
 
@@ -466,7 +466,7 @@ impl halves::Controller for Controller {
             ports.shared.requests.charge(self.request_of(number, ports), Stage::Doorbell, now);
             number = number.wrapping_add(1);
         }
-        self.exchange(now, ports);
+        self.fetch_descriptors(now, ports);
     }
 
     fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {

@@ -25,6 +25,7 @@ pub(super) struct Counter {
     halvings: u32,
 }
 
+/// Number of accesses to one block of a trace, and the directions of these accesses.
 #[derive(Clone, Copy, Debug, Default)]
 struct BlockCounts {
     accesses: u64,

@@ -109,6 +109,7 @@ pub fn info(files: &[File], selection: &Selection) -> Result<Info, Problems> {
     Ok(gathered.info(merged.format, device, merged.device_names()))
 }
 
+/// Sums over the records of a trace that is being read, from which its statistics follow.
 #[derive(Default)]
 struct TraceSums {
     wanted: Option<String>,

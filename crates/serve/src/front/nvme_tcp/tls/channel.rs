@@ -198,7 +198,7 @@ impl TlsChannel {
             let rest = self.messages.split_off(4 + length);
             let message = std::mem::replace(&mut self.messages, rest);
             let keys = self.flow.reader.as_ref().map(|reader| reader.secret().to_vec());
-            self.receive_message(&message)?;
+            self.handle_message(&message)?;
             // A message of the next keys cannot be in a record of the last ones.
             let is_changed = keys.as_deref() != self.flow.reader.as_ref().map(|reader| &reader.secret()[..]);
             if is_changed && !self.messages.is_empty() {
@@ -208,9 +208,9 @@ impl TlsChannel {
         Ok(())
     }
 
-    fn receive_message(&mut self, message: &[u8]) -> Result<(), Alert> {
+    fn handle_message(&mut self, message: &[u8]) -> Result<(), Alert> {
         if self.identity().is_some() {
-            return self.receive_later(message);
+            return self.handle_post_handshake_message(message);
         }
         match &mut self.handshake {
             TlsHandshake::Server(server) => server.receive(message, &mut self.flow),
@@ -218,8 +218,8 @@ impl TlsChannel {
         }
     }
 
-    /// Handles a message after the handshake.
-    fn receive_later(&mut self, received: &[u8]) -> Result<(), Alert> {
+    /// Handles a message that arrives after the handshake: a session ticket or a key update.
+    fn handle_post_handshake_message(&mut self, received: &[u8]) -> Result<(), Alert> {
         let Flow { reader: Some(reader), writer: Some(writer), outgoing, .. } = &mut self.flow else { return Ok(()) };
         match (received[0], &received[4..]) {
             // Sessions are not resumed: each connection has the key itself.

@@ -18,6 +18,7 @@ pub struct Lru {
     newest: u32,
 }
 
+/// Neighbours of a cache frame in the list by last use.
 #[derive(Clone, Copy, Debug)]
 struct Neighbours {
     older: u32,
