@@ -79,7 +79,7 @@ impl Relay {
 /// Copies bytes until one side ends, and ends the other.
 fn copy(mut from: &TcpStream, mut to: &TcpStream) {
     let _ = io::copy(&mut from, &mut to);
-    [from, to].map(|stream| drop(stream.shutdown(Shutdown::Both)));
+    [from, to].iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
 }
 
 /// A server at one port, which may be ended and started again, and the guest in front of it.
