@@ -30,7 +30,7 @@ help:
 	@echo 'make sanity       what must hold for any drive and job, on thousands of them; some minutes'
 	@echo 'make fit          values hidden in 100 drives, found again from their results; some minutes'
 	@echo 'make suites       nvme-cli, smartctl, blkdiscard and fio in a guest that runs from a served drive; some minutes'
-	@echo 'make torture      ten thousand random drives, jobs and faults with real bytes; some minutes'
+	@echo 'make torture      ten thousand random drives, jobs and faults with real bytes, and as many histories of several hosts; some minutes'
 	@echo 'make reproduce    published results beside simulated ones'
 	@echo 'make depends      which constants in doubt move each result, measured anew; some minutes a paper'
 	@echo 'make depends-check whether that is up to date'
@@ -151,10 +151,12 @@ fit:
 suites:
 	cargo build --release
 	crates/cli/tests/guest/suites.sh "$${CARGO_TARGET_DIR:-target}/release/phaselink"
+	PHASELINK_PATH_LOSSES=50 cargo test --workspace --test program linux_with_multipath
 
 torture:
 	cargo run --release -- torture --seeds 10000
 	cargo test --release -p phaselink-core --lib torture -- --include-ignored
+	cargo test --release -p phaselink-serve --lib history_tests -- --include-ignored --nocapture
 
 reproduce:
 	cargo run --release -- reproduce

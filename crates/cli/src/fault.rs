@@ -36,8 +36,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     list: bool,
     /// New state of a path (optimized, non-optimized, inaccessible, lost or changing): its address as the server has
-    /// announced it and the state, as in 'nvme-tcp://127.0.0.1:4420 inaccessible', and the number of a namespace if it is
-    /// about one alone; may be given more than once
+    /// announced it and the state, as in 'nvme-tcp://127.0.0.1:4420 inaccessible', the number of a namespace if it is
+    /// about one alone, and after=TIME if the path is changing until then; may be given more than once
     #[arg(long, value_name = "ADDRESS STATE")]
     path_state: Vec<String>,
     /// Print all paths with their states, after --path-state
@@ -122,7 +122,8 @@ fn response_text(answer: &Value) -> String {
         return format!("{count} cleared\n");
     }
     if let Some(path) = answer["path"].as_str() {
-        return format!("{path} is {}\n", answer["state"].as_str().unwrap_or_default());
+        let verb = answer["after_ms"].as_u64().map_or(String::from("is"), |ms| format!("is changing, in {ms} ms"));
+        return format!("{path} {verb} {}\n", answer["state"].as_str().unwrap_or_default());
     }
     if let Some(paths) = answer["paths"].as_array() {
         return path_table(paths);

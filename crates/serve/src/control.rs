@@ -9,6 +9,8 @@
 //!   < {"cleared":1}
 //!   > path nvme-tcp://127.0.0.1:4420 inaccessible     one path to all namespaces, or to the one whose number follows
 //!   < {"path":"nvme-tcp://127.0.0.1:4420","state":"inaccessible"}
+//!   > path nvme-tcp://127.0.0.1:4420 optimized after=500ms     the state Change until then
+//!   < {"after_ms":500,"path":"nvme-tcp://127.0.0.1:4420","state":"optimized"}
 //!   > paths
 //!   < {"paths":[{"address":"nvme-tcp://127.0.0.1:4420","namespaces":{},"state":"inaccessible"}]}
 //!   > add action = "eror"
@@ -23,15 +25,16 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::{Map, Value, json};
 
 use crate::device::Device;
 use crate::device::faults::Faults;
-use crate::device::paths::{ListedPath, PathState};
+use crate::device::paths::{ListedPath, PathState, TRANSITION_MAX};
 use crate::front::bind_unix;
 
 /// Maximum length of a line from a control client, in bytes.
@@ -40,7 +43,7 @@ pub const LINE_BYTES_MAX: usize = 4096;
 pub const CLIENTS_MAX: usize = 8;
 /// Name that messages about a client's line carry in place of a file name.
 const PLACE: &str = "control";
-const VERBS: &str = "add RULE, list, clear, clear NUMBER, paths or path ADDRESS STATE [NAMESPACE]";
+const VERBS: &str = "add RULE, list, clear, clear NUMBER, paths or path ADDRESS STATE [NAMESPACE] [after=TIME]";
 
 /// Listening Unix socket for control clients. Its file is removed when the value is dropped. Only the server's own user
 /// account may connect.
@@ -79,7 +82,7 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Executes every line of every control client, and sends the response, until the device is told to stop. A client that
+/// Executes every line of every control client, and sends the response, and changes paths when it is time, until the device is told to stop. A client that
 /// does not read its responses is disconnected.
 ///
 /// # Errors
@@ -89,7 +92,8 @@ pub fn serve(socket: &ControlSocket, device: &Device) -> io::Result<()> {
     while !device.stop.is_requested() {
         let mut polled = vec![PollFd::new(&socket.listener, PollFlags::IN), PollFd::new(&*device.stop, PollFlags::IN)];
         polled.extend(clients.iter().map(|client| PollFd::new(&client.stream, PollFlags::IN)));
-        match rustix::event::poll(&mut polled, None) {
+        let timeout = device.faults.paths.complete_due(Instant::now()).map(until);
+        match rustix::event::poll(&mut polled, timeout.as_ref()) {
             Err(rustix::io::Errno::INTR) => continue,
             other => other?,
         };
@@ -104,6 +108,12 @@ pub fn serve(socket: &ControlSocket, device: &Device) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns the time from now until then.
+fn until(due: Instant) -> Timespec {
+    let left = due.saturating_duration_since(Instant::now());
+    Timespec { tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX), tv_nsec: left.subsec_nanos().into() }
 }
 
 /// Connected client of the control socket.
@@ -211,8 +221,13 @@ fn path_value(path: &ListedPath) -> Value {
     json!({ "address": path.address, "state": path.state.name(), "namespaces": namespaces })
 }
 
-/// Changes the state of a path: `ADDRESS STATE`, and the number of a namespace if it is about one alone.
+/// Changes the state of a path: `ADDRESS STATE`, the number of a namespace if it is about one alone, and `after=TIME` if the
+/// path is in the state Change until then.
 fn change_path(change: &str, faults: &Faults) -> Result<Value, Problems> {
+    let (change, after) = match change.rsplit_once("after=") {
+        Some((change, time)) => (change, Some(transition_time(time)?)),
+        None => (change, None),
+    };
     let mut words = change.split_whitespace();
     let (Some(address), Some(name), namespace, None) = (words.next(), words.next(), words.next(), words.next()) else {
         return Err(wrong("`path` has an address, a state and perhaps the number of a namespace"));
@@ -225,12 +240,35 @@ fn change_path(change: &str, faults: &Faults) -> Result<Value, Problems> {
         Ok(number) if number > 0 => Ok(number),
         _ => Err(wrong(format!("`{number}` is no number of a namespace"))),
     });
-    if !faults.paths.set(address, namespace.transpose()?, state) {
+    let namespace = namespace.transpose()?;
+    let is_path = match after {
+        Some(time) => faults.paths.set_later(address, namespace, state, Instant::now() + time),
+        None => faults.paths.set(address, namespace, state),
+    };
+    if !is_path {
         let known: Vec<String> = faults.paths.list().into_iter().map(|path| path.address).collect();
         let known = if known.is_empty() { String::from("none: no controller is served") } else { known.join(", ") };
         return Err(Problem::new(PLACE, None, format!("`{address}` is no path"), known).into());
     }
-    Ok(json!({ "path": address, "state": name }))
+    let mut answer = json!({ "path": address, "state": name });
+    if let Some(time) = after {
+        answer["after_ms"] = json!(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    }
+    Ok(answer)
+}
+
+/// Returns the time that a change of a path takes, such as `500ms` or `2s`.
+fn transition_time(text: &str) -> Result<Duration, Problems> {
+    let (number, unit_ms) = text
+        .strip_suffix("ms")
+        .map(|number| (number, 1))
+        .or(text.strip_suffix('s').map(|number| (number, 1000)))
+        .unwrap_or((text, 0));
+    let time = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit_ms)).map(Duration::from_millis);
+    time.filter(|time| unit_ms > 0 && *time <= TRANSITION_MAX).ok_or_else(|| {
+        let allowed = format!("whole milliseconds or seconds up to {} s, as in after=500ms", TRANSITION_MAX.as_secs());
+        Problem::new(PLACE, None, format!("`after={text}` is no time that a path may take to change"), allowed).into()
+    })
 }
 
 fn add(rule: &str, drive: &Drive, faults: &Faults) -> Result<Value, Problems> {
@@ -276,6 +314,9 @@ mod tests {
         assert_eq!((of_all["state"].as_str(), of_one["state"].as_str()), (Some("non-optimized"), Some("lost")));
         let expected = json!({ "address": "a", "state": "non-optimized", "namespaces": { "3": "lost" } });
         assert_eq!(list, json!({ "paths": [expected] }));
+        let [later, list] = <[Value; 2]>::try_from(answers(&faults, "path a optimized after=2s\npaths\n")).unwrap();
+        assert_eq!(later, json!({ "path": "a", "state": "optimized", "after_ms": 2000 }));
+        assert_eq!(list["paths"][0]["state"].as_str(), Some("changing"));
     }
 
     #[test]
@@ -296,6 +337,11 @@ mod tests {
             ),
             ("path a lost", "`a` is no path; allowed: none"),
             ("path a lost 0", "`0` is no number of a namespace"),
+            (
+                "path a lost after=11s",
+                "`after=11s` is no time that a path may take to change; allowed: whole milliseconds or seconds up to 10 s",
+            ),
+            ("path a lost after=5", "`after=5` is no time"),
         ] {
             let answers = answers(&faults, &format!("{line}\nlist\n"));
             let problem = answers[0]["problems"][0].as_str().unwrap();

@@ -30,8 +30,13 @@ pub mod device;
 #[cfg(target_os = "linux")]
 pub mod front;
 #[cfg(target_os = "linux")]
+#[cfg(test)]
+mod history_tests;
+#[cfg(target_os = "linux")]
 pub mod model;
 #[cfg(target_os = "linux")]
 pub mod nvme;
+#[cfg(target_os = "linux")]
+mod planted;
 #[cfg(target_os = "linux")]
 pub mod server;

@@ -4,11 +4,14 @@
 //! does. Where they cannot be fetched the test says that it has been left out, but fails in continuous integration.
 #![cfg(target_os = "linux")]
 
+use std::env;
 use std::fs;
-use std::net::TcpListener;
+use std::io;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,12 +28,68 @@ const SECRET: &str = "DHHC-1:01:rPTE0Q73nd3hEqqEuQNaPL11G/aFXpOHtldWXz9vNCeef4WV
 const CONTROLLER_SECRET: &str = "DHHC-1:01:eNNXGjidEHHStbUi2Gmpps0JcnofReFfy+NaulguGgt327hz:";
 const WRONG_SECRET: &str = "DHHC-1:01:KD+sfH3/o2bRQoV0ESjBUywQlMnSaYpZISUbVa0k0nsWpNST:";
 
+/// Number of losses of a path in the test of multipath, unless a variable of the environment asks for more.
+const LOSSES: &str = "6";
+const LOSSES_VARIABLE: &str = "PHASELINK_PATH_LOSSES";
+
+/// Connections of a relay: none while it is cut.
+#[derive(Default)]
+struct RelayState {
+    is_cut: bool,
+    open: Vec<TcpStream>,
+}
+
+/// Path of a guest: a port whose connections lead to a port of the server, until they are cut.
+struct Relay {
+    port: u16,
+    server_port: u16,
+    state: Arc<Mutex<RelayState>>,
+}
+
+impl Relay {
+    /// A relay to a port of the server. Its threads end with the test program.
+    fn new(server_port: u16) -> Relay {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (port, state) = (listener.local_addr().unwrap().port(), Arc::<Mutex<RelayState>>::default());
+        let of_thread = Arc::clone(&state);
+        thread::spawn(move || {
+            for guest in listener.incoming().flatten() {
+                let mut state = of_thread.lock().unwrap();
+                let server = TcpStream::connect(("127.0.0.1", server_port)).ok().filter(|_| !state.is_cut);
+                let Some(server) = server else { continue };
+                for (from, to) in [(&guest, &server), (&server, &guest)] {
+                    let [from, to] = [from, to].map(|stream| stream.try_clone().unwrap());
+                    state.open.push(from.try_clone().unwrap());
+                    thread::spawn(move || copy(&from, &to));
+                }
+            }
+        });
+        Relay { port, server_port, state }
+    }
+
+    /// Ends all connections, and every new one until the relay is joined.
+    fn set_cut(&self, is_cut: bool) {
+        let mut state = self.state.lock().unwrap();
+        state.is_cut = is_cut;
+        // A connection that the other side has ended cannot be shut down.
+        state.open.drain(..).for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
+    }
+}
+
+/// Copies bytes until one side ends, and ends the other.
+fn copy(mut from: &TcpStream, mut to: &TcpStream) {
+    let _ = io::copy(&mut from, &mut to);
+    [from, to].iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
+}
+
 /// A server at one port, which may be ended and started again, and the guest in front of it.
 struct Rig {
     here: PathBuf,
     port: u16,
     arguments: Vec<String>,
     server: Child,
+    /// Paths of the guest whose connections can be cut.
+    relays: Vec<Relay>,
 }
 
 impl Rig {
@@ -40,7 +99,34 @@ impl Rig {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let arguments: Vec<String> = arguments.iter().map(|argument| String::from(*argument)).collect();
         let server = serve(&here, port, &arguments);
-        Rig { here, port, arguments, server }
+        Rig { here, port, arguments, server, relays: Vec::new() }
+    }
+
+    /// A server at two ports, to which two relays lead.
+    fn with_two_paths(name: &str) -> Rig {
+        let second = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut rig = Rig::new(name, &["--nvme-tcp", &format!("127.0.0.1:{second}"), "--control", "control.sock"]);
+        rig.relays = [rig.port, second].map(Relay::new).into();
+        rig
+    }
+
+    /// Changes the state of a path, whose number begins with 1.
+    fn set_path(&self, number: usize, state: &str) {
+        let change = format!("nvme-tcp://127.0.0.1:{} {state}", self.relays[number - 1].server_port);
+        let mut fault = program();
+        fault.current_dir(&self.here).args(["fault", "control.sock", "--path-state", &change]);
+        assert!(fault.stdout(Stdio::null()).status().unwrap().success(), "{change}");
+    }
+
+    /// Does to a path what the guest asks for: `path 1 inaccessible`, `cut path 1` or `join path 1`.
+    fn act_on_path(&self, asked: &str) {
+        match *asked.split(' ').collect::<Vec<_>>() {
+            ["path", number, state] => self.set_path(number.parse().unwrap(), state),
+            [verb @ ("cut" | "join"), "path", number] => {
+                self.relays[number.parse::<usize>().unwrap() - 1].set_cut(verb == "cut");
+            }
+            _ => {}
+        }
     }
 
     fn signal(&self, signal: Signal) {
@@ -68,7 +154,7 @@ impl Rig {
                         self.server.wait().unwrap();
                         self.server = serve(&self.here, self.port, &self.arguments);
                     }
-                    _ => {}
+                    asked => self.act_on_path(asked),
                 }
             }
             done = done.max(asked.len());
@@ -141,4 +227,44 @@ fn linux_writes_zones_over_nvme_tcp_at_their_pointers() {
     let arguments: Vec<&str> = keys.iter().flat_map(|key| ["--set", key]).collect();
     let console = Rig::new("guest-network-zones", &arguments).run(&[String::from("parts=zones")]);
     assert_eq!(console.said("zones: "), ["host-managed, 8 of 16384 sectors, 2 open, 3 active"], "{}", console.text);
+}
+
+#[test]
+fn linux_with_multipath_sees_no_error_while_paths_are_lost_and_return() {
+    if !rig_is_here() {
+        return;
+    }
+    let losses = env::var(LOSSES_VARIABLE).unwrap_or(String::from(LOSSES));
+    let mut rig = Rig::with_two_paths("guest-network-paths");
+    // The last of two words with one name counts.
+    let ports = ["port", "second"].into_iter().zip(&rig.relays).map(|(name, relay)| format!("{name}={}", relay.port));
+    let words: Vec<String> = ports.chain([format!("losses={losses}"), String::from("parts=paths")]).collect();
+    let console = rig.run(&words);
+    assert_eq!(console.said("multipath: "), ["1 drive, 2 paths, round-robin"], "{}", console.text);
+    let done = console.said("losses: ");
+    assert!(done.len() == 1 && done[0].starts_with(&format!("{losses}, ")), "{done:?}");
+}
+
+#[test]
+fn reservation_commands_of_linux_from_two_hosts_have_the_statuses_of_the_matrix() {
+    if !rig_is_here() {
+        return;
+    }
+    // With multipath, the kernel would take the two hosts for two paths of one.
+    let words = ["parts=reservations", "nvme_core.multipath=N"].map(String::from);
+    let console = Rig::new("guest-network-reservations", &[]).run(&words);
+    let types: Vec<&str> = (1..=6).flat_map(|kind| console.said(&format!("type {kind}: "))).collect();
+    let expected = [
+        "holder rw, other r, registrant r",
+        "holder rw, other nothing, registrant nothing",
+        "holder rw, other r, registrant rw",
+        "holder rw, other nothing, registrant rw",
+        "holder rw, other r, registrant rw",
+        "holder rw, other nothing, registrant rw",
+    ];
+    assert_eq!(types, expected, "{}", console.text);
+    assert_eq!(console.said("acquire by "), ["the other: Reservation Conflict", "a registrant: Reservation Conflict"]);
+    assert_eq!(console.said("preempted: "), ["nothing, new holder rw"]);
+    assert_eq!(console.said("release by "), ["the preempted: Reservation Conflict"]);
+    assert_eq!(console.said("cleared: "), ["rw and rw"]);
 }

@@ -13,10 +13,15 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use phaselink_core::number::{index, short_length};
 
 use crate::device::tally::locked;
+use crate::planted::{PlantedBug, is_planted};
+
+/// Longest time that a path stays in the state Change before it has its next one; hosts are told of it (ANATT). Assumed.
+pub const TRANSITION_MAX: Duration = Duration::from_secs(10);
 
 /// State of a path to a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +35,7 @@ pub enum PathState {
     Inaccessible,
     /// Commands are refused, and will be for good.
     Lost,
-    /// Commands are refused until the path has its next state.
+    /// Commands are refused until the path has its next state, for at most [`TRANSITION_MAX`].
     Changing,
 }
 
@@ -66,6 +71,15 @@ impl PathState {
     }
 }
 
+/// Change of a path that waits for its time.
+#[derive(Clone, Copy, Debug)]
+struct Transition {
+    due: Instant,
+    /// Namespace whose state changes; none for all of them.
+    namespace: Option<u32>,
+    state: PathState,
+}
+
 /// Path with the states of its namespaces.
 #[derive(Debug)]
 struct Path {
@@ -78,8 +92,39 @@ struct Path {
     changes: u64,
     all_changed: u64,
     changed: BTreeMap<u32, u64>,
+    /// Changes that wait for their time.
+    transitions: Vec<Transition>,
     /// Number of changes of everything that commands are checked against, which a change of the path raises.
     version: Arc<AtomicU64>,
+}
+
+impl Path {
+    /// Changes the state to one namespace, or to all of them, in place of the changes that wait for their time.
+    fn change(&mut self, namespace: Option<u32>, state: PathState) {
+        self.transitions.retain(|waiting| namespace.is_some() && waiting.namespace != namespace);
+        self.changes += u64::from(!is_planted(PlantedBug::PathChangeUncounted));
+        match namespace {
+            Some(namespace) => {
+                self.of_namespaces.insert(namespace, state);
+                self.changed.insert(namespace, self.changes);
+            }
+            None => {
+                self.of_namespaces.clear();
+                self.changed.clear();
+                (self.state, self.all_changed) = (state, self.changes);
+            }
+        }
+        self.version.fetch_add(u64::from(!is_planted(PlantedBug::PathUnseen)), Ordering::Release);
+    }
+
+    /// Makes the changes whose time has come.
+    fn complete_due(&mut self, now: Instant) {
+        while let Some(Transition { namespace, state, .. }) = self.transitions.iter().find(|it| it.due <= now).copied()
+        {
+            self.transitions.retain(|it| it.namespace != namespace);
+            self.change(namespace, state);
+        }
+    }
 }
 
 /// State of one path to one namespace, as the control protocol lists it.
@@ -110,6 +155,7 @@ impl Paths {
             changes: 0,
             all_changed: 0,
             changed: BTreeMap::new(),
+            transitions: Vec::new(),
             version: Arc::clone(version),
         });
         short_length(paths.len()) - 1
@@ -119,20 +165,25 @@ impl Paths {
     pub fn set(&self, address: &str, namespace: Option<u32>, state: PathState) -> bool {
         let mut paths = locked(&self.paths);
         let Some(path) = paths.iter_mut().find(|path| path.address == address) else { return false };
-        path.changes += 1;
-        match namespace {
-            Some(namespace) => {
-                path.of_namespaces.insert(namespace, state);
-                path.changed.insert(namespace, path.changes);
-            }
-            None => {
-                path.of_namespaces.clear();
-                path.changed.clear();
-                (path.state, path.all_changed) = (state, path.changes);
-            }
-        }
-        path.version.fetch_add(1, Ordering::Release);
+        path.change(namespace, state);
         true
+    }
+
+    /// Sets the state of a path to one namespace, or to all of them, to Change, and to `state` at a later time, when
+    /// [`Paths::complete_due`] is called. Returns false if no path has the address.
+    pub fn set_later(&self, address: &str, namespace: Option<u32>, state: PathState, due: Instant) -> bool {
+        let mut paths = locked(&self.paths);
+        let Some(path) = paths.iter_mut().find(|path| path.address == address) else { return false };
+        path.change(namespace, PathState::Changing);
+        path.transitions.push(Transition { due, namespace, state });
+        true
+    }
+
+    /// Makes the changes whose time has come. Returns the time of the next one.
+    pub fn complete_due(&self, now: Instant) -> Option<Instant> {
+        let mut paths = locked(&self.paths);
+        paths.iter_mut().for_each(|path| path.complete_due(now));
+        paths.iter().flat_map(|path| &path.transitions).map(|waiting| waiting.due).min()
     }
 
     /// Returns the state of a path to a namespace.
@@ -177,6 +228,28 @@ mod tests {
         assert_eq!((paths.changes(0, 1), paths.changes(0, 2), paths.changes(1, 1)), ((3, 3), (3, 2), (0, 0)));
         assert_eq!(version.load(Ordering::Relaxed), 3);
         assert_eq!(paths.list()[0].of_namespaces, [(1, PathState::Lost)]);
+    }
+
+    #[test]
+    fn change_that_takes_a_time_is_made_when_it_is_due_unless_another_replaces_it() {
+        let (paths, version, start) = (Paths::default(), Arc::new(AtomicU64::new(0)), Instant::now());
+        paths.add(String::from("a"), &version);
+        let at = |ms| start + Duration::from_millis(ms);
+        assert!(paths.set_later("a", None, PathState::Inaccessible, at(500)));
+        assert!(paths.set_later("a", Some(2), PathState::Lost, at(800)));
+        assert!(!paths.set_later("b", None, PathState::Lost, at(0)));
+        let states = || (paths.state(0, 1), paths.state(0, 2), version.load(Ordering::Relaxed));
+        assert_eq!(
+            (paths.complete_due(at(499)), states()),
+            (Some(at(500)), (PathState::Changing, PathState::Changing, 2))
+        );
+        assert_eq!(paths.complete_due(at(800)), None);
+        assert_eq!(states(), (PathState::Inaccessible, PathState::Inaccessible, 3), "all replaces one");
+        assert_eq!(paths.changes(0, 1), (3, 3));
+        assert!(
+            paths.set_later("a", Some(2), PathState::Lost, at(900)) && paths.set("a", Some(2), PathState::Optimized)
+        );
+        assert_eq!((paths.complete_due(at(2000)), paths.state(0, 2)), (None, PathState::Optimized), "replaced");
     }
 
     #[test]

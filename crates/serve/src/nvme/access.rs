@@ -6,12 +6,13 @@ use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::protocol::nvme::spec::layout::Layout;
 use phaselink_core::protocol::nvme::spec::logs::{AccessGroup, AccessHeader};
 
-use crate::device::paths::{PathState, Paths};
+use crate::device::paths::{PathState, Paths, TRANSITION_MAX};
 
 /// Bits of ANACAP: the five states are reported, and the group of a namespace does not change.
 pub(super) const ACCESS_CAPABILITIES: u8 = 0b0101_1111;
-/// Longest time in seconds that a path stays in the state Change (ANATT); assumed.
+/// Longest time in seconds that a path stays in the state Change (ANATT).
 pub(super) const TRANSITION_SECONDS: u8 = 10;
+const _: () = assert!(TRANSITION_MAX.as_secs() == 10, "hosts are told the time that holds");
 
 /// Returns the status with which commands on a path in this state are refused, or none if they are allowed.
 pub(super) fn refusal_status(state: PathState) -> Option<Status> {

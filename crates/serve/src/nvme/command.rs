@@ -21,6 +21,7 @@ use super::queues::EntryBytes;
 use super::subsystem::{ActiveNamespace, NamespaceView};
 use crate::device::faults::FaultEffect;
 use crate::device::store::{Store, StoreAccess};
+use crate::planted::{PlantedBug, is_planted};
 
 /// I/O command that has been copied from its queue and checked, with its PRP lists, SGL segments and ranges. Host
 /// memory is not read for them again.
@@ -368,7 +369,8 @@ fn compare(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut
     copy_from_host(data, space, host)?;
     let mut stored = vec![0; space.len()];
     store.read(offset, &mut stored).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
-    if stored == space { Ok(()) } else { Err(Status::COMPARE_FAILURE) }
+    let is_equal = stored == space || is_planted(PlantedBug::CompareIgnored);
+    if is_equal { Ok(()) } else { Err(Status::COMPARE_FAILURE) }
 }
 
 /// Reads a range of the drive and discards the data, in pieces of the size of `space`. Unrecovered Read Error if a

@@ -19,6 +19,7 @@ use super::{namespace, recorded_commands};
 use crate::device::faults::FaultEffect;
 use crate::device::history::History;
 use crate::device::store::{CommandSetState, Store};
+use crate::planted::{PlantedBug, is_planted};
 
 /// Progress of a command after its execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,11 +104,11 @@ impl QueueSet {
         store: &Store,
         space: &mut [u8],
     ) -> Result<(), Status> {
-        if !self.has_queue_of(command) {
+        if !self.has_queue_of(command) && !is_planted(PlantedBug::ResetIgnored) {
             return Err(Status::ABORT_REQUESTED);
         }
         let current = if self.is_outdated(command) { Some(self.checked_anew(command, host)?) } else { None };
-        let command = current.as_ref().unwrap_or(command);
+        let (is_anew, command) = (current.is_some(), current.as_ref().unwrap_or(command));
         if let Ok(checked) = &command.checked {
             if let Some(cancellation) = checked.action.cancellation() {
                 return self.cancel(command, cancellation, host);
@@ -115,6 +116,9 @@ impl QueueSet {
             if let Some(reservation) = checked.action.reservation() {
                 return self.reserve(command, reservation, host, store);
             }
+        }
+        if is_planted(PlantedBug::WriteLost) && is_anew {
+            return Ok(());
         }
         let journal = &mut self.journal;
         let result = match store.command_set_state() {
@@ -182,6 +186,9 @@ impl QueueSet {
         let version = (subsystem.version() + 1, store);
         subsystem.reservations.execute(namespace, reservation, command.keys(), own, version).map_err(refusal)?;
         self.pass.leave();
+        if is_planted(PlantedBug::ReservationUnseen) {
+            return Ok(());
+        }
         subsystem.note_change_and_wait();
         Ok(())
     }
@@ -199,7 +206,8 @@ impl QueueSet {
     /// that the check refused stays refused.
     #[inline]
     fn is_outdated(&self, command: &Command) -> bool {
-        command.checked.is_ok() && !self.namespaces.is_unchanged_since(command.version)
+        let is_outdated = !self.namespaces.is_unchanged_since(command.version);
+        command.checked.is_ok() && is_outdated && !is_planted(PlantedBug::CheckOutdated)
     }
 
     /// Checks a command again, against the namespaces as they are now, because they have changed while it was in

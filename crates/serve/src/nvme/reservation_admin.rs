@@ -14,6 +14,7 @@ use super::events::AsyncEvent;
 use super::host::AdminHost;
 use super::kinds::{HOST_IDENTIFIER, NOTICE_MASK};
 use super::notices::ReservationNotices;
+use crate::planted::{PlantedBug, is_planted};
 
 /// Number of bytes of a host identifier of 64 bits.
 const SHORT_HOST_BYTES: usize = 8;
@@ -117,7 +118,9 @@ impl Controller {
     /// Makes this the controller's host, as reservations know it. A host without an identifier is gone for good.
     pub(super) fn set_host(&mut self, host: ReservationHost) {
         let before = std::mem::replace(&mut self.identity.host, host);
-        self.sets.iter_mut().for_each(|set| set.namespaces.set_host(host));
+        if !is_planted(PlantedBug::HostUnseen) {
+            self.sets.iter_mut().for_each(|set| set.namespaces.set_host(host));
+        }
         self.forget_unnamed(before);
     }
 

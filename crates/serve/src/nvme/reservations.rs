@@ -18,6 +18,7 @@ use phaselink_core::protocol::nvme::spec::Status;
 
 use crate::device::store::{StateTag, Store};
 use crate::device::tally::locked;
+use crate::planted::{PlantedBug, is_planted};
 
 /// Number of notices that controllers can fetch; older ones are counted as lost.
 const NOTICES_MAX: usize = 256;
@@ -112,6 +113,8 @@ impl NamespaceReservations {
         let access =
             state.of.get(index(namespace.wrapping_sub(1))).map_or(NamespaceAccess::Write, |it| it.access(host));
         let aborted = state.aborted.iter().find(|(of, id, _)| (*of, *id) == (host, namespace));
+        let is_admitted = is_planted(PlantedBug::AbortedAdmitted) && aborted.is_some();
+        let access = if is_admitted { NamespaceAccess::Write } else { access };
         HostAccess { access, aborted_before: aborted.map_or(0, |(_, _, version)| *version) }
     }
 
@@ -161,6 +164,9 @@ impl NamespaceReservations {
     /// Restores what the store has saved. A damaged record counts as none.
     pub fn load(&self, store: &Store) {
         let Some(record) = store.record(StateTag::Reservations) else { return };
+        if is_planted(PlantedBug::ReservationsLost) {
+            return;
+        }
         locked(&self.state).of = decode(&record).unwrap_or_default();
     }
 
@@ -176,6 +182,9 @@ impl NamespaceReservations {
 impl ReservationState {
     fn tell(&mut self, namespace: u32, notices: Vec<Notice>) {
         for (host, kind) in notices {
+            if is_planted(PlantedBug::NoticeLost) && kind == NoticeKind::RegistrationPreempted {
+                continue;
+            }
             if self.notices.len() == NOTICES_MAX {
                 self.notices.pop_front();
             }

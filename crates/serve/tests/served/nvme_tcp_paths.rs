@@ -1,6 +1,8 @@
 //! Two paths of one host to a drive over NVMe/TCP, whose states change (asymmetric namespace access, Base Specification 2.0,
 //! section 8.1).
 
+use std::time::{Duration, Instant};
+
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
 use phaselink_serve::device::paths::PathState;
@@ -83,6 +85,16 @@ fn commands_on_a_path_without_access_may_be_tried_on_another() {
     assert!(running.faults.paths.set(&running.addresses[0], Some(2), PathState::NonOptimized));
     assert_eq!(first.access_log(), (7, vec![(1, 6, 1), (2, 7, 2)]));
     assert_eq!(second.access_log(), (0, vec![(1, 0, 1), (2, 0, 1)]));
+}
+
+#[test]
+fn path_that_changes_refuses_commands_until_its_time_and_counts_both_changes() {
+    let running = serve(&[], 1);
+    let (mut path, due) = (Path::new(&running, 0), Instant::now() + Duration::from_secs(1));
+    assert!(running.faults.paths.set_later(&running.addresses[0], None, PathState::NonOptimized, due));
+    assert_eq!((path.status(opcode::READ), path.access_log()), (Status::ACCESS_CHANGES, (1, vec![(1, 1, 15)])));
+    assert_eq!(running.faults.paths.complete_due(due), None);
+    assert_eq!((path.status(opcode::READ).kind(), path.access_log()), (Status::SUCCESS, (2, vec![(1, 2, 2)])));
 }
 
 #[test]
