@@ -197,6 +197,13 @@ impl Drive {
         Drive { fabric: Default::default(), ..self.clone() }
     }
 
+    /// Returns the first fault of the drive that needs a network, if the drive is behind none. Such a drive can be served
+    /// over NVMe/TCP, but not simulated.
+    pub fn fault_without_network(&self) -> Option<FaultAction> {
+        let mut actions = self.faults.iter().map(|fault| fault.action);
+        actions.find(|action| action.is_of_connection() && !self.fabric.is_there())
+    }
+
     /// True if the drive's memory is flash behind a translation layer and a write buffer, whose speed depends on what
     /// was written before.
     pub fn is_flash(&self) -> bool {

@@ -67,6 +67,11 @@ impl Description {
             let allowed = "every other action; an embedded drive loses power when the program calls `cut_power`";
             return Err(Problem::new(described.drive().name.clone(), None, found, allowed).into());
         }
+        if let Some(action) = described.drive().fault_without_network() {
+            let found = format!("the drive file has a fault rule with action \"{}\"", action.name());
+            let allowed = "an action without connections; an embedded drive has no network";
+            return Err(Problem::new(described.drive().name.clone(), None, found, allowed).into());
+        }
         Ok(Description { described, options: Options::default() })
     }
 

@@ -283,6 +283,12 @@ impl Drive {
             return Err(Misuse::SeveralDrives);
         }
         let fault = drive.fault_from_line("fault", rule).map_err(|problems| Misuse::Fault(problems.to_string()))?;
+        if fault.action.is_of_connection() {
+            return Err(Misuse::Fault(format!(
+                "an embedded drive has no network connection for {}",
+                fault.action.name()
+            )));
+        }
         if fault.action == FaultAction::PowerCut {
             return Err(Misuse::Fault(String::from(
                 "a rule cannot cut the power; call cut_power at the instant of the cut",

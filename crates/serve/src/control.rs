@@ -302,7 +302,7 @@ mod tests {
         let fault = json!({ "action": "hang", "operation": "write" });
         assert_eq!(list["faults"][1], json!({ "number": 2, "fault": fault, "met": 0, "happened": 0 }));
         assert_eq!((one, all, none), (json!({ "cleared": 1 }), json!({ "cleared": 1 }), json!({ "faults": [] })));
-        assert_eq!(faults.match_request(0, || Some(READ)), None);
+        assert_eq!(faults.match_request(0, || Some(READ), |_| true), None);
     }
 
     #[test]

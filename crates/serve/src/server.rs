@@ -86,7 +86,8 @@ impl Server {
     pub fn bind(drive: &Drive, options: &ServerOptions) -> Result<Server, Problems> {
         let kinds: Vec<&FrontKind> = options.fronts.iter().map(|(flag, _)| kind(flag)).collect::<Result<_, _>>()?;
         let interrupts = kinds.iter().any(|kind| kind.sends_interrupts);
-        let faults = Faults::new(FaultScope { model: options.timing, interrupts });
+        let connections = kinds.iter().any(|kind| kind.has_connections);
+        let faults = Faults::new(FaultScope { model: options.timing, interrupts, connections });
         drive.faults.iter().try_for_each(|fault| faults.add(&drive.name, fault.clone()).map(drop))?;
         front::check(&kinds, drive, options.timing)?;
         let geometry = device::geometry(drive);

@@ -13,7 +13,8 @@ pub(super) const CONTROL: Target = Target { name: "control", run, seeds };
 fn run(input: &[u8]) {
     let Some((first, bytes)) = input.split_first() else { return };
     let drive = Drive::shipped("nvme").expect("it is shipped");
-    let faults = Faults::new(FaultScope { model: first & 1 == 0, interrupts: first & 2 == 0 });
+    let faults =
+        Faults::new(FaultScope { model: first & 1 == 0, interrupts: first & 2 == 0, connections: first & 4 == 0 });
     let (mut conversation, mut answers) = (Conversation::default(), 0);
     for piece in bytes.chunks(usize::from(*first).max(1)) {
         conversation.add_input(piece);

@@ -30,6 +30,11 @@ impl FrontFlags {
         self.0.iter().any(|(_, asked)| asked.switches.contains(&STRICT))
     }
 
+    /// Returns true if fault rules can disturb the connections of a named front-end.
+    pub(super) fn have_connections(&self) -> bool {
+        self.0.iter().any(|(kind, _)| kind.has_connections)
+    }
+
     /// Returns true if a named front-end sends real interrupts to its hosts.
     pub(super) fn send_interrupts(&self) -> bool {
         self.0.iter().any(|(kind, _)| kind.sends_interrupts)

@@ -231,7 +231,11 @@ impl Arguments {
     /// Returns the drive file's fault rules for the server. A rule that the timing or the front-ends chosen (NBD,
     /// vfio-user and so on) cannot apply is a problem.
     fn faults(&self, drive: &Drive) -> Result<Faults, Problems> {
-        let reach = FaultScope { model: self.timing == Timing::On, interrupts: self.fronts.send_interrupts() };
+        let reach = FaultScope {
+            model: self.timing == Timing::On,
+            interrupts: self.fronts.send_interrupts(),
+            connections: self.fronts.have_connections(),
+        };
         let faults = Faults::new(reach);
         let add = |fault: &Fault| faults.add(&self.drive, fault.clone()).map_err(Problems::from);
         input::all(drive.faults.iter().map(add))?;

@@ -4,6 +4,7 @@
 use serde_json::Value as Json;
 
 use crate::config::FaultAction;
+use crate::config::fault_action::FaultPlace;
 use crate::config::section::{Section, any, names, section};
 use crate::config::spans::{LONGEST, ZERO, us};
 use crate::time::Span;
@@ -11,7 +12,7 @@ use crate::time::Span;
 section! {
     /// A fault rule: a fault that is injected into a run, with its trigger and its effect.
     pub struct Fault ("faults") {
-        /// Effect of the fault. On a request: `error`, `delay`, `hang`, `drop-completion`, `repeat-completion`, `torn-completion`, `stale-phase`, `late-doorbell-read`, `torn-write`, `stall`, `slow-down` or `throttle`; on the data of a read: `flip-bits` or `fail-chip`; on a bank of the memory: `slow-bank` or `stuck-bank`; on a packet: `corrupt-packet`; on an interrupt: `lose-interrupt` or `repeat-interrupt`; on the link at an instant: `retrain` or `starve-credits`; on the device at an instant: `reset` or `remove`; on the power supply: `power-cut`
+        /// Effect of the fault. On a request: `error`, `delay`, `hang`, `drop-completion`, `repeat-completion`, `torn-completion`, `stale-phase`, `late-doorbell-read`, `torn-write`, `stall`, `slow-down` or `throttle`; on the network connection of a request: `connection-stall`, `connection-reset`, `digest-error` or `half-open`; on the data of a read: `flip-bits` or `fail-chip`; on a bank of the memory: `slow-bank` or `stuck-bank`; on a packet: `corrupt-packet`; on an interrupt: `lose-interrupt` or `repeat-interrupt`; on the link at an instant: `retrain` or `starve-credits`; on the device at an instant: `reset` or `remove`; on the power supply: `power-cut`
         action => action: FaultAction = FaultAction::Error, any();
         /// Trigger of a fault `power-cut`: a `time`, an `event` of the run, or a `request` being submitted to the
         /// device
@@ -67,6 +68,11 @@ section! {
         lanes => lanes: u8 = 0, [0, 1, 2, 4, 8, 12, 16, 32];
         /// PCI Express generation of the link, and so its data rate, after a fault `retrain`; 0: unchanged
         generation => generation: u8 = 0, 0..=7;
+        /// Digest that a fault `digest-error` makes wrong: of the request's `data`, or of the `header` of its response
+        digest => digest: FaultDigest = FaultDigest::Data, any();
+        /// Time from the loss of a connection until the host has connected again (NVMF_DEF_RECONNECT_DELAY of Linux:
+        /// 10 s)
+        reconnect_us => reconnect: Span = us(10_000_000), ZERO..=LONGEST;
         /// Duration of an outage by a fault: of the link for `retrain`, of returned credits for `starve-credits`, of
         /// the device for `reset`, or of the device until it has restarted for `power-cut`
         outage_us => outage: Span = us(100), ZERO..=LONGEST;
@@ -96,6 +102,17 @@ pub enum FaultDirection {
 }
 
 names! { FaultDirection { "to-host" => ToHost, "to-device" => ToDevice } }
+
+/// Digest of an NVMe/TCP PDU that a fault makes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultDigest {
+    /// Fault makes the digest of the request's data wrong.
+    Data,
+    /// Fault makes the digest of the header of the request's response wrong.
+    Header,
+}
+
+names! { FaultDigest { "data" => Data, "header" => Header } }
 
 /// Trigger of a power cut: a time, a simulated event, or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +181,7 @@ impl Fault {
     pub fn takes(&self, key: &str) -> bool {
         use FaultSubject::*;
         let (row, subject) = (self.action.row(), self.subject());
-        let of_command = subject == Request && !row.is_of_queue;
+        let of_command = subject == Request && row.place != FaultPlace::Queue;
         match key {
             "action" => true,
             "operation" => of_command && row.operation == FaultOperation::Any,

@@ -39,6 +39,17 @@ impl FaultLength {
     }
 }
 
+/// Place at which the effect of a fault is applied, for effects that requests trigger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaultPlace {
+    /// Command of the request, or another object.
+    Command,
+    /// Completion queue entry or doorbell, regardless of the command.
+    Queue,
+    /// Network connection of the request's queue.
+    Connection,
+}
+
 /// Facts about one effect of faults.
 #[derive(Debug)]
 pub(crate) struct ActionRow {
@@ -55,8 +66,8 @@ pub(crate) struct ActionRow {
     pub(crate) needs: &'static [&'static str],
     /// Length of the fault in a fault timeline.
     pub(super) length: FaultLength,
-    /// True if the effect is on a completion queue entry or a doorbell, regardless of the command.
-    pub(super) is_of_queue: bool,
+    /// Place at which the effect is applied.
+    pub(super) place: FaultPlace,
 }
 
 macro_rules! actions {
@@ -64,7 +75,7 @@ macro_rules! actions {
         $(#[doc = $doc:literal])+
         $action:ident = $name:literal: $subject:ident, $counter:literal
             $(, of $operation:ident)? $(, keys [$($key:ident)+])? $(, needs [$($need:ident)+])?
-            $(, lasts $length:ident)? $(, on $queue:ident)?;
+            $(, lasts $length:ident)? $(, on $place:ident)?;
     )+) => {
         /// Effect of an injected fault, such as an error, a delay or a power cut.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,7 +99,7 @@ macro_rules! actions {
                         keys: &[$($(stringify!($key)),+)?],
                         needs: &[$($(stringify!($need)),+)?],
                         length: one_of!(FaultLength, $($length)?, OneRequest),
-                        is_of_queue: has!($($queue)?),
+                        place: one_of!(FaultPlace, $($place)?, Command),
                     },)+
                 }
             }
@@ -106,16 +117,6 @@ macro_rules! one_of {
     };
 }
 
-/// True if the word `queue` is given.
-macro_rules! has {
-    () => {
-        false
-    };
-    (queue) => {
-        true
-    };
-}
-
 actions! {
     /// Request fails with an error status.
     Error = "error": Request, "fault_errors";
@@ -128,11 +129,11 @@ actions! {
     /// Completion of the request is sent a second time.
     RepeatCompletion = "repeat-completion": Request, "fault_repeated_completions", keys [delay_us];
     /// Completion entry is torn: its new phase tag becomes visible before its first double word.
-    TornCompletion = "torn-completion": Request, "fault_torn_completions", needs [delay_us], on queue;
+    TornCompletion = "torn-completion": Request, "fault_torn_completions", needs [delay_us], on Queue;
     /// Completion entry becomes visible before its new phase tag.
-    StalePhase = "stale-phase": Request, "fault_stale_phases", needs [delay_us], on queue;
+    StalePhase = "stale-phase": Request, "fault_stale_phases", needs [delay_us], on Queue;
     /// Device reads a doorbell late.
-    LateDoorbellRead = "late-doorbell-read": Request, "fault_late_doorbells", needs [delay_us], on queue;
+    LateDoorbellRead = "late-doorbell-read": Request, "fault_late_doorbells", needs [delay_us], on Queue;
     /// Write is torn: only part of its data reaches the memory.
     TornWrite = "torn-write": Request, "fault_torn_writes", of Write;
     /// Read finds flipped bits in each sector.
@@ -165,12 +166,25 @@ actions! {
     SlowDown = "slow-down": Request, "fault_slow_requests", needs [factor], lasts Continuing;
     /// Device limits the rate of requests or of their bytes.
     Throttle = "throttle": Request, "fault_throttled_requests", needs [rate_iops rate_mib_per_s], lasts Continuing;
+    /// Connection of the request carries nothing in either direction until the fault rule's time ends.
+    ConnectionStall = "connection-stall": Request, "fault_connection_stalls", needs [until_us for_us], lasts Stall, on Connection;
+    /// Connection of the request is reset before the target gets the request, and the host connects again.
+    ConnectionReset = "connection-reset": Request, "fault_connection_resets", keys [reconnect_us], on Connection;
+    /// Digest of the request's data, or of the header of its response, is wrong.
+    DigestError = "digest-error": Request, "fault_digest_errors", keys [digest reconnect_us], on Connection;
+    /// Target keeps the connection of the request open, but sends nothing on it any more.
+    HalfOpen = "half-open": Request, "fault_half_open_connections", keys [timeout_us reconnect_us], on Connection;
 }
 
 impl FaultAction {
     /// True if this effect is on a completion queue entry or a doorbell, regardless of the command.
     pub fn is_of_queue(self) -> bool {
-        self.row().is_of_queue
+        self.row().place == FaultPlace::Queue
+    }
+
+    /// True if this effect is on a network connection, so that only drives behind a network can have it.
+    pub fn is_of_connection(self) -> bool {
+        self.row().place == FaultPlace::Connection
     }
 
     /// Returns the operation that this effect is limited to; `None` if it applies to any operation.

@@ -41,7 +41,7 @@ pub use dma::Dma;
 pub use doubt::{UncertainConstant, UncertaintyCause};
 pub use engine::{EngineOptions, IoEngine};
 pub use fabric::{Fabric, Transport};
-pub use fault::{Fault, FaultDirection, FaultMoment, FaultOperation, FaultSubject};
+pub use fault::{Fault, FaultDigest, FaultDirection, FaultMoment, FaultOperation, FaultSubject};
 pub use fault_action::FaultAction;
 pub use fault_timeline::FaultTimeline;
 pub use host::{Host, IdleState, IdleStateTimes, IdleWake, Wait};

@@ -5,6 +5,7 @@ use crate::config::section::Section;
 use crate::config::value::readable;
 use crate::config::{Fault, FaultAction, FaultSubject};
 use crate::drive::Drive;
+use crate::fabric::pdu::Framing;
 use crate::problem::BrokenCondition;
 
 /// Largest probability of corruption without another limit; above it, replays of a packet would hardly ever end.
@@ -18,7 +19,8 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
 
 /// Returns the first condition that a fault rule breaks; `number` is the rule's number, from 1, in the message.
 pub(super) fn broken_by(drive: &Drive, number: usize, fault: &Fault) -> Option<BrokenCondition> {
-    let checks = [meaningless_key, window, missing_value, bank, link, endless_corruption, endless_power_cuts, network];
+    let checks =
+        [meaningless_key, window, missing_value, bank, link, endless_corruption, endless_power_cuts, network, digest];
     let (found, allowed) = checks.iter().find_map(|check| check(drive, fault))?;
     let found = format!("fault {number}, \"{}\": {found}", fault.action.name());
     BrokenCondition::when(true, &["faults"], found, allowed)
@@ -44,6 +46,14 @@ fn network(drive: &Drive, fault: &Fault) -> RuleProblem {
     let found = || String::from("the drive is behind a network, whose target does not recover from it");
     (drive.fabric.is_there() && is_unknown)
         .then(|| (found(), String::from("another action, or fabric.transport = \"none\"")))
+}
+
+/// Checks that the packets of a simulated network have the digest that a fault makes wrong.
+fn digest(drive: &Drive, fault: &Fault) -> RuleProblem {
+    let has_digest = || Framing::new(&drive.fabric).has_digest(fault.digest);
+    let is_missing = fault.action == FaultAction::DigestError && drive.fabric.is_there() && !has_digest();
+    let key = || format!("fabric.{}_digest", fault.digest.name());
+    is_missing.then(|| (format!("{} is false, so that no digest can be wrong", key()), format!("{} = true", key())))
 }
 
 /// Checks that the time in which a fault rule matches is not empty.

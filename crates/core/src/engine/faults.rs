@@ -5,6 +5,7 @@
 //! request is submitted to the driver. Its effect is an event, or is applied when the request completes.
 
 mod damage;
+mod network;
 mod power;
 #[cfg(test)]
 pub(crate) mod test_bugs;
@@ -37,6 +38,7 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 use damage::Damage;
+use network::NetworkFaults;
 use write_pointers::WritePointers;
 
 /// Linux error numbers of failed requests, as fio reports them.
@@ -77,6 +79,8 @@ pub(super) struct Faults {
     /// Copies of the requests in flight in the device, as they were submitted, by request number.
     requests_in_device: BTreeMap<u64, Request>,
     away: DeviceAbsence,
+    /// Connections of a drive behind a network; `None` if no rule is about them.
+    network: Option<Box<NetworkFaults>>,
     /// Write pointers of the zones since the device was restarted; `None` if it has no zones, or was not restarted.
     pointers: Option<WritePointers>,
     /// Pending effects of faults, by the numbers of their events.
@@ -144,6 +148,10 @@ enum DueEffect {
     PowerCut(Span),
     /// The device has power again and takes commands.
     PowerOn,
+    /// An initiator gives up its connections after a time-out, and has connected again after this time.
+    Disconnect { initiator: usize, reconnect: Span },
+    /// The host submits the request of this index again.
+    Retry(RequestId),
 }
 
 /// Effect of a fault rule on a request that is about to be submitted.
@@ -173,9 +181,11 @@ impl Faults {
     fn new(drive: &Drive, seed: u64) -> Faults {
         let rules = |subject| Rule::about(subject, &drive.faults, seed);
         let is_there = |action: &FaultAction| drive.faults.iter().any(|fault| fault.action == *action);
+        let actions: Vec<FaultAction> = FaultAction::ALL.into_iter().filter(is_there).collect();
         Faults {
             keeps_flying: [FaultAction::Reset, FaultAction::Remove, FaultAction::PowerCut].iter().any(is_there),
-            actions: FaultAction::ALL.into_iter().filter(is_there).collect(),
+            network: NetworkFaults::of(drive, &actions),
+            actions,
             link: drive.link.clone(),
             drive: Box::new(drive.clone()),
             seed,
@@ -238,6 +248,10 @@ impl Faults {
         }
         let happens = self.requests.iter_mut().position(|rule| rule.meets_request(now, &io, thread));
         let Some(place) = happens else { return self.hand_down(now, id, shared) };
+        if self.requests[place].fault.action.is_of_connection() {
+            self.disturb_connection(now, place, id, shared);
+            return self.hand_down(now, id, shared);
+        }
         let met = match self.effect_on(now, place, id, &io, number) {
             RequestEffect::Hold(until) => {
                 self.schedule(until, DueEffect::Submit(id), shared);
@@ -319,7 +333,14 @@ impl Faults {
             }
             DeviceAbsence::No | DeviceAbsence::Until(_) => {}
         }
-        let number = shared.requests[id].number;
+        let (number, thread) = (shared.requests[id].number, shared.requests[id].thread);
+        if let Some(network) = &mut self.network {
+            if let Some(until) = network.away_until(now, thread) {
+                self.schedule(until, DueEffect::Submit(id), shared);
+                return SubmissionDecision::Keep;
+            }
+            network.send(number, thread);
+        }
         if let Some(pointers) = &mut self.pointers {
             match pointers.place(&shared.requests[id].io) {
                 Some(offset) => shared.requests[id].io.offset = offset,
@@ -432,8 +453,10 @@ impl Faults {
         self.throttles.iter_mut().for_each(|(_, limits)| limits.cut_power(now));
         self.met.clear();
         self.requests_in_device.clear();
+        self.network.iter_mut().for_each(|network| network.forget_requests());
         self.due.retain(|_, due| {
-            !matches!(due, DueEffect::Submit(_) | DueEffect::GiveUp(_) | DueEffect::Repeat(..) | DueEffect::Whole(..))
+            use DueEffect::*;
+            !matches!(due, Submit(_) | GiveUp(_) | Repeat(..) | Whole(..) | Retry(_))
         });
     }
 
@@ -557,6 +580,8 @@ impl Engine {
             DueEffect::Restore(place) => self.restore_link(now, place),
             DueEffect::PowerCut(outage) => self.cut_power(now, outage),
             DueEffect::PowerOn => self.on_power(now),
+            DueEffect::Disconnect { initiator, reconnect } => self.disconnect(now, initiator, reconnect),
+            DueEffect::Retry(id) => self.retry(now, id),
         }
     }
 
@@ -575,6 +600,9 @@ impl Engine {
         self.shared.requests.charge_late(Some(id), Stage::RequestQueue, now);
         let Some(faults) = &mut self.faults else { return };
         if let SubmissionDecision::Submit = faults.hand_down(now, id, &mut self.shared) {
+            if let Some(fabric) = &mut self.fabric {
+                return fabric.send_command(now, id, &mut self.shared);
+            }
             let (driver, mut ports) = self.devices[0].driver_side(&mut self.memory, &mut self.shared);
             splitting::submit(now, id, driver, &mut ports);
         }
@@ -715,6 +743,7 @@ impl Engine {
         if faults.actions.contains(&FaultAction::FlipBits) {
             named.push((UNCORRECTABLE, faults.uncorrectable));
         }
+        named.extend(faults.network.iter().flat_map(|network| network.counters()));
         if faults.refused > 0 {
             named.push((REFUSED, faults.refused));
         }

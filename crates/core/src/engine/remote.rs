@@ -34,6 +34,9 @@ impl Engine {
     /// Takes the next step of a command over the fabric, or of an interrupt vector of the initiator.
     #[inline(never)]
     pub(super) fn on_fabric(&mut self, now: Time, step: CommandStep, context: u32) {
+        if self.faults.is_some() && self.is_held_back(now, step, context) {
+            return;
+        }
         let Engine { fabric: Some(fabric), shared, .. } = self else { return };
         match step {
             CommandStep::Command => fabric.on_command(now, context, shared),
@@ -51,6 +54,9 @@ impl Engine {
 
     /// Submits a request to the driver of its drive in the target.
     fn submit_at_target(&mut self, now: Time, request: RequestId) {
+        if self.faults.is_some() && self.is_refused_by_target(request) {
+            return self.see_completion(now, request);
+        }
         match self.is_alone {
             true => self.submit_to_only_device(now, std::iter::once(request)),
             false => self.submit_to_devices(now, &[request]),
@@ -82,6 +88,9 @@ impl Engine {
 
     /// Hands a response that has arrived at the initiator to its thread, or raises an interrupt for it.
     fn on_response(&mut self, now: Time, id: RequestId) {
+        if self.faults.is_some() && !self.response_ends_request(now, id) {
+            return;
+        }
         let thread = self.shared.requests[id].thread;
         if self.finds_responses(thread) {
             return self.see_at_host(now, id);

@@ -110,8 +110,7 @@ pub struct NetworkedTarget {
     costs: CoreCosts,
     network: Network,
     cores: Vec<TargetCore>,
-    initiators: u16,
-    queue_pairs: u16,
+    connections: Connections,
     /// True if polling threads find responses without interrupts.
     pub polled_queues: bool,
     /// Time from the end of the NIC's interrupt handler to the reception of responses.
@@ -141,16 +140,14 @@ impl NetworkedTarget {
     }
 
     fn new(drive: &Drive, config: &config::Fabric, seed: u64) -> NetworkedTarget {
-        let queue_pairs = queue_pairs(drive);
-        let connections = usize::from(config.initiators) * usize::from(queue_pairs);
+        let connections = index(connections(drive));
         NetworkedTarget {
             transport: config.transport,
             framing: Framing::new(config),
             costs: CoreCosts::new(config),
             network: Network::new(drive),
             cores: vec![TargetCore::default(); usize::from(config.target_cores)],
-            initiators: config.initiators,
-            queue_pairs,
+            connections: Connections::of(drive),
             polled_queues: config.polled_queues,
             worker: config.initiator_worker,
             answer: config.initiator_receive.scale(drive.software_ratio()),
@@ -172,13 +169,6 @@ impl NetworkedTarget {
         self.queues.iter_mut().for_each(|queue| *queue = ReceiveQueue::default());
     }
 
-    /// Returns the number of the initiator that a thread belongs to, and of the connection of its queue pair.
-    fn connection_of(&self, thread: u16) -> (usize, usize) {
-        let initiator = thread % self.initiators;
-        let pair = thread / self.initiators % self.queue_pairs;
-        (usize::from(initiator), usize::from(initiator) * usize::from(self.queue_pairs) + usize::from(pair))
-    }
-
     /// Returns the interrupt vector of the initiator for the responses of a thread.
     pub fn vector_of(&self, thread: u16) -> u16 {
         thread % narrow::<u16, usize>(self.queues.len())
@@ -189,7 +179,7 @@ impl NetworkedTarget {
     fn send(&mut self, now: Time, id: RequestId, message: &Message, shared: &mut Shared) -> Time {
         let Message { name, bytes, direction, stage } = *message;
         let request = &mut shared.requests[id];
-        let (initiator, connection) = self.connection_of(request.thread);
+        let (initiator, connection) = self.connections.of_thread(request.thread);
         let packets = self.framing.packets(bytes);
         let Transit { sent, mut arrived, idle } = self.network.send(now, direction, initiator, packets);
         if self.loss_ratio > 0.0 {
@@ -248,7 +238,7 @@ impl NetworkedTarget {
 
     /// Returns the number of the target core that serves a thread's queue pair.
     fn core_of(&self, thread: u16) -> usize {
-        self.connection_of(thread).1 % self.cores.len()
+        self.connections.of_thread(thread).1 % self.cores.len()
     }
 
     /// Lets a target core work for a command for `time`, from `ready` on or as soon as the core is free. Schedules the
@@ -359,6 +349,27 @@ struct Message {
     bytes: u32,
     direction: NetworkDirection,
     stage: Stage,
+}
+
+/// Connections of I/O queue pairs between the initiators of a drive and its target.
+#[derive(Clone, Copy, Debug)]
+pub struct Connections {
+    initiators: u16,
+    queue_pairs: u16,
+}
+
+impl Connections {
+    /// Returns the connections of a drive behind a network.
+    pub fn of(drive: &Drive) -> Connections {
+        Connections { initiators: drive.fabric.initiators, queue_pairs: queue_pairs(drive) }
+    }
+
+    /// Returns the number of the initiator that a thread belongs to, and of the connection of its queue pair.
+    pub fn of_thread(self, thread: u16) -> (usize, usize) {
+        let initiator = thread % self.initiators;
+        let pair = thread / self.initiators % self.queue_pairs;
+        (usize::from(initiator), usize::from(initiator) * usize::from(self.queue_pairs) + usize::from(pair))
+    }
 }
 
 /// Returns the number of I/O queue pairs that each initiator of a drive connects.

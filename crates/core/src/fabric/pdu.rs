@@ -1,6 +1,6 @@
 //! Sizes of what the transports send: PDUs of NVMe/TCP, messages of RDMA, and the packets that carry them.
 
-use crate::config::{self, Transport};
+use crate::config::{self, FaultDigest, Transport};
 use crate::request::{Io, Op};
 
 /// Bytes of a frame that no length field counts: preamble with start delimiter (8), header (14), frame check sequence
@@ -73,6 +73,15 @@ impl Framing {
     /// Returns the largest payload of a packet in bytes.
     pub fn payload_bytes(&self) -> u32 {
         self.payload_bytes
+    }
+
+    /// True if the PDUs have this digest.
+    pub fn has_digest(&self, digest: FaultDigest) -> bool {
+        let bytes = match digest {
+            FaultDigest::Data => self.data_digest_bytes,
+            FaultDigest::Header => self.header_digest_bytes,
+        };
+        bytes > 0
     }
 
     /// True if the target asks for the data of this request, because it is larger than what a capsule may carry.

@@ -201,6 +201,7 @@ impl Drive {
             is_volatile: !self.keeps_acknowledged(),
             has_steady_state: protocol.has_steady_state(self),
             has_credits: self.has_credits(),
+            fault_without_network: self.fault_without_network(),
             zones: self.zones.is_there().then(|| ZonedSpace {
                 zone_bytes: self.zones.zone_bytes(),
                 writable_bytes: self.zones.writable_mib() << 20,

@@ -10,12 +10,12 @@ use crate::drive_file::shipped;
 /// Number of runs that had each packet of a protocol on the wire, by the packet's name.
 type Packets = BTreeMap<String, u64>;
 
-/// True if a fault can occur with this drive's protocol. Every fault can, but faults of interrupts only if one of the
-/// protocol's messages is an interrupt.
+/// True if a fault can occur with this drive's protocol. Every fault can, except two kinds: faults of interrupts if no
+/// message of the protocol is an interrupt, and faults of connections, because drives of these runs are in their host.
 fn can_happen(action: FaultAction, drive: &Drive) -> bool {
     let has_interrupts = || drive.protocol().messages().iter().any(|name| name.starts_with("interrupt"));
     let fault = Fault { action, ..Fault::default() };
-    fault.subject() != FaultSubject::Interrupt || has_interrupts()
+    !action.is_of_connection() && (fault.subject() != FaultSubject::Interrupt || has_interrupts())
 }
 
 /// Returns the name of a packet without its direction (`up` or `down`).

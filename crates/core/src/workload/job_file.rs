@@ -11,7 +11,8 @@ use super::check::{Limits, problems_together};
 use super::draft::Draft;
 use super::options;
 use super::trace::{NamedTrace, Trace};
-use crate::problem::Problems;
+use crate::config::FaultAction;
+use crate::problem::{Problem, Problems};
 
 /// Jobs of one file, or of one command line, as written.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +51,7 @@ impl JobFile {
     /// Resolves the jobs on a drive with these limits, and checks them one by one and together. `traces` holds the
     /// traces that [`wanted_traces`](JobFile::wanted_traces) lists. Returns the jobs, or all problems.
     pub fn resolve(&self, limits: &Limits, traces: &BTreeMap<NamedTrace, Trace>) -> Result<Vec<Job>, Problems> {
-        let mut problems = Vec::new();
+        let mut problems: Vec<Problem> = limits.fault_without_network.map(needs_network).into_iter().collect();
         let mut jobs = Vec::new();
         for draft in &self.drafts {
             match draft.resolve(limits, traces) {
@@ -66,4 +67,11 @@ impl JobFile {
         }
         Problems(problems).or(jobs)
     }
+}
+
+/// Returns the problem of a fault of connections on a drive that is behind no network.
+fn needs_network(action: FaultAction) -> Problem {
+    let found = format!("a fault {} on a drive in its host", action.name());
+    let allowed = "a drive with [fabric], or a drive that is served over a network";
+    Problem::new("faults", None, found, allowed)
 }

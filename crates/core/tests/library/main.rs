@@ -8,6 +8,7 @@ mod data;
 mod dc_express;
 mod dma;
 mod faster_parts;
+mod fault_network;
 mod fault_timeline;
 mod faults;
 mod flash;

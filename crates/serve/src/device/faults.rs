@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use phaselink_core::config::{Fault, FaultAction, FaultSubject};
+use phaselink_core::config::{Fault, FaultAction, FaultDigest, FaultSubject};
 use phaselink_core::faults::Rule;
 use phaselink_core::media::ecc::CORRECTED_BITS;
 use phaselink_core::media::volume::VolumeLimits;
@@ -52,6 +52,8 @@ pub struct FaultScope {
     pub model: bool,
     /// True if hosts have NVMe queues in their memory, and get real interrupts.
     pub interrupts: bool,
+    /// True if hosts reach the drive by network connections whose protocol has digests.
+    pub connections: bool,
 }
 
 /// Fault rules in force, with the number of all rules added so far and the counters of removed rules.
@@ -81,6 +83,9 @@ impl Active {
 
     /// Returns the effect on a request that has triggered the rule at `now`, or none if the request is unharmed.
     fn effect_on(&mut self, now: Time, io: &Io) -> Option<FaultOutcome> {
+        if self.rule.fault.action.is_of_connection() {
+            return Some(FaultOutcome::Connection(self.connection_fault(now)));
+        }
         let until = match (self.rule.fault.action, &mut self.throttle) {
             (FaultAction::Stall, _) => self.rule.ends_at(),
             (_, Some(limits)) => {
@@ -90,6 +95,16 @@ impl Active {
             _ => return effect_on(&self.rule.fault, io.op),
         };
         Some(FaultOutcome::Delayed(duration(until.since(now))))
+    }
+
+    /// Returns the fault of the connection of a request that has triggered the rule at `now`.
+    fn connection_fault(&self, now: Time) -> ConnectionFault {
+        match self.rule.fault.action {
+            FaultAction::ConnectionStall => ConnectionFault::Stalled(duration(self.rule.ends_at().since(now))),
+            FaultAction::ConnectionReset => ConnectionFault::Reset,
+            FaultAction::HalfOpen => ConnectionFault::HalfOpen,
+            _ => ConnectionFault::WrongDigest(self.rule.fault.digest),
+        }
     }
 }
 
@@ -102,6 +117,21 @@ pub enum FaultOutcome {
     Delayed(Duration),
     /// The device executes the request, with changes to its execution or completion.
     Executed(FaultEffect),
+    /// The connection on which the request has arrived is disturbed.
+    Connection(ConnectionFault),
+}
+
+/// Effect of a fault rule on the network connection of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionFault {
+    /// The server neither receives nor sends on the connection for this time.
+    Stalled(Duration),
+    /// The server resets the connection, and does not execute the request.
+    Reset,
+    /// The server sends nothing on the connection any more, and discards what it receives, until the host closes it.
+    HalfOpen,
+    /// The digest of the request's data, or of the header of its response, is wrong.
+    WrongDigest(FaultDigest),
 }
 
 /// Changes that a fault rule makes to a request that is executed.
@@ -179,7 +209,7 @@ impl Faults {
     ///
     /// If the rule cannot have an effect.
     pub fn check(&self, place: &str, fault: &Fault) -> Result<(), Problem> {
-        let FaultScope { model, interrupts } = self.reach;
+        let FaultScope { model, interrupts, connections } = self.reach;
         let (found, allowed) = match fault.subject() {
             _ if fault.action == FaultAction::PowerCut => (
                 "a device that is served loses its power with its server",
@@ -190,6 +220,9 @@ impl Faults {
             }
             _ if fault.action == FaultAction::SlowDown && !model => {
                 ("with timing off a request takes no modelled time", "--timing on, or delay")
+            }
+            _ if fault.action.is_of_connection() && !connections => {
+                ("hosts have no network connections", "a front-end over a network with digests")
             }
             _ if fault.action.is_of_queue() && !interrupts => ("hosts have no queues of their own", "--vfio-user"),
             FaultSubject::Interrupt if !interrupts && !model => {
@@ -280,21 +313,27 @@ impl Faults {
     }
 
     /// Compares a request that thread number `thread`, counted from 0, has fetched with the rules. Returns the effect
-    /// of the first rule that is triggered. Requests that transfer no data trigger none.
+    /// of the first rule that is triggered, of those whose faults `can_happen` to the request. Requests that transfer no
+    /// data trigger none.
     #[inline]
-    pub fn match_request(&self, thread: u64, io: impl FnOnce() -> Option<Io>) -> Option<FaultOutcome> {
+    pub fn match_request(
+        &self,
+        thread: u64,
+        io: impl FnOnce() -> Option<Io>,
+        can_happen: impl Fn(&Fault) -> bool,
+    ) -> Option<FaultOutcome> {
         if !self.of_requests.load(Ordering::Relaxed) {
             return None;
         }
-        self.find_match(&data_access(io()?)?, thread)
+        self.find_match(&data_access(io()?)?, thread, can_happen)
     }
 
     #[cold]
-    fn find_match(&self, io: &Io, thread: u64) -> Option<FaultOutcome> {
+    fn find_match(&self, io: &Io, thread: u64, can_happen: impl Fn(&Fault) -> bool) -> Option<FaultOutcome> {
         let thread = u16::try_from(thread).unwrap_or(u16::MAX - 1);
         let mut kept = locked(&self.kept);
         let own = kept.rules.iter_mut().filter(|active| active.is_about(FaultSubject::Request));
-        for active in own {
+        for active in own.filter(|active| can_happen(&active.rule.fault)) {
             let now = time_since(active.since);
             if active.rule.meets_request(now, io, thread) {
                 return active.effect_on(now, io);
@@ -494,18 +533,18 @@ mod tests {
     #[test]
     fn the_first_rule_that_happens_decides_and_no_rule_none() {
         let faults = Faults::default();
-        assert_eq!(faults.match_request(0, || Some(READ)), None);
+        assert_eq!(faults.match_request(0, || Some(READ), |_| true), None);
         let reads = Fault { operation: FaultOperation::Read, every: 2, ..of(FaultAction::Hang) };
         assert_eq!(faults.add("test", reads), Ok(1));
         assert_eq!(faults.add("test", of(FaultAction::Error)), Ok(2));
         let fails = Some(FaultOutcome::Executed(FaultEffect { fails: true, ..FaultEffect::default() }));
-        let met: Vec<_> = (0..4).map(|_| faults.match_request(0, || Some(READ))).collect();
+        let met: Vec<_> = (0..4).map(|_| faults.match_request(0, || Some(READ), |_| true)).collect();
         assert_eq!(met, [Some(FaultOutcome::Hangs), fails, Some(FaultOutcome::Hangs), fails]);
-        assert_eq!(faults.match_request(0, || Some(WRITE)), fails);
+        assert_eq!(faults.match_request(0, || Some(WRITE), |_| true), fails);
         assert_eq!(faults.list()[0]["happened"], 2);
         assert_eq!(faults.counters(), [("fault_errors", 3), ("fault_hangs", 2)]);
         assert_eq!((faults.list()[1]["met"].as_u64(), faults.clear(Some(2)), faults.clear(None)), (Some(3), 1, 1));
-        assert_eq!(faults.match_request(0, || Some(WRITE)), None);
+        assert_eq!(faults.match_request(0, || Some(WRITE), |_| true), None);
         assert_eq!(faults.counters(), [("fault_errors", 3), ("fault_hangs", 2)], "those of cleared rules stay");
     }
 
@@ -514,7 +553,7 @@ mod tests {
         let met = |fault: Fault, io: &Io| {
             let faults = Faults::default();
             faults.add("test", fault).unwrap();
-            faults.match_request(0, || Some(*io))
+            faults.match_request(0, || Some(*io), |_| true)
         };
         let late = Fault { delay: Span::from_us(3), ..of(FaultAction::Delay) };
         assert_eq!(met(late, &READ), Some(FaultOutcome::Delayed(Duration::from_micros(3))));
@@ -534,7 +573,7 @@ mod tests {
 
     #[test]
     fn rules_about_queues_meet_entries_and_doorbells_and_no_requests() {
-        let faults = Faults::new(FaultScope { model: false, interrupts: true });
+        let faults = Faults::new(FaultScope { model: false, interrupts: true, connections: false });
         let delay = Span::from_us(7);
         for action in [FaultAction::LateDoorbellRead, FaultAction::StalePhase] {
             faults.add("test", Fault { delay, every: 2, ..of(action) }).unwrap();
@@ -543,7 +582,7 @@ mod tests {
         let met: Vec<_> = (0..3).map(|_| faults.match_completion()).collect();
         assert_eq!(met, [Some(stale), None, Some(stale)]);
         assert_eq!((faults.match_doorbell(), faults.match_doorbell()), (Some(Duration::from_micros(7)), None));
-        assert_eq!(faults.match_request(0, || Some(READ)), None);
+        assert_eq!(faults.match_request(0, || Some(READ), |_| true), None);
         assert_eq!(faults.counters(), [("fault_late_doorbells", 1), ("fault_stale_phases", 2)]);
     }
 
@@ -553,9 +592,9 @@ mod tests {
         thread::sleep(Duration::from_millis(2));
         let later = Fault { from: Span::from_ms(30), ..of(FaultAction::Error) };
         faults.add("test", later).unwrap();
-        assert_eq!(faults.match_request(0, || Some(READ)), None);
+        assert_eq!(faults.match_request(0, || Some(READ), |_| true), None);
         thread::sleep(Duration::from_millis(30));
-        assert!(faults.match_request(0, || Some(READ)).is_some());
+        assert!(faults.match_request(0, || Some(READ), |_| true).is_some());
     }
 
     #[test]
@@ -569,17 +608,17 @@ mod tests {
         let late = Fault { delay: Span::from_us(1), ..of(FaultAction::RepeatCompletion) };
         assert!(untimed.add("control", late).unwrap_err().to_string().ends_with("allowed: delay_us = 0"));
         assert!(
-            refused(&Faults::new(FaultScope { model: true, interrupts: true }), FaultAction::Reset)
+            refused(&Faults::new(FaultScope { model: true, interrupts: true, connections: false }), FaultAction::Reset)
                 .contains("by its hosts")
         );
-        for faults in [&untimed, &Faults::new(FaultScope { model: true, interrupts: true })] {
+        for faults in [&untimed, &Faults::new(FaultScope { model: true, interrupts: true, connections: false })] {
             assert!(refused(faults, FaultAction::PowerCut).contains("loses its power with its server"));
         }
         assert!(refused(&untimed, FaultAction::LoseInterrupt).contains("no interrupts are sent"));
         for action in [FaultAction::TornCompletion, FaultAction::StalePhase, FaultAction::LateDoorbellRead] {
             assert!(refused(&untimed, action).ends_with("hosts have no queues of their own; allowed: --vfio-user"));
         }
-        let modelled = Faults::new(FaultScope { model: true, interrupts: true });
+        let modelled = Faults::new(FaultScope { model: true, interrupts: true, connections: false });
         assert_eq!(modelled.add("control", of(FaultAction::SlowBank)), Ok(1));
         assert_eq!(modelled.list()[0]["fault"], json!({ "action": "slow-bank", "bank": 0 }), "the bank is named");
         assert_eq!(modelled.add("control", of(FaultAction::LoseInterrupt)), Ok(2));

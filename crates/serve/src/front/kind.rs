@@ -42,6 +42,8 @@ pub struct FrontKind {
     pub brings_software: bool,
     /// True if the front-end sends real interrupts, to which fault rules can apply.
     pub sends_interrupts: bool,
+    /// True if fault rules can disturb the connections of hosts.
+    pub has_connections: bool,
     /// True if hosts can use zoned drives through the front-end.
     pub knows_zones: bool,
     /// True if hosts can use key-value drives through the front-end.

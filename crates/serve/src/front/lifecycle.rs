@@ -15,6 +15,7 @@ use std::io;
 use std::mem;
 use std::time::{Duration, Instant};
 
+use phaselink_core::config::Fault;
 use phaselink_core::engine::Completed;
 use phaselink_core::number::index;
 use phaselink_core::request::{Io, Op};
@@ -25,7 +26,7 @@ use super::model::{Model, ModelledOperations, Submission};
 use crate::clock::{Clock, Wait, span};
 use crate::device::Device;
 use crate::device::counter::Counter;
-use crate::device::faults::{DelayQueue, FaultEffect, FaultOutcome};
+use crate::device::faults::{ConnectionFault, DelayQueue, FaultEffect, FaultOutcome};
 use crate::device::flusher::Flusher;
 use crate::device::pace::{BATCH, SLEEP_MAX};
 use crate::device::record::Record;
@@ -158,6 +159,17 @@ pub trait Endpoint<R: Request> {
 
     /// Releases what is kept for a request that a fault never lets complete.
     fn abandon(&mut self, request: &R);
+
+    /// True if a fault can happen to a request here: faults of connections need a network, and wrong digests need
+    /// digests.
+    fn can_happen(&self, _request: &R, fault: &Fault) -> bool {
+        !fault.action.is_of_connection()
+    }
+
+    /// Applies a fault to the connection of a request. Returns true if the request is executed nevertheless.
+    fn disturb(&mut self, _request: &R, _fault: ConnectionFault) -> bool {
+        unreachable!("only front-ends with connections let such a fault happen")
+    }
 
     /// Hands a request over to the thread that owns the client's connection.
     fn hand_over(&self, _request: RequestInFlight<R>) {
@@ -412,7 +424,8 @@ impl<'a, R: Request> Lifecycle<'a, R> {
     #[inline]
     fn match_faults<E: Endpoint<R>>(&mut self, endpoint: &mut E, request: R) {
         let started = if self.model.is_none() { self.counter.fetched() } else { None };
-        let outcome = self.device.faults.match_request(request.thread(), || request.io());
+        let can_happen = |fault: &Fault| endpoint.can_happen(&request, fault);
+        let outcome = self.device.faults.match_request(request.thread(), || request.io(), can_happen);
         let fetched = FetchedRequest { request, effect: FaultEffect::default(), started, status: None };
         match outcome {
             None => self.batch.push(fetched),
@@ -427,6 +440,10 @@ impl<'a, R: Request> Lifecycle<'a, R> {
         match outcome {
             FaultOutcome::Hangs => endpoint.abandon(&fetched.request),
             FaultOutcome::Executed(effect) => self.batch.push(FetchedRequest { effect, ..fetched }),
+            FaultOutcome::Connection(fault) => match endpoint.disturb(&fetched.request, fault) {
+                true => self.batch.push(fetched),
+                false => self.counter.counts().errors += 1,
+            },
             FaultOutcome::Delayed(time) => {
                 fetched.started = self.model.is_none().then(Instant::now);
                 let (submitted, delayed) = (self.round.now, span(time));

@@ -14,6 +14,7 @@
 use std::io;
 use std::sync::Arc;
 
+use phaselink_core::config::Fault;
 use phaselink_core::drive::Drive;
 use phaselink_core::number::low_u16;
 use phaselink_core::protocol::nvme::commands::{Changes, CommandSet, MediaUse};
@@ -27,7 +28,7 @@ use super::model::{ModelQueue, Submission};
 use super::service::Service;
 use crate::clock::Clock;
 use crate::device::Device;
-use crate::device::faults::FaultEffect;
+use crate::device::faults::{ConnectionFault, FaultEffect};
 use crate::device::record::Record;
 use crate::device::store::Store;
 use crate::nvme::arbitration::QueuePriority;
@@ -79,6 +80,27 @@ pub(super) trait QueueHost: Host {
 
     /// Sends everything that the completions of a batch have left to be sent.
     fn end_batch(&mut self) {}
+
+    /// True if a fault can happen to the connection of a queue.
+    fn can_disturb(&self, _queue: u16, _fault: &Fault) -> bool {
+        false
+    }
+
+    /// Applies a fault to the connection of a queue, on which a command has arrived.
+    fn disturb(&mut self, _queue: u16, _command_id: u16, _fault: ConnectionFault) -> CommandFate {
+        CommandFate::Executed
+    }
+}
+
+/// Fate of a command whose connection a fault has disturbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CommandFate {
+    /// The command is executed.
+    Executed,
+    /// The command is completed with this status, without being executed.
+    Refused(Status),
+    /// The command is gone.
+    Dropped,
 }
 
 /// Way by which a request reaches the thread that owns its controller.
@@ -262,6 +284,23 @@ impl<H: QueueHost, G: HandOver> Endpoint<CommandRequest> for QueueEndpoint<'_, H
 
     fn abandon(&mut self, request: &CommandRequest) {
         self.set.drop_command(&request.command);
+    }
+
+    fn can_happen(&self, request: &CommandRequest, fault: &Fault) -> bool {
+        !fault.action.is_of_connection() || self.host.can_disturb(request.command.queue(), fault)
+    }
+
+    fn disturb(&mut self, request: &CommandRequest, fault: ConnectionFault) -> bool {
+        let command = &request.command;
+        match self.host.disturb(command.queue(), command.entry().command_id, fault) {
+            CommandFate::Executed => return true,
+            CommandFate::Dropped => self.set.drop_command(command),
+            CommandFate::Refused(status) => {
+                self.set.complete(command, Err(status), self.host);
+                self.end_batch();
+            }
+        }
+        false
     }
 
     fn hand_over(&self, request: RequestInFlight<CommandRequest>) {

@@ -163,7 +163,7 @@ impl QueueSet {
                     return true;
                 }
                 Err(Unreachable) => {
-                    self.fail();
+                    self.fail(host);
                     return true;
                 }
             }
@@ -293,7 +293,7 @@ impl QueueSet {
         match submission.fetch(bytes, host) {
             Ok(found) => found.then_some(generation),
             Err(Unreachable) => {
-                self.fail();
+                self.fail(host);
                 None
             }
         }
@@ -335,16 +335,26 @@ impl QueueSet {
     /// page of the store, and the processor looks up several pages at once only if few other instructions are between.
     #[inline]
     pub fn prefetch_reads(&mut self, queue: u16, most: u32, host: &mut impl Host, store: &Store) {
-        let Some(submission) = &self.submissions[usize::from(queue)] else { return };
+        self.next_reads(queue, most, host).iter().for_each(|offset| store.prefetch(*offset, 1));
+    }
+
+    /// Returns the offsets in bytes of the next Reads of a queue, among up to `most` commands; none while the completion
+    /// queue is full, because no command can be fetched then.
+    #[inline]
+    pub fn next_reads(&mut self, queue: u16, most: u32, host: &mut impl Host) -> SmallVec<[u64; index(ENTRIES_AHEAD)]> {
+        let (mut offsets, mut bytes) = (SmallVec::new(), [0; SUBMISSION_ENTRY_BYTES]);
+        if !self.has_completion_entry(queue, host) {
+            return offsets;
+        }
+        let Some(submission) = &self.submissions[usize::from(queue)] else { return offsets };
         self.namespaces.follow();
-        let (mut offsets, mut bytes) = (SmallVec::<[u64; index(ENTRIES_AHEAD)]>::new(), [0; SUBMISSION_ENTRY_BYTES]);
         for address in submission.next_addresses(most.min(ENTRIES_AHEAD)) {
             let is_read = host.peek(address).is_some_and(|word| low_u8(word) == opcode::READ);
             if is_read && host.read_mapped(address, &mut bytes) {
                 offsets.extend(Command::blocks_to_read(&bytes, &self.namespaces).map(|(offset, _)| offset));
             }
         }
-        offsets.iter().for_each(|offset| store.prefetch(*offset, 1));
+        offsets
     }
 
     /// Fetches and checks the next command like [`QueueSet::next_io_command`], and prefetches the cache lines that
@@ -547,7 +557,7 @@ impl QueueSet {
             self.report_invalid_doorbell();
         }
         if posted.is_err() {
-            self.fail();
+            self.fail(host);
         }
     }
 
@@ -582,10 +592,12 @@ impl QueueSet {
     /// polls the oldest one so finds a whole batch, and takes the cache line away once, not after each entry.
     #[inline]
     pub fn write_completions(&mut self, host: &mut impl Host) {
+        let mut is_lost = false;
         while let Some(PlacedEntry { address, bytes }) = self.placed.pop() {
-            if host.post(address, &bytes).is_err() {
-                self.fail();
-            }
+            is_lost |= host.post(address, &bytes).is_err();
+        }
+        if is_lost {
+            self.fail(host);
         }
     }
 
@@ -609,14 +621,20 @@ impl QueueSet {
         self.interrupt_pending |= completion.interrupt_pending;
         match placed {
             Ok(placed) => self.placed.extend(placed),
-            Err(Unreachable) => self.fail(),
+            Err(Unreachable) => self.fail(host),
         }
     }
 
     /// Removes all queues because the memory of one is no longer mapped. The controller then reports a fatal status.
+    /// Completions of other queues are written before, because their commands have been executed.
     #[cold]
-    fn fail(&mut self) {
+    fn fail(&mut self, host: &mut impl Host) {
         self.has_failed = true;
+        for PlacedEntry { address, bytes } in std::mem::take(&mut self.placed) {
+            // An entry in the memory that is not mapped is lost.
+            let _ = host.post(address, &bytes);
+        }
+        self.send_interrupts(host);
         self.clear();
     }
 }

@@ -34,6 +34,32 @@ fn a_full_completion_queue_holds_commands_back_until_the_host_has_read() {
 }
 
 #[test]
+fn completions_of_a_batch_are_written_although_the_memory_of_another_queue_is_gone() {
+    let mut bench = Bench::new();
+    let last_page = MEMORY as u64 - PAGE;
+    let completions = Fields { prp: [last_page, 0], ..create_completion_queue(2, ENTRIES) };
+    let submissions = Fields { prp: [5 * PAGE, 0], ..create_submission_queue(2, ENTRIES) };
+    let to_second = Fields { dwords: [submissions.dwords[0], 1 | 2 << 16, 0, 0, 0, 0], ..submissions };
+    assert_eq!(bench.administer(completions).status, Status::SUCCESS);
+    assert_eq!(bench.administer(to_second).status, Status::SUCCESS);
+    let (first, second) = (bench.io, pair(2, 5 * PAGE, last_page));
+    for pair in [first, second] {
+        bench.submit(pair, transfer(opcode::READ, 0, 1, [DATA, 0]));
+        let NextCommand::Io(command) = bench.controller.next_command(pair.number, &mut bench.machine) else {
+            panic!("a command")
+        };
+        let set = bench.controller.set_of_submission_queue(pair.number);
+        set.complete(&command, Ok(()), &mut bench.machine);
+    }
+    bench.machine.memory.truncate(MEMORY - PAGE as usize);
+    bench.controller.set_of_submission_queue(1).write_completions(&mut bench.machine);
+    let mut reader = first;
+    assert_eq!(bench.reap(&mut reader).map(|entry| entry.status), Some(Status::SUCCESS));
+    bench.step();
+    assert_eq!(bench.get(0x1c) & 2, 2, "Controller Fatal Status");
+}
+
+#[test]
 fn commands_that_are_never_answered_keep_no_place_in_their_queue() {
     let mut bench = Bench::new();
     let mut pair = bench.io;

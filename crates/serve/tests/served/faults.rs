@@ -84,7 +84,8 @@ fn serve_on(device_threads: usize, test: &str, kind: Kind, timing: bool, wait: W
     let mut drive = Drive::shipped("nvme").unwrap();
     (drive.nvme.queue_pairs, drive.nvme.queue_entries) = (4, 64);
     let mut device = device(drive, Store::in_memory(GEOMETRY).unwrap());
-    device.faults = Arc::new(Faults::new(FaultScope { model: timing, interrupts: kind == Kind::VfioUser }));
+    device.faults =
+        Arc::new(Faults::new(FaultScope { model: timing, interrupts: kind == Kind::VfioUser, connections: false }));
     let (drive, faults) = (Arc::clone(&device.drive), Arc::clone(&device.faults));
     let mut uri = None;
     let front: Box<dyn Front> = match kind {

@@ -5,6 +5,7 @@ mod device_threads;
 mod faults;
 mod flushes;
 mod nvme_tcp;
+mod nvme_tcp_faults;
 mod nvme_tcp_kinds;
 mod nvme_tcp_paths;
 mod nvme_tcp_reservations;

@@ -14,7 +14,7 @@ use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
 use phaselink_core::random::mix;
-use phaselink_serve::device::faults::Faults;
+use phaselink_serve::device::faults::{FaultScope, Faults};
 use phaselink_serve::device::geometry;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::FrontArguments;
@@ -111,7 +111,8 @@ pub(crate) fn serve_drive(
     arguments: FrontArguments,
 ) -> Running {
     let (alone, geometry) = (alone(), store.geometry());
-    let device = device(drive, store);
+    let mut device = device(drive, store);
+    device.faults = Arc::new(Faults::new(FaultScope { model: timing, interrupts: false, connections: true }));
     let front = NvmeTcp::bind(&arguments, &device.drive, geometry).unwrap();
     let subsystem = String::from(front.subsystem());
     let (addresses, faults) = (phaselink_serve::front::Front::addresses(&front), Arc::clone(&device.faults));
@@ -282,7 +283,7 @@ fn until(is_so: impl Fn() -> bool) {
 }
 
 /// What `attempt` returns once it succeeds.
-fn eventually<T>(attempt: impl Fn() -> io::Result<T>) -> T {
+pub(crate) fn eventually<T>(attempt: impl Fn() -> io::Result<T>) -> T {
     let start = Instant::now();
     loop {
         match attempt() {
@@ -514,6 +515,17 @@ fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
+/// Number of threads of this process.
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// Memory of this process that is resident, in bytes, with pages of at least 4 KiB.
+fn resident_bytes() -> usize {
+    let pages = fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
 #[test]
 fn hundred_hosts_one_after_the_other_leave_nothing_behind() {
     let running = serve();
@@ -528,12 +540,15 @@ fn hundred_hosts_one_after_the_other_leave_nothing_behind() {
             _ => drop(initiator),
         }
     };
-    visit(0);
+    (0..10).for_each(visit);
     until(|| descriptors() < 1000);
     thread::sleep(Duration::from_millis(300));
-    let before = descriptors();
+    let before = (descriptors(), threads(), resident_bytes());
     (1..=100).for_each(visit);
-    until(|| descriptors() <= before);
+    until(|| descriptors() <= before.0 && threads() <= before.1);
+    // Each host has two connections, and room for received PDUs on each.
+    let grown = resident_bytes().saturating_sub(before.2);
+    assert!(grown < 16 << 20, "{grown} bytes are kept");
 }
 
 fn connect_data(host: &str, subsystem: &str) -> ConnectData {

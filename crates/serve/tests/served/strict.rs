@@ -62,7 +62,7 @@ fn tally_of<Connected>(setup: &Setup<'_>, act: impl FnOnce(Client) -> Connected)
     let mut drive = Drive::shipped("nvme").unwrap();
     drive.nvme.queue_entries = setup.queue_entries;
     let mut device = device(drive, Store::in_memory(GEOMETRY).unwrap());
-    device.faults = Arc::new(Faults::new(FaultScope { model: timing, interrupts: true }));
+    device.faults = Arc::new(Faults::new(FaultScope { model: timing, interrupts: true, connections: false }));
     for rule in setup.faults {
         device.faults.add("test", device.drive.fault_from_line("test", rule).unwrap()).unwrap();
     }

@@ -4,6 +4,7 @@
 //! and, for all jobs of a run, [`problems_together`] are empty.
 
 use super::{BlockShare, Distribution, Job, Pattern, TraceIo, side_by_side};
+use crate::config::FaultAction;
 use crate::number::index;
 use crate::problem::Problem;
 use crate::request::{Io, Op};
@@ -65,6 +66,8 @@ pub struct Limits {
     pub has_steady_state: bool,
     /// True if the drive is a volume whose burst credits raise its performance for a limited time.
     pub has_credits: bool,
+    /// First fault of the drive that needs a network, if the drive is behind none.
+    pub fault_without_network: Option<FaultAction>,
     /// Zones of the drive, if it has zones, in which blocks must be written in order.
     pub zones: Option<ZonedSpace>,
     /// Keys and values of the drive, if it stores values by key instead of blocks.
@@ -93,6 +96,7 @@ impl Limits {
             is_volatile: false,
             has_steady_state: false,
             has_credits: false,
+            fault_without_network: None,
             zones: None,
             keys: None,
             placement_identifiers: 0,

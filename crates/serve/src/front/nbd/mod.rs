@@ -52,6 +52,7 @@ pub const KIND: FrontKind = FrontKind {
     settings: &[],
     brings_software: false,
     sends_interrupts: false,
+    has_connections: false,
     knows_zones: false,
     knows_keys: false,
     check_model: |_| Ok(()),

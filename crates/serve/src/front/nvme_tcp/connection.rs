@@ -7,12 +7,15 @@ use std::time::{Duration, Instant};
 
 use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::PollFlags;
+use rustix::net::sockopt;
 
 use super::accept::AUTHENTICATION_TIME_MAX;
-use super::fabrics::Connect;
+use super::fabrics::{Connect, status};
 use super::keyring::HostSecurity;
 use super::session::QueueSession;
 use super::stream::ByteStream;
+use crate::device::faults::ConnectionFault;
+use crate::front::nvme_command::CommandFate;
 
 /// Time within which a host must close a connection that has been terminated.
 const CLOSING_MAX: Duration = Duration::from_secs(1);
@@ -38,6 +41,18 @@ pub(super) struct HostConnection {
     accepted: Instant,
     /// Instant at which a termination request was sent.
     ended: Option<Instant>,
+    disturbance: Disturbance,
+}
+
+/// Disturbance of a connection by a fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Disturbance {
+    #[default]
+    None,
+    /// Nothing is received or sent until this instant.
+    Stalled(Instant),
+    /// Nothing is sent any more, and what is received is discarded.
+    HalfOpen,
 }
 
 impl HostConnection {
@@ -54,7 +69,50 @@ impl HostConnection {
             idle_rounds: 0,
             accepted: Instant::now(),
             ended: None,
+            disturbance: Disturbance::None,
         }
+    }
+
+    /// Applies a fault to the connection, on which a command with this identifier has arrived.
+    pub(super) fn disturb(&mut self, command_id: u16, fault: ConnectionFault) -> CommandFate {
+        match fault {
+            ConnectionFault::Stalled(time) => {
+                if self.disturbance != Disturbance::HalfOpen {
+                    self.disturbance = Disturbance::Stalled(Instant::now() + time);
+                }
+            }
+            ConnectionFault::HalfOpen => self.disturbance = Disturbance::HalfOpen,
+            ConnectionFault::Reset => {
+                // Closing the socket sends a reset. If the socket refuses the setting, the host sees an orderly end.
+                let _ = sockopt::set_socket_linger(&**self.stream.socket(), Some(Duration::ZERO));
+                self.is_broken = true;
+                return CommandFate::Dropped;
+            }
+            ConnectionFault::WrongDigest(digest) => {
+                if !self.session.damage(command_id, digest) {
+                    return CommandFate::Refused(status::TRANSIENT_TRANSPORT_ERROR);
+                }
+            }
+        }
+        CommandFate::Executed
+    }
+
+    /// Returns the time until the end of a stall; `None` if the connection is not stalled.
+    #[inline]
+    pub(super) fn stalled_for(&mut self) -> Option<Duration> {
+        match self.disturbance {
+            Disturbance::Stalled(until) => self.rest_of_stall(until),
+            Disturbance::None | Disturbance::HalfOpen => None,
+        }
+    }
+
+    #[cold]
+    fn rest_of_stall(&mut self, until: Instant) -> Option<Duration> {
+        let rest = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero());
+        if rest.is_none() {
+            (self.disturbance, self.idle_rounds) = (Disturbance::None, 0);
+        }
+        rest
     }
 
     /// Returns the address of the server at which the host has reached it.
@@ -83,6 +141,9 @@ impl HostConnection {
 
     /// Returns true if decrypted bytes wait for which there is room. The socket does not tell of them.
     pub(super) fn has_unread(&mut self) -> bool {
+        if self.disturbance != Disturbance::None {
+            return false;
+        }
         let Ok([data, input]) = self.session.room() else { return false };
         self.stream.has_received() && !(data.is_empty() && input.is_empty())
     }
@@ -100,8 +161,13 @@ impl HostConnection {
 
     /// Returns the socket, and the events that end a sleep.
     pub(super) fn watched(&mut self) -> (Arc<TcpStream>, PollFlags) {
-        let output = if self.has_output() { PollFlags::OUT } else { PollFlags::empty() };
-        (Arc::clone(self.stream.socket()), PollFlags::IN | output)
+        let has_output = self.has_output();
+        let events = match self.disturbance {
+            Disturbance::None if has_output => PollFlags::IN | PollFlags::OUT,
+            Disturbance::None | Disturbance::HalfOpen => PollFlags::IN,
+            Disturbance::Stalled(_) => PollFlags::empty(),
+        };
+        (Arc::clone(self.stream.socket()), events)
     }
 
     /// True if the connection has ended, and nothing is to be sent any more.
@@ -129,6 +195,12 @@ impl HostConnection {
         if self.is_broken {
             return false;
         }
+        if self.disturbance != Disturbance::None && self.stalled_for().is_some() {
+            return false;
+        }
+        if self.disturbance == Disturbance::HalfOpen {
+            return self.discard();
+        }
         if self.session.has_ended() {
             return self.drain();
         }
@@ -155,11 +227,16 @@ impl HostConnection {
     /// Discards what the host still sends after the end of the connection. Closing the socket before would reset the
     /// connection, and the host could lose the termination request.
     fn drain(&mut self) -> bool {
-        let mut rest = [0; 4096];
         if self.ended.is_none() && !self.has_output() {
             self.stream.finish();
             self.ended = Some(Instant::now());
         }
+        self.discard()
+    }
+
+    /// Discards received bytes. Returns true if the connection has ended.
+    fn discard(&mut self) -> bool {
+        let mut rest = [0; 4096];
         match self.stream.read(&mut [IoSliceMut::new(&mut rest)]) {
             Ok(None) => {}
             Ok(Some(bytes)) if bytes > 0 => {}
@@ -171,6 +248,11 @@ impl HostConnection {
     /// Sends the output, as far as the socket has room.
     #[inline]
     pub(super) fn flush(&mut self) {
+        if self.disturbance != Disturbance::None
+            && (self.disturbance == Disturbance::HalfOpen || self.stalled_for().is_some())
+        {
+            return;
+        }
         while self.session.has_output() && !self.is_broken {
             let sent = self.stream.write(&self.session.output());
             match sent {

@@ -20,6 +20,15 @@ impl EncodedHeader {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.filled]
     }
+
+    /// Returns the header with a wrong digest, for a fault; without a digest, the same header.
+    pub fn with_wrong_digest(mut self) -> EncodedHeader {
+        if self.bytes[at::FLAGS] & HEADER_DIGEST != 0 {
+            let digest_at = usize::from(self.bytes[at::HEADER_LENGTH]);
+            self.bytes[digest_at] ^= 1;
+        }
+        self
+    }
 }
 
 /// Encoder of the PDUs that one end of a connection sends.

@@ -11,11 +11,13 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use phaselink_client::chunk::Word;
+use phaselink_core::config::{Fault, FaultAction};
 use phaselink_core::number::{index, low_u8, low_u16, low_u32};
 use phaselink_core::protocol::nvme::spec::SUBMISSION_ENTRY_BYTES;
 
 use super::connection::HostConnection;
-use crate::front::nvme_command::QueueHost;
+use crate::device::faults::ConnectionFault;
+use crate::front::nvme_command::{CommandFate, QueueHost};
 use crate::nvme::registers::Registers;
 use crate::nvme::{AdminHost, Host, QUEUE_PAIRS_MAX, Unreachable};
 
@@ -181,6 +183,18 @@ impl QueueHost for QueueConnections {
         if self.is_timed {
             self.flush();
         }
+    }
+
+    fn can_disturb(&self, queue: u16, fault: &Fault) -> bool {
+        let connection = self.connections.get(usize::from(queue)).and_then(Option::as_ref);
+        connection.is_some_and(|connection| {
+            fault.action != FaultAction::DigestError || connection.session.has_digest(fault.digest)
+        })
+    }
+
+    #[cold]
+    fn disturb(&mut self, queue: u16, command_id: u16, fault: ConnectionFault) -> CommandFate {
+        self.get(queue).map_or(CommandFate::Dropped, |connection| connection.disturb(command_id, fault))
     }
 }
 

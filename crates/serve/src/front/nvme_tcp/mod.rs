@@ -113,6 +113,7 @@ pub const KIND: FrontKind = FrontKind {
     ],
     brings_software: true,
     sends_interrupts: false,
+    has_connections: true,
     knows_zones: true,
     knows_keys: true,
     check_model,

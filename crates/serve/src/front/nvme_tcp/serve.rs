@@ -284,7 +284,7 @@ impl FrontEnd for PlaceGroup<'_> {
         self.take_handed_over(life) | self.fetch_owned(life, is_forced) | self.fetch_borrowed(life, is_forced)
     }
 
-    fn prepare_sleep(&mut self, _: &mut Duration) -> Option<Vec<PollFd<'_>>> {
+    fn prepare_sleep(&mut self, time: &mut Duration) -> Option<Vec<PollFd<'_>>> {
         self.watched.clear();
         for place in &mut self.places {
             if place.inbox().has_any() {
@@ -295,6 +295,7 @@ impl FrontEnd for PlaceGroup<'_> {
                 if connection.has_unread() {
                     return None;
                 }
+                *time = connection.stalled_for().map_or(*time, |rest| rest.min(*time));
                 self.watched.push(connection.watched());
             }
         }
@@ -305,6 +306,7 @@ impl FrontEnd for PlaceGroup<'_> {
                 if connection.has_unread() {
                     return None;
                 }
+                *time = connection.stalled_for().map_or(*time, |rest| rest.min(*time));
                 self.watched.push(connection.watched());
             }
         }

@@ -15,12 +15,14 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::mem;
 
+use phaselink_core::config::FaultDigest;
 use phaselink_core::number::{index, length, low_u16, short_length};
 use phaselink_core::protocol::nvme::spec::{
     COMPLETION_ENTRY_BYTES, CompletionEntry, PSDT_SGL, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry,
 };
 use smallvec::SmallVec;
 
+use super::encoder::EncodedHeader;
 use super::fabrics::status;
 use super::output::{Output, SLICES_MAX};
 use super::slot::{CommandSlot, DataFlow, NO_SLOT, Payload, SlotState};
@@ -90,6 +92,8 @@ pub struct QueueSession {
     buffered: usize,
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
+    /// True if a fault makes the digest of the next header wrong.
+    has_wrong_header: bool,
 }
 
 impl QueueSession {
@@ -119,6 +123,7 @@ impl QueueSession {
             buffered: 0,
             spare: Vec::new(),
             spare_bytes: 0,
+            has_wrong_header: false,
         };
         session.make_slots(FIRST_SLOTS);
         session
@@ -575,6 +580,8 @@ impl QueueSession {
         }
         let Some(slot) = self.find(command_id) else { return self.push_response(command_id, status, result) };
         let place = &mut self.slots[usize::from(slot)];
+        let wrong = place.wrong_digest;
+        self.has_wrong_header = wrong == Some(FaultDigest::Header);
         if place.flow != DataFlow::ToHost || status != Status::SUCCESS || place.filled == 0 {
             self.release(slot);
             return self.push_response(command_id, status, result);
@@ -584,13 +591,37 @@ impl QueueSession {
         self.release(slot);
         let ends_command = !self.has_flow_control && result == 0;
         let transfer = Transfer { command_id, tag: 0, offset: 0, bytes };
-        self.output.push(self.encoder.controller_data(&transfer, true, ends_command).bytes());
-        let digest = self.encoder.digests.data.then(|| digest(&data[..index(bytes)]));
+        let header = self.encoder.controller_data(&transfer, true, ends_command);
+        self.push_header(header);
+        let mut digest = self.encoder.digests.data.then(|| digest(&data[..index(bytes)]));
+        if wrong == Some(FaultDigest::Data) {
+            digest = digest.map(|right| !right);
+        }
         self.output.push_data(data, index(bytes), reserved);
         digest.into_iter().for_each(|digest| self.output.push(&digest.to_le_bytes()));
         if !ends_command {
             self.push_response(command_id, status, result);
         }
+    }
+
+    /// True if the PDUs of the connection have a digest.
+    pub fn has_digest(&self, digest: FaultDigest) -> bool {
+        match digest {
+            FaultDigest::Data => self.encoder.digests.data,
+            FaultDigest::Header => self.encoder.digests.header,
+        }
+    }
+
+    /// Makes a digest of the response to a submitted command wrong. Returns false if the wrong digest is that of data
+    /// that has arrived with the command.
+    pub fn damage(&mut self, command_id: u16, digest: FaultDigest) -> bool {
+        let Some(slot) = self.find(command_id) else { return true };
+        let place = &mut self.slots[usize::from(slot)];
+        if digest == FaultDigest::Data && place.flow == DataFlow::FromHost {
+            return false;
+        }
+        place.wrong_digest = Some(digest);
+        true
     }
 
     fn push_response(&mut self, command_id: u16, status: Status, result: u64) {
@@ -602,7 +633,16 @@ impl QueueSession {
     fn push_completion(&mut self, command_id: u16, status: Status, result: u64, submission_head: u16) {
         let entry =
             CompletionEntry { result, submission_head, submission_queue: 0, command_id, phase: false, status }.encode();
-        self.output.push(self.encoder.response(&entry).bytes());
+        let header = self.encoder.response(&entry);
+        self.push_header(header);
+    }
+
+    #[inline]
+    fn push_header(&mut self, header: EncodedHeader) {
+        match mem::take(&mut self.has_wrong_header) {
+            false => self.output.push(header.bytes()),
+            true => self.output.push(header.with_wrong_digest().bytes()),
+        }
     }
 
     /// Frees a slot, with the room of its data.

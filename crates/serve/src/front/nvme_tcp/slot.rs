@@ -1,5 +1,6 @@
 //! Slots of a [session](super::session): each holds a command of the host with its data.
 
+use phaselink_core::config::FaultDigest;
 use phaselink_core::protocol::nvme::spec::SubmissionEntry;
 
 use super::fabrics;
@@ -63,6 +64,8 @@ pub(super) struct CommandSlot {
     pub filled: u32,
     /// True if a data digest was wrong.
     pub is_corrupt: bool,
+    /// Digest of the response that a fault makes wrong.
+    pub wrong_digest: Option<FaultDigest>,
     /// Next slot whose command identifier has the same place in the table of identifiers.
     pub next: u16,
 }

@@ -73,6 +73,7 @@ pub const KIND: FrontKind = FrontKind {
     settings: &[],
     brings_software: true,
     sends_interrupts: true,
+    has_connections: false,
     knows_zones: true,
     knows_keys: true,
     check_model,
