@@ -86,6 +86,22 @@ pub fn tail_of(figure: &Figure, outcome: &Outcome) -> Option<Tail> {
     all_tails(outcome).into_iter().find(|tail| tail.figure.name == figure.name)
 }
 
+/// Returns the number of independent requests beyond the percentile of `figure`, if requests there are correlated as
+/// strongly as at any lower percentile from p99 on; 0 if one of these is unknown.
+///
+/// Rare stalls hit many requests at once. A run that has seen none of them takes the requests beyond p99.99 for
+/// independent ones. Lower percentiles have many more requests beyond them, which tell earlier that requests stall
+/// together.
+pub fn independent_beyond(figure: &Figure, outcome: &Outcome) -> f64 {
+    let Some((of, percentile)) = figure.tail() else { return 0.0 };
+    let is_lower = |tail: &Tail| {
+        tail.figure.tail().is_some_and(|(other, lower)| other == of && lower.percent <= percentile.percent)
+    };
+    let effective = |tail: Tail| tail.estimate.map_or(0.0, |known| known.effective);
+    let least = all_tails(outcome).into_iter().filter(is_lower).map(effective).fold(f64::INFINITY, f64::min);
+    least * (1.0 - percentile.percent / 100.0)
+}
+
 /// Returns the tails of latencies that were counted in the time `elapsed`, for documents.
 pub fn document_of(latency: &Latency, elapsed: Span) -> ByName<TailResult> {
     let all = tail_estimates_of(latency).map(|known| Tail::new(known, elapsed));

@@ -17,7 +17,7 @@ mod goal;
 mod json;
 
 pub use crate::results::documents::KnownFigure;
-use crate::tails::{Tail, tail_of};
+use crate::tails::{Tail, independent_beyond, tail_of};
 use batches::Slices;
 pub use goal::PrecisionGoal;
 pub use json::document;
@@ -36,6 +36,9 @@ const SLICES_MIN: usize = 64;
 const SLICES_BETWEEN: usize = 16;
 /// Number of requests in each slice at first. Slices are merged in pairs whenever there are twice as many as needed.
 const SLICE_IOS: u64 = 400;
+/// Smallest number of independent requests beyond a percentile at which a run ends because the percentile is known. They
+/// are counted as if requests were correlated as strongly as at lower percentiles ([`independent_beyond`]).
+const BEYOND_AT_END: f64 = 10.0;
 /// Number of simulated events between two checks of how many requests are complete.
 const EVENTS: u64 = 256;
 
@@ -70,6 +73,8 @@ pub struct Measurement {
     goal: PrecisionGoal,
     /// Latest estimate of the percentile that the goal names; `None` without one, or before the first estimate.
     tail: Option<Tail>,
+    /// True if the latest estimate of that percentile may end the run.
+    can_end: bool,
     slices: Slices,
     seen: Latency,
     estimate: Result<PrecisionEstimate, TooShort>,
@@ -106,7 +111,8 @@ impl Measurement {
     /// Returns a measurement until the goal is reached; a share, such as 0.01 for 1 %, is that of mean and p99.
     pub fn until_precision(goal: impl Into<PrecisionGoal>) -> Measurement {
         let estimate = Err(TooShort::Requests);
-        Measurement { goal: goal.into(), tail: None, slices: Slices::of(SLICE_IOS), seen: Latency::default(), estimate }
+        let (goal, slices) = (goal.into(), Slices::of(SLICE_IOS));
+        Measurement { goal, tail: None, can_end: goal.tail.is_none(), slices, seen: Latency::default(), estimate }
     }
 
     /// Simulates the requests of one more slice. Returns false once mean and p99 are known, or the jobs are done.
@@ -122,12 +128,16 @@ impl Measurement {
         let count = self.slices.count();
         if !goes_on || (count >= SLICES_MIN && count.is_multiple_of(SLICES_BETWEEN)) {
             self.estimate = self.slices.estimate();
-            self.tail = self.goal.tail.and_then(|figure| tail_of(figure, &simulation.outcome()));
+            if let Some(figure) = self.goal.tail {
+                let outcome = simulation.outcome();
+                self.tail = tail_of(figure, &outcome);
+                self.can_end = independent_beyond(figure, &outcome) >= BEYOND_AT_END;
+            }
         }
         if count >= 2 * SLICES_MIN {
             self.slices.pair();
         }
-        goes_on && !self.is_known()
+        goes_on && !(self.is_known() && self.can_end)
     }
 
     /// Returns the latest estimate of mean and p99, or the reason why there is none yet.

@@ -80,8 +80,8 @@ enum FigureReading {
 }
 
 /// Requests of a run from whose latencies a figure is computed.
-#[derive(Clone, Copy, Debug)]
-enum LatencyOf {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum LatencyOf {
     All,
     Reads,
     Writes,
@@ -304,7 +304,7 @@ impl Figure {
     }
 
     /// Returns the requests and the percentile of a figure that is a percentile from p99 on; `None` for others.
-    fn tail(&self) -> Option<(LatencyOf, Percentile)> {
+    pub(crate) fn tail(&self) -> Option<(LatencyOf, Percentile)> {
         match self.reading {
             FigureReading::Percentile(of, percentile) if percentile.percent >= TAIL_MIN => Some((of, percentile)),
             _ => None,

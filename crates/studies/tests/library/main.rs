@@ -20,4 +20,5 @@ mod sanity;
 mod several;
 mod stubs;
 mod switches;
+mod tails;
 mod volumes;
