@@ -923,7 +923,7 @@ LatencyQuantiles = TypedDict(
     "LatencyQuantiles",
     {
         "requests": int,
-        "mean_ns": float,
+        "mean_latency_ns": float,
         "known_to_percent": float,
         "ns": list[float],
     },
@@ -965,8 +965,8 @@ LoadCheck = TypedDict(
 CheckedLatency = TypedDict(
     "CheckedLatency",
     {
-        "p50_ns": float,
-        "p99_ns": float,
+        "median_ns": float,
+        "tail_ns": float,
     },
 )
 LoadPoint = TypedDict(
