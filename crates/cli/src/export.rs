@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use phaselink_studies::export::{ExportAnswer, ExportQuestion};
-use rayon::prelude::*;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure, print_answer};
@@ -64,12 +63,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let targets = arguments.targets()?;
     let stopped = interrupt::flag();
     let progress = Progress::of(study.simulations());
-    let each = |count: usize, run: &(dyn Fn(usize) + Sync)| {
-        (0..count).into_par_iter().for_each(|place| {
-            run(place);
-            progress.one();
-        });
-    };
+    let each = |count: usize, run: &(dyn Fn(usize) + Sync)| progress.each(count, run);
     let answer = study.answer(&each, &|| stopped.load(Ordering::Relaxed))?;
     progress.finish();
     let Some(answer) = answer else { return Ok(Ending::Interrupted) };

@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use phaselink_studies::knee::{KneeQuestion, parse_rates};
-use rayon::prelude::*;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure, print_answer};
@@ -70,12 +69,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let study = question.study(&drive, workload.into_written())?;
     let stopped = interrupt::flag();
     let progress = Progress::of(study.simulations());
-    let each = |count: usize, run: &(dyn Fn(usize) + Sync)| {
-        (0..count).into_par_iter().for_each(|place| {
-            run(place);
-            progress.one();
-        });
-    };
+    let each = |count: usize, run: &(dyn Fn(usize) + Sync)| progress.each(count, run);
     let answer = study.answer(&each, &|| stopped.load(Ordering::Relaxed))?;
     progress.finish();
     let Some(answer) = answer else { return Ok(Ending::Interrupted) };

@@ -14,6 +14,7 @@ use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::timeline::Timeline;
 use phaselink_core::workload::Job;
+use rayon::prelude::*;
 
 use crate::notes;
 
@@ -45,6 +46,14 @@ impl Progress {
         bar.set_style(style);
         let wanted = io::stdout().is_terminal() && io::stderr().is_terminal() && !notes::are_quiet();
         Progress { bar, started: Instant::now(), wanted, expected: Once::new() }
+    }
+
+    /// Calls `run` with each number below `count` on all processors, and counts a simulation after each call.
+    pub(crate) fn each(&self, count: usize, run: &(dyn Fn(usize) + Sync)) {
+        (0..count).into_par_iter().for_each(|place| {
+            run(place);
+            self.one();
+        });
     }
 
     /// Runs a simulation to its end, or until `stop` returns true, and advances the progress bar.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::simulation::Simulation;
 use pyo3::prelude::*;
+use rayon::prelude::*;
 
 /// Time between two checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
@@ -32,6 +33,14 @@ impl Progress {
     /// Counts one more completed part.
     pub(crate) fn advance(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Calls `run` with each number below `count` on all processors, and counts a part after each call.
+    pub(crate) fn each(&self, count: usize, run: &(dyn Fn(usize) + Sync)) {
+        (0..count).into_par_iter().for_each(|place| {
+            run(place);
+            self.advance();
+        });
     }
 
     /// Reports the completed share, by the number of completed parts, to the Python function. Runs that a result has

@@ -6,7 +6,6 @@ use phaselink_core::problem::Problems;
 use phaselink_studies::knee::KneeQuestion;
 use phaselink_studies::report::read_question;
 use pyo3::prelude::*;
-use rayon::prelude::*;
 
 use crate::answers::{Renderings, rendered};
 use crate::drive::Drive;
@@ -31,12 +30,7 @@ pub(crate) fn knee(
     let study = py.detach(ready).map_err(|problems| input::error(py, &problems))?;
     let progress = Progress::new(progress, study.simulations());
     let answered = watched(py, &progress, |stopped| {
-        let each = |count: usize, run: &(dyn Fn(usize) + Sync)| {
-            (0..count).into_par_iter().for_each(|place| {
-                run(place);
-                progress.advance();
-            });
-        };
+        let each = |count: usize, run: &(dyn Fn(usize) + Sync)| progress.each(count, run);
         study.answer(&each, &|| stopped.load(Ordering::Relaxed))
     })?;
     let answer = answered.map_err(|problems| input::error(py, &problems))?;

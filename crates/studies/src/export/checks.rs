@@ -7,7 +7,7 @@
 //! latency by the requests in flight.
 
 use phaselink_core::ledger::Outcome;
-use phaselink_core::number::{index, real_length};
+use phaselink_core::number::index;
 
 use super::answer::{CHECKED, CheckedLatency, ExportAnswer, LeftOutCheck, LoadCheck, LoadPlan};
 use super::replay::DrawnLoad;
@@ -131,6 +131,7 @@ fn median_percent(errors: impl Iterator<Item = f64>) -> Option<f64> {
     let mut errors: Vec<f64> = errors.map(|error| 100.0 * error.abs()).collect();
     errors.sort_by(f64::total_cmp);
     let middle = errors.len() / 2;
-    let is_even = real_length(errors.len()) % 2.0 == 0.0;
-    errors.get(middle).map(|upper| if is_even { (upper + errors[middle - 1]) / 2.0 } else { *upper })
+    errors
+        .get(middle)
+        .map(|upper| if errors.len().is_multiple_of(2) { (upper + errors[middle - 1]) / 2.0 } else { *upper })
 }

@@ -88,7 +88,7 @@ impl ExportQuestion {
         let question = ExportQuestion {
             bs: rising(&self.bs, &SIZES),
             iodepth: rising(&self.iodepth, &DEPTHS),
-            rwmixread: if self.rwmixread.is_empty() { READ_PERCENTS.into() } else { self.rwmixread.clone() },
+            rwmixread: falling(&self.rwmixread),
             ..self.clone()
         };
         question.check()?;
@@ -125,6 +125,14 @@ fn rising(values: &[u32], defaults: &[u32]) -> Vec<u32> {
     BTreeSet::from_iter(values.iter().copied()).into_iter().collect()
 }
 
+/// Returns the shares of reads in falling order, each once; the defaults if there are none.
+fn falling(values: &[f64]) -> Vec<f64> {
+    let mut values: Vec<f64> = if values.is_empty() { READ_PERCENTS.into() } else { values.into() };
+    values.sort_by(|one, other| other.total_cmp(one));
+    values.dedup();
+    values
+}
+
 impl ExportStudy {
     /// Returns the number of simulations of the study.
     pub fn simulations(&self) -> usize {
@@ -139,7 +147,7 @@ impl ExportStudy {
     /// Simulates every condition and the loads of the checks, with `each`. `None` if the caller left out some of the runs.
     ///
     /// # Errors
-    /// What keeps a job from the drive.
+    /// Jobs that the drive cannot run.
     pub fn answer(
         &self,
         each: SimulateEach,

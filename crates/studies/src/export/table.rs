@@ -7,7 +7,7 @@
 use super::answer::{ExportAnswer, LatencyQuantiles};
 use phaselink_core::number::real_length;
 
-/// What the rows of a table have beside their sizes.
+/// Kind of level in the rows of a table: requests in flight, or load in per cent of the largest throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     InFlight,

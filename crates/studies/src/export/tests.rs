@@ -59,7 +59,9 @@ fn latencies_at_other_loads_are_checked_beside_the_simulated_drive() {
 
 #[test]
 fn forms_name_the_drive_its_axes_and_requests_that_a_mix_lacks() {
-    let answer = answer(&ExportQuestion { bs: vec![4096], iodepth: vec![1, 2], ios: 1000, ..question() });
+    // A value that is given twice counts once.
+    let twice = ExportQuestion { rwmixread: vec![70.0, 100.0, 70.0], ..question() };
+    let answer = answer(&ExportQuestion { bs: vec![4096], iodepth: vec![2, 1, 2], ios: 1000, ..twice });
     let [(_, json), (_, csv), (_, header), (_, python)] = answer.files();
     assert!(
         json.contains("\"verb\": \"export\"") && csv.starts_with("read_percent,direction,bytes,in_flight,"),
