@@ -1,9 +1,24 @@
 //! Bugs that tests of this crate plant in it, to show that the checks of `history_tests` find them.
 //! Programs for users have none: [`is_planted`] is false outside of these tests.
 
-/// Bug that a test can plant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PlantedBug {
+/// Defines the planted bugs from one list: the enum, and the list of all bugs.
+macro_rules! planted_bugs {
+    ($($(#[$doc:meta])* $bug:ident,)+) => {
+        /// Bug that a test can plant.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum PlantedBug {
+            $($(#[$doc])* $bug,)+
+        }
+
+        #[cfg(test)]
+        impl PlantedBug {
+            /// All bugs.
+            pub(crate) const ALL: &[PlantedBug] = &[$(PlantedBug::$bug),+];
+        }
+    };
+}
+
+planted_bugs! {
     /// A command is executed as it was checked when it was fetched, although a reservation has changed since.
     CheckOutdated,
     /// Controllers do not learn that a reservation has changed.
@@ -26,27 +41,12 @@ pub(crate) enum PlantedBug {
     AbortedAdmitted,
     /// Queues do not learn the identifier of their host.
     HostUnseen,
-}
-
-#[cfg(test)]
-impl PlantedBug {
-    /// All bugs.
-    pub(crate) const ALL: [PlantedBug; 11] = {
-        use PlantedBug::*;
-        [
-            CheckOutdated,
-            ReservationUnseen,
-            PathUnseen,
-            ResetIgnored,
-            WriteLost,
-            CompareIgnored,
-            ReservationsLost,
-            NoticeLost,
-            PathChangeUncounted,
-            AbortedAdmitted,
-            HostUnseen,
-        ]
-    };
+    /// A changed page is not copied to the server to which the drive moves.
+    ChangeUncopied,
+    /// The drive moves to another server without its reservations.
+    ReservationsUnmoved,
+    /// Commands that have been fetched are not executed before the drive moves.
+    CommandUndrained,
 }
 
 #[cfg(test)]

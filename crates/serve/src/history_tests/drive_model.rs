@@ -50,6 +50,8 @@ pub(super) enum HostAction {
     SetPath(PathState),
     /// Restart of the server, which ends all controllers.
     Restart,
+    /// Move of the drive with its controllers to another server.
+    Move,
     /// Look at a block in the store, at the end of the history.
     Inspect {
         /// Number of the block.
@@ -152,6 +154,8 @@ impl DriveModel {
             HostAction::Connect => self.notices[call.path].clear(),
             HostAction::SetPath(state) => self.paths[call.path] = (state, self.paths[call.path].1 + 1),
             HostAction::Restart => self.restart(),
+            // The paths of another server are in their first state. Everything else stays.
+            HostAction::Move => self.paths = DriveModel::new(&self.hosts).paths,
             HostAction::Inspect { block } => {
                 return (Status::SUCCESS, self.blocks[block].to_le_bytes().to_vec());
             }

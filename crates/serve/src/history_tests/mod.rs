@@ -4,7 +4,8 @@
 //! ```text
 //!   host 0 ── path 0 ─┐                submit ── fetch ── execute ── reap     each step of a command at a time of its own
 //!          ── path 1 ─┼─ controllers      └──── steps of other hosts ────┘
-//!   host 1 ── path 2 ─┘  of one store  states of paths, resets with commands in flight, restarts of the server
+//!   host 1 ── path 2 ─┘  of one store  states of paths, resets with commands in flight, restarts of the server,
+//!                                      moves to another server
 //! ```
 //!
 //! A [`HostCall`](drive_model::HostCall) has the times of its submission and of its completion. The [checker] looks for an order

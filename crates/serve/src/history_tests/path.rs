@@ -8,6 +8,7 @@ use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, SubmissionEn
 use super::run::LIMITS;
 use crate::device::store::Store;
 use crate::nvme::array_host::ArrayHost;
+use crate::nvme::image::ImageReader;
 use crate::nvme::{Command, CommandProgress, Controller, NextCommand};
 
 /// Number of commands that a host has in flight on a path.
@@ -206,6 +207,24 @@ impl HostPath {
     /// Returns the first bytes of the data of a slot.
     pub(super) fn data(&self, slot: usize, bytes: u32) -> &[u8] {
         &self.machine.memory[wide_index(DATA + length(slot) * PAGE)..][..index(bytes)]
+    }
+
+    /// Executes fetched commands until the controller has stopped, and appends its state to an image. Returns the calls
+    /// that have been executed.
+    pub(super) fn stop(&mut self, store: &Store, image: &mut Vec<u8>) -> Vec<usize> {
+        let mut executed = Vec::new();
+        while !self.controller.drain(&mut self.machine, store) {
+            executed.extend(self.execute(0, store));
+        }
+        self.fetched.clear();
+        self.controller.put_image(&mut self.machine, image);
+        executed
+    }
+
+    /// Continues with the controller of an image, which has the identity and the queue sets of `controller`.
+    pub(super) fn resume(&mut self, controller: &Controller, image: &mut ImageReader<'_>) {
+        self.controller = controller.of_image(image, self.machine.now_ms).expect("a controller has put it there");
+        self.controller.settle(&mut self.machine);
     }
 
     /// Forgets all commands in flight, as a host does that resets the controller. Returns their calls.

@@ -31,6 +31,7 @@ fn sum(seeds: std::ops::RangeInclusive<u64>) -> HistoryCounts {
         sum.unanswered += counts.unanswered;
         sum.aborted += counts.aborted;
         sum.restarts += counts.restarts;
+        sum.moves += counts.moves;
     }
     sum
 }
@@ -38,7 +39,7 @@ fn sum(seeds: std::ops::RangeInclusive<u64>) -> HistoryCounts {
 #[test]
 fn histories_of_several_hosts_are_linearizable_and_reach_what_can_happen() {
     let sum = sum(1..=300);
-    let reached = [sum.conflicts, sum.refused_by_path, sum.unanswered, sum.aborted, sum.restarts];
+    let reached = [sum.conflicts, sum.refused_by_path, sum.unanswered, sum.aborted, sum.restarts, sum.moves];
     assert!(reached.iter().all(|count| *count > 0), "{sum:?}");
     assert_eq!(try_history(7, 3), try_history(7, 3));
 }
@@ -46,7 +47,7 @@ fn histories_of_several_hosts_are_linearizable_and_reach_what_can_happen() {
 #[test]
 fn each_planted_bug_is_found_within_500_seeds() {
     let mut unfound = Vec::new();
-    for bug in PlantedBug::ALL {
+    for bug in PlantedBug::ALL.iter().copied() {
         let finds = |seed: u64| {
             let tried = with_planted(bug, || catch_unwind(AssertUnwindSafe(|| try_history(seed, hosts(seed)))));
             !matches!(tried, Ok(Ok(_)))

@@ -18,6 +18,8 @@ use super::path::HostPath;
 use crate::device::faults::Faults;
 use crate::device::paths::PathState;
 use crate::device::store::{Geometry, Store};
+use crate::nvme::drive_image::MovedDrive;
+use crate::nvme::image::ImageReader;
 use crate::nvme::subsystem::Subsystem;
 use crate::nvme::{Controller, Identity};
 
@@ -56,6 +58,8 @@ pub(super) struct HistoryCounts {
     pub(super) aborted: u64,
     /// Restarts of the server.
     pub(super) restarts: u64,
+    /// Moves of the drive to another server.
+    pub(super) moves: u64,
 }
 
 /// History that no drive which executes one call after the other can have.
@@ -105,6 +109,7 @@ fn counts(calls: &[HostCall]) -> HistoryCounts {
         unanswered: count(&|call| call.response.is_none()),
         aborted: with_status(&|status| status == Status::PREEMPTED),
         restarts: count(&|call| call.action == HostAction::Restart),
+        moves: count(&|call| call.action == HostAction::Move),
     }
 }
 
@@ -112,6 +117,8 @@ fn counts(calls: &[HostCall]) -> HistoryCounts {
 struct Trial {
     random: Random,
     store: Store,
+    /// Store of the server to which the drive is moving, once its bytes are being copied there.
+    target: Option<Store>,
     subsystem: Arc<Subsystem>,
     faults: Arc<Faults>,
     /// Host of each path.
@@ -135,6 +142,7 @@ impl Trial {
         let mut trial = Trial {
             random,
             store,
+            target: None,
             subsystem,
             faults: Arc::default(),
             hosts: hosts_of_paths,
@@ -149,17 +157,26 @@ impl Trial {
 
     /// Starts the server: its state from the store, and a controller on each path.
     fn power_up(&mut self) {
-        self.subsystem = Arc::new(Subsystem::new(&LIMITS));
-        self.faults = Arc::default();
+        self.start_subsystem();
         self.subsystem.load(&self.store).expect("the store holds what this drive has saved");
         self.paths.clear();
-        for (number, host) in self.hosts.iter().enumerate() {
-            let path = self.subsystem.add_path(&self.faults, address(number));
-            let identity = Identity::new("hosts", LIMITS, number).sharing(&self.subsystem).on_path(path);
-            let mut path = HostPath::new(Controller::new(identity));
-            path.connect(&host_id(*host), &self.store);
+        for number in 0..self.hosts.len() {
+            let mut path = HostPath::new(self.new_controller(number));
+            path.connect(&host_id(self.hosts[number]), &self.store);
             self.paths.push(path);
         }
+    }
+
+    /// Makes the state that all controllers of a new server share.
+    fn start_subsystem(&mut self) {
+        self.subsystem = Arc::new(Subsystem::new(&LIMITS));
+        self.faults = Arc::default();
+    }
+
+    /// Makes the controller of a path as after power-on.
+    fn new_controller(&self, number: usize) -> Controller {
+        let path = self.subsystem.add_path(&self.faults, address(number));
+        Controller::new(Identity::new("hosts", LIMITS, number).sharing(&self.subsystem).on_path(path))
     }
 
     fn below(&mut self, count: usize) -> usize {
@@ -179,8 +196,9 @@ impl Trial {
             220..320 => self.execute(path),
             320..376 => self.reap(path),
             376..384 => self.change_path(path),
-            384..393 => self.read_log(path),
-            393..399 => self.reset(path),
+            384..390 => self.read_log(path),
+            390..394 => self.advance_move(),
+            394..399 => self.reset(path),
             _ => self.restart(),
         }
     }
@@ -318,10 +336,59 @@ impl Trial {
 
     fn restart(&mut self) {
         self.now += 1;
+        if self.target.take().is_some() {
+            self.store.forget_changes();
+        }
         let lost: Vec<usize> = self.paths.iter_mut().flat_map(HostPath::lose).collect();
         self.power_up();
         self.end_calls(&lost);
         self.record(0, HostAction::Restart, CallResponse { status: Status::SUCCESS, data: Vec::new() });
+    }
+
+    /// Starts to copy the drive to another server, or completes the move if that has begun.
+    fn advance_move(&mut self) {
+        match self.target.take() {
+            None => {
+                self.store.log_changes().expect("a store in memory reports what has been written");
+                let target = Store::in_memory(self.store.geometry()).expect("memory for a few blocks");
+                self.copy_changes(&target);
+                self.target = Some(target);
+            }
+            Some(target) => self.complete_move(target),
+        }
+    }
+
+    fn copy_changes(&self, target: &Store) {
+        while let Some(range) = self.store.take_changed() {
+            let bytes = self.store.copy_range(range).expect("a range of a store in memory");
+            target.place_range(range.region, range.offset, &bytes).expect("a store of the same size");
+        }
+    }
+
+    /// Stops all controllers, and continues with those of another server.
+    fn complete_move(&mut self, target: Store) {
+        self.now += 1;
+        let mut images = Vec::new();
+        for path in 0..self.paths.len() {
+            let mut image = Vec::new();
+            let executed = self.paths[path].stop(&self.store, &mut image);
+            executed.into_iter().for_each(|call| self.note_execution(Some(call)));
+            images.push(image);
+        }
+        self.copy_changes(&target);
+        self.store.forget_changes();
+        let mut drive = Vec::new();
+        self.subsystem.put_image(&self.store, &mut drive).expect("a store in memory takes its records");
+        self.store = target;
+        self.start_subsystem();
+        let moved =
+            MovedDrive::of_image(&mut ImageReader(&drive), &LIMITS, &self.store).expect("a drive has put it there");
+        moved.put_in_force(&self.subsystem, &self.store).expect("a store in memory takes its records");
+        for (number, image) in images.iter().enumerate() {
+            let controller = self.new_controller(number);
+            self.paths[number].resume(&controller, &mut ImageReader(image));
+        }
+        self.record(0, HostAction::Move, CallResponse { status: Status::SUCCESS, data: Vec::new() });
     }
 
     /// Ends calls without a response: they have had their effect by now, or never will.

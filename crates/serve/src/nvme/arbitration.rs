@@ -6,6 +6,8 @@
 
 use phaselink_core::number::index;
 
+use super::image::image_fields;
+
 /// Priority class of a submission queue (QPRIO), from the first one served to the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueuePriority {
@@ -38,13 +40,15 @@ impl QueuePriority {
 const NO_LIMIT: u32 = 0b111;
 
 /// State of weighted round robin arbitration: weights, burst, and the queue of each class that was served last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arbitration {
     /// Value of the feature Arbitration (section 5.27.1.1): burst, and weights of the classes low, medium and high.
     feature: u32,
     /// Identifier of the queue that was served last, for each priority class; 0 if none was.
     last: [u16; 4],
 }
+
+image_fields!(Arbitration { feature, last });
 
 impl Arbitration {
     /// Returns an arbitration with this value of the feature Arbitration, before any queue was served.

@@ -42,7 +42,7 @@ pub struct Controller {
     pub(super) pending: VecDeque<PendingWork>,
     /// Version of the subsystem's namespaces, and the namespaces attached to this controller, when it last compared
     /// them.
-    known_namespaces: (u64, Vec<Option<Namespace>>),
+    pub(super) known_namespaces: (u64, Vec<Option<Namespace>>),
     /// Identifiers of the namespaces that have changed since the host read the log page Changed Namespace List.
     pub(super) changed_namespaces: BTreeSet<u32>,
     /// Telemetry data that the host captured last, and the number of captures.
@@ -56,7 +56,7 @@ pub struct Controller {
     /// Generation of the log page of a discovery controller when it was last compared; 0 for other controllers.
     known_discovery: u64,
     /// Generation of the latest submission queue: a number that tells apart queues that have had one identifier.
-    generation: u32,
+    pub(super) generation: u32,
 }
 
 /// Reclaim unit handles that a host has listed for a namespace to be created.
@@ -360,7 +360,7 @@ impl Controller {
 }
 
 /// Returns the namespaces attached to a controller, with namespace n at index n - 1, or none there.
-fn attached_namespaces(identity: &Identity) -> Vec<Option<Namespace>> {
+pub(super) fn attached_namespaces(identity: &Identity) -> Vec<Option<Namespace>> {
     let mut namespaces = identity.subsystem.namespaces();
     for namespace in &mut namespaces {
         *namespace = namespace.filter(|it| it.is_attached(identity.number)).map(|it| it.without_attachments());

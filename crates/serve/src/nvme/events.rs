@@ -2,15 +2,18 @@
 
 use std::collections::VecDeque;
 
+use phaselink_core::number::{low_u8, short_length};
 use phaselink_core::protocol::nvme::spec::Status;
 
+use super::image::{ImageField, ImageReader, ImageRefusal, image_fields};
 use super::limits::EVENT_REQUESTS_MAX;
 use super::log_pages;
 
 /// Event that the controller reports to the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AsyncEvent {
     /// The host wrote the doorbell of a queue that does not exist.
+    #[default]
     InvalidDoorbell,
     /// The host wrote an index to a doorbell that is not less than the queue's size.
     InvalidDoorbellValue,
@@ -28,7 +31,32 @@ pub enum AsyncEvent {
     DiscoveryChange,
 }
 
+impl ImageField for AsyncEvent {
+    fn put(&self, image: &mut Vec<u8>) {
+        let number = AsyncEvent::ALL.iter().position(|event| event == self).unwrap_or(0);
+        image.push(low_u8(short_length(number)));
+    }
+
+    fn fill(&mut self, image: &mut ImageReader<'_>) -> Result<(), ImageRefusal> {
+        let event = AsyncEvent::ALL.get(usize::from(image.field::<u8>()?)).copied();
+        *self = event.ok_or_else(|| ImageRefusal::of_field("an asynchronous event"))?;
+        Ok(())
+    }
+}
+
 impl AsyncEvent {
+    /// All asynchronous events.
+    const ALL: [AsyncEvent; 8] = [
+        AsyncEvent::InvalidDoorbell,
+        AsyncEvent::InvalidDoorbellValue,
+        AsyncEvent::Temperature,
+        AsyncEvent::NamespaceChange,
+        AsyncEvent::SanitizeEnd,
+        AsyncEvent::AccessChange,
+        AsyncEvent::ReservationNotice,
+        AsyncEvent::DiscoveryChange,
+    ];
+
     /// Returns the asynchronous event type, the event information, and the log page with details.
     fn result_fields(self) -> (u8, u8, u8) {
         match self {
@@ -59,6 +87,12 @@ pub struct AsyncEvents {
     /// page yet.
     masked_types: u8,
 }
+
+image_fields!(
+    AsyncEvents { requests, pending, masked_types } | events | {
+        events.requests.len() <= usize::from(EVENT_REQUESTS_MAX)
+    }
+);
 
 impl AsyncEvents {
     /// Adds an Asynchronous Event Request with this command identifier to those in flight.

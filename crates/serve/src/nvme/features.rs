@@ -9,6 +9,7 @@ use phaselink_core::protocol::nvme::spec::fields::feature;
 use phaselink_core::protocol::nvme::spec::layout::{FieldAccess, Layout};
 use phaselink_core::protocol::nvme::spec::logs::Timestamp as TimestampData;
 
+use super::image::image_fields;
 use super::limits::{KEEP_ALIVE_TENTHS, TEMPERATURE_KELVIN, interrupt_vectors};
 
 /// Length in bytes of the data structure of Host Behavior Support.
@@ -196,6 +197,8 @@ struct Timestamp {
     is_set: bool,
 }
 
+image_fields!(Timestamp { ms, set_at_ms, is_set });
+
 impl Timestamp {
     /// Returns the clock that Set Features sets with this Timestamp data structure.
     fn set_by(bytes: &[u8], now_ms: u64) -> Timestamp {
@@ -209,7 +212,36 @@ impl Timestamp {
     }
 }
 
+image_fields!(
+    Features {
+        arbitration,
+        over_temperature_kelvin,
+        under_temperature_kelvin,
+        error_recovery,
+        write_cache,
+        coalescing,
+        coalescing_disabled,
+        atomicity,
+        event_configuration,
+        keep_alive_ms,
+        host_behavior,
+        timestamp,
+        queue_counts
+    } | features
+        | {
+            let (max, (submission, completion)) = (features.limits.queue_pairs, features.queue_counts());
+            submission <= max && completion <= max
+        }
+);
+
 impl Features {
+    /// Sets the origin of the clock of the feature Timestamp to the time `now_ms` of the host's clock, and keeps what it
+    /// shows. An image has the clock with the origin 0.
+    pub(super) fn move_clock(&mut self, from_ms: u64, now_ms: u64) {
+        let shown = self.timestamp.ms.wrapping_add(from_ms.saturating_sub(self.timestamp.set_at_ms));
+        (self.timestamp.ms, self.timestamp.set_at_ms) = (shown & TimestampData::MS.max(), now_ms);
+    }
+
     /// Returns the default values of all features of a controller with these limits.
     pub fn new(limits: &Limits) -> Features {
         Features {

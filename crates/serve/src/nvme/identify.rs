@@ -147,6 +147,11 @@ impl Identity {
         Identity { subsystem: Arc::clone(subsystem), ..self }
     }
 
+    /// Returns a text that differs between controllers of which a host can notice that they are others.
+    pub fn description(&self) -> String {
+        format!("{} {} {} {} {:?}", self.model, self.serial, self.number, self.is_one_of_several, self.limits)
+    }
+
     /// Places the controller on a path, whose number [`Subsystem::add_path`] has returned.
     pub fn on_path(self, path: u32) -> Identity {
         Identity { path, ..self }

@@ -7,6 +7,7 @@ use phaselink_core::protocol::nvme::commands::{CommandRow, MediaUse};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 use phaselink_core::request::Op;
 
+use super::image::image_fields;
 use super::limits::ERROR_LOG_ENTRIES;
 
 /// Command that was refused or failed, as an entry of the error log reports it.
@@ -33,6 +34,22 @@ pub struct Journal {
     /// Latest failed commands, the newest first.
     pub(super) failures: VecDeque<FailedCommand>,
 }
+
+image_fields!(FailedCommand { number, queue, command_id, status, namespace, slba });
+
+impl Default for FailedCommand {
+    fn default() -> FailedCommand {
+        FailedCommand { number: 0, queue: 0, command_id: 0, status: Status::SUCCESS, namespace: 0, slba: 0 }
+    }
+}
+
+image_fields!(
+    Journal { read_bytes, written_bytes, reads, writes, failures_since_power_on, failures }
+        | journal
+        | journal.failures.len()
+        <= ERROR_LOG_ENTRIES
+        && length(journal.failures.len()) <= journal.failures_since_power_on
+);
 
 impl Journal {
     /// Counts an executed command of `bytes` bytes, if it reads blocks or a value from the media, or writes data of the

@@ -30,10 +30,10 @@
 //!
 //! | layer | files |
 //! |---|---|
-//! | memory | [`limits`], [`kinds`] (of namespaces), [`strict`], [`discovery`] (log page), [`registers`], [`host`], [`array_host`] |
+//! | memory | [`limits`], [`image`] (encoding of the state), [`kinds`] (of namespaces), [`strict`], [`discovery`] (log page), [`registers`], [`host`], [`array_host`] |
 //! | queues | [`arbitration`], [`queues`] |
-//! | commands | [`event_log`], [`placement`], [`kind_state`], `access` (on a path), [`reservations`], `notices` (of reservations), [`subsystem`] (namespaces), [`journal`], [`command`], `namespace` (blocks, zones, keys), `recorded_commands`, [`queue_set`], [`execution`] |
-//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `block_status`, `placement_admin`, `key_value_admin`, `reservation_admin`, `access_admin`, [`management`] (of namespaces), [`lifecycle`] |
+//! | commands | [`event_log`], [`placement`], [`kind_state`], `access` (on a path), [`reservations`], `notices` (of reservations), [`subsystem`] (namespaces), [`journal`], [`command`], `namespace` (blocks, zones, keys), `recorded_commands`, [`drive_image`], [`queue_set`], [`execution`] |
+//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `block_status`, `placement_admin`, `key_value_admin`, `reservation_admin`, `access_admin`, `controller_image`, [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
 //!
@@ -61,13 +61,16 @@ pub mod array_host;
 mod block_status;
 pub mod command;
 pub mod controller;
+mod controller_image;
 pub mod discovery;
+pub mod drive_image;
 pub mod event_log;
 pub mod events;
 pub mod execution;
 pub mod features;
 pub mod host;
 pub mod identify;
+pub mod image;
 pub mod journal;
 mod key_value_admin;
 pub mod kind_state;

@@ -7,6 +7,7 @@ use phaselink_core::number::{low_u8, short_length};
 use phaselink_core::protocol::nvme::spec::layout::Layout;
 use phaselink_core::protocol::nvme::spec::logs::ReservationNotice;
 
+use super::image::image_fields;
 use super::reservations::NamespaceNotice;
 
 /// Number of unread notices that a controller keeps, as many as the log page can count; older ones are lost.
@@ -24,6 +25,8 @@ pub(super) struct ReservationNotices {
     /// Value of Reservation Notification Mask by namespace; 0 where there is none.
     masks: BTreeMap<u32, u32>,
 }
+
+image_fields!(ReservationNotices { known, unread, count, masks } | notices | notices.unread.len() <= UNREAD_MAX);
 
 impl ReservationNotices {
     /// Returns notices of a controller that is enabled when the drive has had `known` notices.

@@ -28,6 +28,7 @@ use crate::device::gate::Pass;
 use crate::device::history::Ticket;
 use crate::device::store::Store;
 use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
+use crate::planted::{PlantedBug, is_planted};
 
 /// Number of queue identifiers of a controller, the admin queue's included.
 const QUEUES: usize = QUEUE_PAIRS_MAX + 1;
@@ -55,7 +56,7 @@ pub struct QueueSet {
     /// Submission queues by identifier; 0 is the admin queue.
     pub(super) submissions: [Option<SubmissionQueue>; QUEUES],
     /// Completion queues by identifier; 0 is the admin queue.
-    completions: [Option<CompletionQueue>; QUEUES],
+    pub(super) completions: [Option<CompletionQueue>; QUEUES],
     /// Number of commands in flight of each submission queue, at most its number of entries.
     pub(super) in_flight: [u32; QUEUES],
     /// One more than the highest identifier of an existing queue.
@@ -169,6 +170,15 @@ impl QueueSet {
             }
         }
         false
+    }
+
+    /// Writes completions that have an entry in their queue, and sends their interrupts. Returns true if no command is in
+    /// flight then, and none waits for the end of a fault.
+    pub(super) fn drain(&mut self, host: &mut impl Host) -> bool {
+        self.write_completions(host);
+        self.send_interrupts(host);
+        let is_idle = self.in_flight.iter().all(|count| *count == 0) || is_planted(PlantedBug::CommandUndrained);
+        is_idle && !self.completions.iter().flatten().any(|it| it.has_spoiled())
     }
 
     /// Returns the counts of undefined host behaviour since the last call, by its kind.

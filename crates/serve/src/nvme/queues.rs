@@ -12,6 +12,7 @@ use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_EN
 
 use super::arbitration::QueuePriority;
 use super::host::{Host, Unreachable};
+use super::image::{ImageField, ImageReader, ImageRefusal, image_fields};
 use crate::device::faults::MissingPart;
 use crate::device::tally::CompletionsTaken;
 
@@ -157,6 +158,31 @@ impl SubmissionQueue {
     }
 }
 
+image_fields!(
+    SubmissionQueue { base, ring, completion_queue, last_doorbell, generation, priority, announced, is_late }
+        | queue
+        | queue.ring.entries()
+        > 1
+);
+
+impl Default for SubmissionQueue {
+    fn default() -> SubmissionQueue {
+        SubmissionQueue::new(0, 2, 0, 0)
+    }
+}
+
+impl ImageField for QueuePriority {
+    fn put(&self, image: &mut Vec<u8>) {
+        image.push(*self as u8);
+    }
+
+    fn fill(&mut self, image: &mut ImageReader<'_>) -> Result<(), ImageRefusal> {
+        let number = usize::from(image.field::<u8>()?);
+        *self = *QueuePriority::ALL.get(number).ok_or_else(|| ImageRefusal::of_field("a queue priority"))?;
+        Ok(())
+    }
+}
+
 /// Completion queue in a host's memory, as the controller sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletionQueue {
@@ -197,6 +223,20 @@ struct SpoiledEntry {
     missing: MissingPart,
     /// Complete entry, which is written when the fault ends.
     bytes: [u8; COMPLETION_ENTRY_BYTES],
+}
+
+image_fields!(
+    CompletionQueue { base, ring, last_doorbell, vector, interrupt_pending, held, unsignalled }
+        | queue
+        | queue.ring.entries()
+        > 1
+        && queue.unsignalled <= queue.ring.unread()
+);
+
+impl Default for CompletionQueue {
+    fn default() -> CompletionQueue {
+        CompletionQueue::new(0, 2, None)
+    }
 }
 
 impl CompletionQueue {
@@ -274,6 +314,11 @@ impl CompletionQueue {
     #[inline]
     pub fn needs_head(&self) -> bool {
         self.is_holding() || !self.spoiled.is_empty()
+    }
+
+    /// Returns true if an injected fault has written an entry incompletely and has not ended.
+    pub(super) fn has_spoiled(&self) -> bool {
+        !self.spoiled.is_empty()
     }
 
     /// Returns true if completions wait for a free entry.

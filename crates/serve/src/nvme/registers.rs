@@ -7,6 +7,7 @@
 use phaselink_core::number::{length, low_u32};
 use phaselink_core::protocol::nvme::rules::Limits;
 
+use super::image::image_fields;
 use super::kinds::{BLOCK_COMMAND_SET, FURTHER_COMMAND_SETS, KindRow};
 use super::limits::VERSION;
 use super::strict;
@@ -82,7 +83,25 @@ pub struct Registers {
     undefined: Option<Vec<&'static UndefinedBehaviour>>,
 }
 
+image_fields!(Registers {
+    capabilities,
+    configuration,
+    status,
+    admin_entries,
+    admin_submission,
+    admin_completion,
+    masked,
+    reset,
+    interrupts_unmasked,
+    invalid_doorbell
+});
+
 impl Registers {
+    /// Returns true if the registers are those of a controller with the same capabilities (CAP).
+    pub fn has_capabilities_of(&self, other: &Registers) -> bool {
+        self.capabilities == other.capabilities
+    }
+
     /// Returns the registers of a controller with these limits after power-on.
     pub fn new(limits: &Limits) -> Registers {
         let command_sets = KindRow::of(&limits.kind).capabilities;

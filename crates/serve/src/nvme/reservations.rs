@@ -16,6 +16,7 @@ use phaselink_core::protocol::nvme::rules::reservation::{
 };
 use phaselink_core::protocol::nvme::spec::Status;
 
+use super::image::{ImageField, ImageReader, ImageRefusal, image_fields};
 use crate::device::store::{StateTag, Store};
 use crate::device::tally::locked;
 use crate::planted::{PlantedBug, is_planted};
@@ -32,6 +33,15 @@ pub struct NamespaceNotice {
     pub kind: NoticeKind,
     /// Namespace (NSID).
     pub namespace: u32,
+}
+
+image_fields!(NamespaceNotice { host, kind, namespace });
+
+impl Default for NamespaceNotice {
+    fn default() -> NamespaceNotice {
+        let (host, kind) = (ReservationHost::OfController(0), NoticeKind::RegistrationPreempted);
+        NamespaceNotice { host, kind, namespace: 0 }
+    }
 }
 
 /// Reservations of all namespaces, with their notices and the commands that they have aborted.
@@ -107,6 +117,24 @@ impl NamespaceReservations {
         state.of.get(index(namespace.wrapping_sub(1))).unwrap_or(&none).report(bytes, is_long)
     }
 
+    /// Appends the reservations and their notices to the image of a drive.
+    pub(super) fn put_image(&self, image: &mut Vec<u8>) {
+        locked(&self.state).put(image);
+    }
+
+    /// Replaces the reservations by those of another one of the same drive.
+    pub(super) fn replace_by(&self, other: &NamespaceReservations) {
+        std::mem::swap(&mut *locked(&self.state), &mut *locked(&other.state));
+    }
+
+    /// Reads the reservations of an image.
+    ///
+    /// # Errors
+    /// If they are incomplete or invalid.
+    pub(super) fn of_image(image: &mut ImageReader<'_>) -> Result<NamespaceReservations, ImageRefusal> {
+        Ok(NamespaceReservations { state: Mutex::new(image.field()?) })
+    }
+
     /// Returns what reservations leave to a host in a namespace.
     pub fn access(&self, namespace: u32, host: ReservationHost) -> HostAccess {
         let state = locked(&self.state);
@@ -176,6 +204,29 @@ impl NamespaceReservations {
         let kept_from = state.noticed - length(state.notices.len());
         let unknown = (kept_from..).zip(&state.notices).filter(|(number, it)| *number >= known && it.host == host);
         (state.noticed, unknown.map(|(_, notice)| *notice).collect())
+    }
+}
+
+/// Encodes the reservations of all namespaces with their notices. The commands that they have aborted have ended.
+impl ImageField for ReservationState {
+    fn put(&self, image: &mut Vec<u8>) {
+        let of: Vec<Vec<u8>> = match is_planted(PlantedBug::ReservationsUnmoved) {
+            true => Vec::new(),
+            false => self.of.iter().map(Reservations::encode_all).collect(),
+        };
+        of.put(image);
+        self.notices.put(image);
+        self.noticed.put(image);
+    }
+
+    fn fill(&mut self, image: &mut ImageReader<'_>) -> Result<(), ImageRefusal> {
+        let of: Option<Vec<Reservations>> =
+            image.field::<Vec<Vec<u8>>>()?.iter().map(|record| Reservations::decode_all(record)).collect();
+        self.of = of.ok_or_else(|| ImageRefusal::of_field("a reservation"))?;
+        self.notices.fill(image)?;
+        self.noticed.fill(image)?;
+        let is_valid = self.notices.len() <= NOTICES_MAX && length(self.notices.len()) <= self.noticed;
+        is_valid.then_some(()).ok_or_else(|| ImageRefusal::of_field("the list of reservation notices"))
     }
 }
 

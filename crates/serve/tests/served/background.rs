@@ -32,13 +32,14 @@ pub(crate) fn device(drive: Drive, store: Store) -> Device {
 pub(crate) struct Background {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<io::Result<Summary>>>,
-    _alone: MutexGuard<'static, ()>,
+    _alone: Option<MutexGuard<'static, ()>>,
 }
 
 impl Background {
-    pub(crate) fn start(server: Server, alone: MutexGuard<'static, ()>) -> Background {
+    /// Starts a server. The second server of a test has no lock of its own.
+    pub(crate) fn start(server: Server, alone: impl Into<Option<MutexGuard<'static, ()>>>) -> Background {
         let stop = Arc::clone(&server.device.stop);
-        Background { stop, thread: Some(thread::spawn(move || server.run())), _alone: alone }
+        Background { stop, thread: Some(thread::spawn(move || server.run())), _alone: alone.into() }
     }
 
     pub(crate) fn finish(mut self) -> Summary {

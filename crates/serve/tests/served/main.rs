@@ -13,6 +13,7 @@ mod nvme_tcp_security;
 mod strict;
 mod together;
 mod vfio_client;
+mod vfio_migration;
 mod vfio_threads;
 mod vfio_user;
 mod vhost_guest;

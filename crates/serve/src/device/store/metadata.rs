@@ -159,6 +159,16 @@ impl Store {
         if backing.file.metadata()?.len() == lengths[1] { self.add_metadata() } else { Ok(()) }
     }
 
+    /// Returns the metadata region as a store of its own; none if the store has no metadata.
+    pub(super) fn metadata_bytes(&self) -> Option<&Store> {
+        self.metadata.get().map(|metadata| &metadata.bytes)
+    }
+
+    /// Returns the metadata region as a store of its own.
+    pub(super) fn metadata_region(&self) -> io::Result<&Store> {
+        Ok(&self.metadata()?.bytes)
+    }
+
     fn metadata(&self) -> io::Result<&StoreMetadata> {
         self.metadata.get().map(|metadata| &**metadata).ok_or_else(|| io::Error::other("the store has no metadata"))
     }

@@ -17,6 +17,7 @@
 //! are in flight together: such a read may find some bytes from before a write and some from after it.
 
 mod allocation;
+mod changes;
 pub(crate) mod copy;
 mod extent;
 mod file;
@@ -47,6 +48,7 @@ use phaselink_core::number::{index, length, wide_index};
 use phaselink_core::problem::Problem;
 use rustix::fs::FallocateFlags;
 
+use changes::ChangeLog;
 use file::FileBacking;
 use header::StoreHeader;
 use index_log::{IndexLog, index_bytes};
@@ -55,6 +57,7 @@ use state::StoreState;
 use unreadable::Unreadable;
 use written::WrittenPages;
 
+pub use changes::{ChangedRange, StoreRegion};
 pub use extent::Extent;
 pub use header::{Geometry, MAGIC, StoreKind};
 pub use keys::{ReservedRoom, StoreKeys};
@@ -75,6 +78,8 @@ pub struct Store {
     /// one.
     state: Mutex<(StoreState, Option<StoreHeader>)>,
     unreadable: Unreadable,
+    /// Log of changed pages, while the bytes are copied to another server.
+    changes: ChangeLog,
     command_set_state: CommandSetState,
     /// Metadata of the blocks, from the time when a namespace is formatted with metadata.
     metadata: OnceLock<Box<StoreMetadata>>,
@@ -96,6 +101,34 @@ pub enum CommandSetState {
     Zones(Box<StoreZones>),
     /// Keys and values; the bytes of the device are those of the values.
     Keys(Arc<StoreKeys>),
+}
+
+impl CommandSetState {
+    /// Returns true if the state can move to another store.
+    pub fn can_move(&self) -> bool {
+        !matches!(self, CommandSetState::Keys(_))
+    }
+
+    /// Returns the record by which the state moves to another store; none if it has none beside the bytes.
+    pub fn record(&self) -> Option<Vec<u8>> {
+        if let CommandSetState::Zones(zones) = self { Some(zones.record()) } else { None }
+    }
+
+    /// Returns true if [`CommandSetState::replace`] takes a record.
+    pub fn accepts(&self, record: Option<&[u8]>) -> bool {
+        match (self, record) {
+            (CommandSetState::Zones(zones), Some(record)) => zones.accepts(record),
+            (CommandSetState::Blocks, record) => record.is_none(),
+            _ => false,
+        }
+    }
+
+    /// Replaces the state by that of a record from another store. Changes nothing if the state does not accept it.
+    pub fn replace(&self, record: Option<&[u8]>) {
+        if let (CommandSetState::Zones(zones), Some(record)) = (self, record) {
+            zones.replace(record);
+        }
+    }
 }
 
 /// Direction of a copy for which words of a store are lent.
@@ -129,8 +162,16 @@ impl Store {
 
     /// Returns a store with these mapped bytes and no saved state records.
     fn of(geometry: Geometry, backing: Backing, map: MmapRaw) -> Store {
-        let (state, unreadable, metadata) = (Mutex::default(), Unreadable::default(), OnceLock::new());
-        Store { geometry, backing, map, state, unreadable, command_set_state: CommandSetState::Blocks, metadata }
+        Store {
+            geometry,
+            backing,
+            map,
+            state: Mutex::default(),
+            unreadable: Unreadable::default(),
+            changes: ChangeLog::default(),
+            command_set_state: CommandSetState::Blocks,
+            metadata: OnceLock::new(),
+        }
     }
 
     /// Gives the store zones, empty or as saved at the last flush. Blocks beyond a zone's write pointer read as zeros.
@@ -261,6 +302,21 @@ impl Store {
         self.unreadable.set((offset, bytes), true, |record| self.save_record(StateTag::Unreadable, record))
     }
 
+    /// Replaces the unreadable ranges by those of a record from another store, durably. Returns false, with nothing
+    /// changed, if the record does not fit the store.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Store::save_record`].
+    pub fn replace_unreadable(&self, record: Vec<u8>) -> io::Result<bool> {
+        if !Unreadable::accepts(&record, self.geometry.capacity_bytes) {
+            return Ok(false);
+        }
+        self.save_record(StateTag::Unreadable, record.clone())?;
+        self.unreadable.reload(&record);
+        Ok(true)
+    }
+
     /// Returns the unreadable ranges within `bytes` bytes from `offset` on, each as its first byte and its end.
     pub fn unreadable_ranges(&self, offset: u64, bytes: u64) -> Vec<(u64, u64)> {
         self.unreadable.within(offset, bytes)
@@ -312,18 +368,7 @@ impl Store {
     pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.check(offset, length(into.len()));
         self.check_readable(offset, length(into.len()))?;
-        match &self.backing {
-            Backing::Memory(_) => self.copy_out(offset, into),
-            Backing::File(backing) => {
-                let _guard = backing.holes.copying();
-                if !backing.allocation.holds(offset, length(into.len())) {
-                    return backing.read_hole(offset, into);
-                }
-                self.copy_out(offset, into);
-                backing.check()?;
-            }
-        }
-        Ok(())
+        self.read_marked(offset, into)
     }
 
     /// Returns a reference to the words from `offset` on, for reading. Other threads may change them meanwhile. None if
@@ -359,6 +404,9 @@ impl Store {
             return None;
         }
         let copied = self.lend_words(offset, bytes, access, copy);
+        if access == StoreAccess::Write {
+            self.changes.note(offset, bytes.into());
+        }
         copied.filter(|_| access == StoreAccess::Read || self.make_readable(offset, bytes.into()).is_ok())
     }
 
@@ -443,6 +491,7 @@ impl Store {
                 }
             }
         }
+        self.changes.note(offset, length(from.len()));
         self.make_readable(offset, length(from.len()))
     }
 
@@ -466,6 +515,7 @@ impl Store {
             Backing::Memory(written) if !keep_space => self.forget(written, offset, bytes)?,
             _ => self.write_zeros(offset, bytes)?,
         }
+        self.changes.note(offset, bytes);
         self.make_readable(offset, bytes)
     }
 

@@ -29,6 +29,22 @@ impl Unreadable {
         Unreadable { has_any, changes: AtomicU16::new(0), ranges: Mutex::new(ranges) }
     }
 
+    /// Replaces the ranges by those of a record that the store has saved.
+    pub(super) fn reload(&self, record: &[u8]) {
+        let Unreadable { has_any, ranges, .. } = Unreadable::decode(record);
+        *locked(&self.ranges) = ranges.into_inner().unwrap_or_default();
+        self.has_any.store(has_any.into_inner(), Ordering::Release);
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns true if a record has only ranges of a device of this capacity.
+    pub(super) fn accepts(record: &[u8], capacity_bytes: u64) -> bool {
+        let pairs = record.as_chunks::<8>().0.as_chunks::<2>().0;
+        let range = |[start, end]: &[[u8; 8]; 2]| (u64::from_le_bytes(*start), u64::from_le_bytes(*end));
+        record.len().is_multiple_of(16)
+            && pairs.iter().map(range).all(|(start, end)| start < end && end <= capacity_bytes)
+    }
+
     /// Returns true if one of `bytes` bytes from `offset` on is unreadable.
     #[inline]
     pub(super) fn touches(&self, offset: u64, bytes: u64) -> bool {

@@ -101,6 +101,28 @@ impl StoreZones {
         }
     }
 
+    /// Returns the record of all zones as they are, which another store of the same zones takes by [`StoreZones::replace`].
+    pub fn record(&self) -> Vec<u8> {
+        encode(&self.locked().zones)
+    }
+
+    /// Replaces the zones by those of a record, open ones included. Returns false, with nothing changed, if the record is
+    /// of other zones or damaged.
+    pub fn replace(&self, record: &[u8]) -> bool {
+        let mut table = self.locked();
+        let mut zones = Zones::new(*table.zones.layout());
+        let is_valid = restore(&mut zones, record).is_ok();
+        if is_valid {
+            table.zones = zones;
+        }
+        is_valid
+    }
+
+    /// Returns true if a record is one that [`StoreZones::replace`] takes.
+    pub fn accepts(&self, record: &[u8]) -> bool {
+        restore(&mut Zones::new(*self.locked().zones.layout()), record).is_ok()
+    }
+
     /// Returns offset and length in bytes of the ranges beyond the write pointers of all zones.
     pub(super) fn unwritten(&self) -> Vec<(u64, u64)> {
         let table = self.locked();

@@ -1,5 +1,6 @@
 //! Socket and session of a vfio-user client, by which a controller reaches its host.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,12 +17,15 @@ use rustix::net::{
 };
 
 use super::memory::Memory;
+use super::migration::{Migration, MovingParts, SessionHost};
+use super::moving::DriveDigest;
 use super::reach::{Mapped, Reach, Signals};
 use super::session::{Doorbells, Reply, Session};
-use super::wire::{DESCRIPTORS_MAX, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, command};
+use super::wire::{DESCRIPTORS_MAX, Fields, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, command};
 use crate::device::faults::Faults;
+use crate::device::store::Store;
 use crate::nvme::registers::Registers;
-use crate::nvme::{AdminHost, Unreachable};
+use crate::nvme::{AdminHost, Controller, Unreachable};
 
 /// Longest time for which a thread waits until a client accepts a reply, or sends memory that it was asked for.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -42,6 +46,9 @@ pub struct Connection {
     answered: Option<Vec<u8>>,
     faults: Arc<Faults>,
     signals: Signals,
+    migration: Migration,
+    /// Messages of migration that have arrived while the server waited for memory of the client.
+    postponed: VecDeque<Message>,
     /// True if other threads borrow access to the client's memory. The client must not be asked for memory then, as a
     /// message that arrives meanwhile could change the memory.
     is_shared: bool,
@@ -66,6 +73,20 @@ impl Message {
     /// Returns true if the message only writes doorbells.
     pub fn only_rings(&self) -> bool {
         Session::only_rings(&self.bytes)
+    }
+
+    /// Returns true if the message is about the migration of the device.
+    pub fn is_of_migration(&self) -> bool {
+        self.bytes.first_chunk().is_some_and(|head| {
+            let header = Header::decode(head);
+            !header.is_reply() && Migration::is_for(header.command)
+        })
+    }
+
+    /// Returns true if the message resets the device.
+    fn is_reset(&self) -> bool {
+        let header = self.bytes.first_chunk().map(Header::decode);
+        header.is_some_and(|header| !header.is_reply() && header.command == command::DEVICE_RESET)
     }
 }
 
@@ -93,6 +114,8 @@ impl Connection {
             answered: None,
             faults: Arc::clone(faults),
             signals: Signals::new(faults),
+            migration: Migration::default(),
+            postponed: VecDeque::new(),
             is_shared: false,
             is_out_of_reach: false,
             has_neighbours: false,
@@ -105,13 +128,21 @@ impl Connection {
     /// socket has ended.
     fn attend(&mut self) {
         for _ in 0..MESSAGES_MAX {
-            let Some(message) = self.next_message() else { return };
-            self.answer(message);
+            let Some(message) = self.receive_message() else { return };
+            match message.is_of_migration() {
+                true => self.postponed.push_back(message),
+                false => self.answer(message),
+            }
         }
     }
 
-    /// Returns the next message, if all of it has arrived. A socket that has ended or is broken ends the connection.
+    /// Returns the next message to execute, if all of it has arrived.
     pub fn next_message(&mut self) -> Option<Message> {
+        self.postponed.pop_front().or_else(|| self.receive_message())
+    }
+
+    /// Receives the next message, if all of it has arrived. A socket that has ended or is broken ends the connection.
+    fn receive_message(&mut self) -> Option<Message> {
         if self.is_over {
             return None;
         }
@@ -177,7 +208,12 @@ impl Connection {
 
     /// Executes a message of the client and sends the reply. A reply to the server's own request is kept for the caller
     /// that waits for it.
-    pub fn answer(&mut self, Message { bytes: message, fds }: Message) {
+    pub fn answer(&mut self, message: Message) {
+        if message.is_reset() {
+            // A reset ends a migration in any state.
+            self.migration = Migration::default();
+        }
+        let Message { bytes: message, fds } = message;
         let header = message.first_chunk().map(Header::decode);
         if header.is_some_and(|header| header.is_reply() && header.id == self.request_id) {
             self.answered = Some(message);
@@ -191,6 +227,59 @@ impl Connection {
             self.incoming.bytes = message;
             self.incoming.bytes.clear();
         }
+    }
+
+    /// Returns true if the controller does not serve the client, because it moves or is about to stop.
+    #[inline]
+    pub(super) fn is_stopped(&self) -> bool {
+        self.migration.is_stopped()
+    }
+
+    /// Returns true if the client waits until the controller has stopped.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.migration.is_pending()
+    }
+
+    /// Executes a message about the migration of the device, whose queues must all be here.
+    #[cold]
+    pub(super) fn migrate(
+        &mut self,
+        message: &Message,
+        controller: &mut Controller,
+        (store, digest): (&Arc<Store>, &DriveDigest),
+    ) {
+        let Some((head, payload)) = message.bytes.split_first_chunk() else { return };
+        let header = Header::decode(head);
+        let mut migration = mem::take(&mut self.migration);
+        let answer = match self.has_agreed() {
+            false => Some(Err(libc::EINVAL)),
+            true => {
+                let mut parts = MovingParts { controller, host: self, store, digest };
+                migration.answer((header, Fields(payload)), &mut parts)
+            }
+        };
+        self.migration = migration;
+        answer.into_iter().for_each(|answer| self.reply(header, answer));
+    }
+
+    /// Continues to stop the controller, and replies to the client once it has stopped.
+    #[cold]
+    pub(super) fn poll_migration(&mut self, controller: &mut Controller, (store, digest): (&Arc<Store>, &DriveDigest)) {
+        let mut migration = mem::take(&mut self.migration);
+        let done = migration.poll(&mut MovingParts { controller, host: self, store, digest });
+        self.migration = migration;
+        done.into_iter().for_each(|(header, answer)| self.reply(header, answer));
+    }
+
+    fn reply(&mut self, header: Header, answer: Result<Vec<u8>, i32>) {
+        if header.is_posted() {
+            return;
+        }
+        let bytes = match answer {
+            Ok(payload) => [&header.reply(payload.len()).encode()[..], &payload].concat(),
+            Err(error) => header.refusal(error).encode().to_vec(),
+        };
+        self.send(&Reply { bytes, with_doorbells: false });
     }
 
     /// Reads the next complete message: first its header, then as many bytes as the header says, so that descriptors
@@ -325,6 +414,12 @@ impl Reach for Connection {
     #[inline]
     fn signals(&mut self) -> &mut Signals {
         &mut self.signals
+    }
+}
+
+impl SessionHost for Connection {
+    fn session(&mut self) -> &mut Session {
+        &mut self.session
     }
 }
 

@@ -13,9 +13,11 @@ use phaselink_core::problem::Problem;
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{PollFd, PollFlags};
+use sha2::{Digest, Sha256};
 
 use super::connection::{Connection, MESSAGES_MAX};
 use super::lending::{ControllerGroups, Handover, LentQueues};
+use super::moving::DriveDigest;
 use super::reach::Reach;
 use crate::clock::Wait;
 use crate::device::Device;
@@ -41,6 +43,8 @@ pub struct ControllerSocket {
     /// doorbells in mapped memory only.
     is_for_drivers: bool,
     identity: Identity,
+    /// Digest of the drive's description and the controller's identity, by which a drive that moves knows its target.
+    digest: DriveDigest,
     /// Identity of the controller in the served drive's NVM subsystem, once it has joined that.
     joined: OnceLock<Identity>,
     /// True if hosts are watched for behaviour that the specification leaves undefined.
@@ -57,6 +61,7 @@ impl ControllerSocket {
     pub fn bind(path: &Path, drive: &Drive, geometry: Geometry, number: usize) -> Result<ControllerSocket, Problem> {
         let identity = Identity::new(&drive.name, limits::served_limits(drive, geometry)?, number)
             .with_atomic_bytes(drive.nvme.atomic_write_bytes);
+        let digest = Sha256::digest(format!("{drive:?} {}", identity.description())).into();
         let (is_for_drivers, path) = (path.is_dir(), socket_path(path));
         let bound = bind_unix(&path).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -65,7 +70,7 @@ impl ControllerSocket {
         match bound {
             Ok(listener) => {
                 let joined = OnceLock::new();
-                Ok(ControllerSocket { listener, path, is_for_drivers, identity, joined, is_strict: false })
+                Ok(ControllerSocket { listener, path, is_for_drivers, identity, digest, joined, is_strict: false })
             }
             Err(error) => {
                 let found = format!("{} cannot be served: {error}", path.display());
@@ -241,7 +246,8 @@ impl<'a> ServedController<'a> {
         if self.client.is_none() && !self.is_spare_thread {
             return self.accept(device);
         }
-        let any = self.answer_messages();
+        let any = self.answer_messages(device);
+        self.stop_if_asked(device);
         self.check_connection(device);
         if !self.leave_if_needed() && !self.is_spare_thread {
             self.lend();
@@ -250,10 +256,11 @@ impl<'a> ServedController<'a> {
     }
 
     /// Executes the client's messages. Returns true if there was any, or if the connection has ended.
-    fn answer_messages(&mut self) -> bool {
+    fn answer_messages(&mut self, device: &Device) -> bool {
         let (mut any, mut has_rung) = (false, false);
         for _ in 0..MESSAGES_MAX {
-            let Some(message) = self.client.as_mut().and_then(Connection::next_message) else { break };
+            let client = self.client.as_mut().filter(|client| !client.is_stopping());
+            let Some(message) = client.and_then(Connection::next_message) else { break };
             any = true;
             match message.only_rings() {
                 true => has_rung = true,
@@ -261,13 +268,25 @@ impl<'a> ServedController<'a> {
             }
             if let Some(client) = &mut self.client {
                 self.controller.report_queue_errors(client);
-                client.answer(message);
+                match message.is_of_migration() {
+                    true => client.migrate(&message, &mut self.controller, (&device.store, &self.served.digest)),
+                    false => client.answer(message),
+                }
             }
         }
         if has_rung {
             self.groups.wake();
         }
         any || self.client.as_ref().is_some_and(Connection::is_over)
+    }
+
+    /// Stops the controller if its client waits for that and no command is in flight.
+    fn stop_if_asked(&mut self, device: &Device) {
+        if self.client.as_ref().is_some_and(Connection::is_stopping) {
+            self.take_back();
+            let client = self.client.iter_mut();
+            client.for_each(|it| it.poll_migration(&mut self.controller, (&device.store, &self.served.digest)));
+        }
     }
 
     /// Executes what the host has asked for by register writes, and checks that host and client are still there. Powers
@@ -280,7 +299,11 @@ impl<'a> ServedController<'a> {
             self.take_back();
         }
         let Some(client) = &mut self.client else { return };
-        self.controller.update(client, &device.store);
+        if client.is_stopped() {
+            self.heard_at = Instant::now();
+        } else {
+            self.controller.update(client, &device.store);
+        }
         let is_silent = !client.has_agreed() && self.heard_at.elapsed() > GREETING_MAX;
         let is_over = client.is_over() || is_silent;
         if let Some((time, heard)) = self.controller.poll_keep_alive() {
@@ -302,7 +325,7 @@ impl<'a> ServedController<'a> {
     /// Lends sets of queues to their borrowers, if there are I/O queues in them and all memory of the queues is mapped.
     /// Memory without a descriptor can only be asked for over the socket.
     pub(super) fn lend(&mut self) {
-        let Some(client) = self.client.as_mut().filter(|_| !self.is_lent) else { return };
+        let Some(client) = self.client.as_mut().filter(|client| !self.is_lent && !client.is_stopped()) else { return };
         let sets = self.controller.queue_sets();
         let is_wanted = sets[1..].iter().any(|set| set.has_io_queues());
         let mut is_mapped = |(address, bytes)| client.memory().mapped(address, bytes).is_some();
@@ -359,14 +382,15 @@ impl<'a> ServedController<'a> {
     #[inline]
     pub(super) fn own(&mut self) -> Option<(&mut [Box<QueueSet>], &mut Connection)> {
         let sets = if self.is_lent { 1 } else { self.groups.sets() };
-        Some((&mut self.controller.queue_sets()[..sets], self.client.as_mut()?))
+        let client = self.client.as_mut().filter(|client| !client.is_stopped())?;
+        Some((&mut self.controller.queue_sets()[..sets], client))
     }
 
     /// Executes the commands of the admin queue, and calls `answered` with the status of each. Returns true if there
     /// was any.
     #[inline]
     pub(super) fn administer(&mut self, answered: impl FnMut(Status)) -> bool {
-        let Some(client) = &mut self.client else { return false };
+        let Some(client) = self.client.as_mut().filter(|client| !client.is_stopped()) else { return false };
         self.controller.has_admin_commands(client) && self.administer_some(answered)
     }
 

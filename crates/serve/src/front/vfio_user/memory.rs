@@ -9,6 +9,7 @@ use phaselink_core::number::{index, length, wide_index};
 use phaselink_core::table::Table;
 
 use super::mapping::Mapping;
+use super::page_log::PageLog;
 use crate::device::guard::MAPPINGS_MAX;
 
 /// Maximum number of regions of one client (`max_dma_maps`): the specification's default, as QEMU refuses a server that
@@ -49,6 +50,8 @@ pub struct Memory {
     regions: Arc<Regions>,
     /// Regions of this thread's recent accesses, by pages of 2 MiB, as the next accesses are likely there too.
     recent: [Recent; RECENT],
+    /// Log of the pages that the device writes, while the client wants one.
+    log: Option<Arc<PageLog>>,
 }
 
 /// Number of regions that are remembered: enough for a driver's queues and its buffers in flight.
@@ -75,7 +78,7 @@ struct Recent {
 
 impl Default for Memory {
     fn default() -> Memory {
-        Memory { regions: Arc::default(), recent: [Recent::default(); RECENT] }
+        Memory { regions: Arc::default(), recent: [Recent::default(); RECENT], log: None }
     }
 }
 
@@ -139,7 +142,25 @@ impl Regions {
 impl Memory {
     /// Returns the memory for use by another thread. It must not be changed until that thread has dropped its copy.
     pub fn share(&self) -> Memory {
-        Memory { regions: Arc::clone(&self.regions), ..Memory::default() }
+        Memory { regions: Arc::clone(&self.regions), log: self.log.clone(), ..Memory::default() }
+    }
+
+    /// Logs the pages that the device writes from now on, or none. No other thread may share the memory.
+    pub fn log_writes(&mut self, log: Option<Arc<PageLog>>) {
+        self.log = log;
+    }
+
+    /// Returns the log of the pages that the device writes, if the client wants one.
+    pub fn write_log(&self) -> Option<&PageLog> {
+        self.log.as_deref()
+    }
+
+    /// Notes that the device has written `bytes` bytes from `address` on.
+    #[inline]
+    pub fn note_write(&self, address: u64, bytes: usize) {
+        if let Some(log) = &self.log {
+            log.note(address, bytes);
+        }
     }
 
     /// Returns the regions for a change, and forgets all remembered ones.

@@ -19,6 +19,8 @@
 //! - [`memory`] is the client's memory, and [`mapping`] a mapped region of it, with the only `unsafe` code.
 //! - [`connection`] is the socket, and the [`Host`](crate::nvme::Host) of a controller. [`reach`] is the access of
 //!   threads without the socket.
+//! - `migration` has the states of a controller that moves to another server, `moving` the stream of its bytes and state,
+//!   and [`page_log`] the client's pages that the device writes meanwhile.
 //! - `controller` is a socket with its controller. `lending` divides the controller's queues among poll groups, and
 //!   `serve` has the poll groups. The steps of a command are in `front/nvme_command.rs`.
 //!
@@ -31,6 +33,9 @@ pub mod interrupts;
 mod lending;
 pub mod mapping;
 pub mod memory;
+mod migration;
+mod moving;
+pub mod page_log;
 pub mod pci;
 pub mod reach;
 mod serve;

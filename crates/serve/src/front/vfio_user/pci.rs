@@ -39,7 +39,8 @@ const CAPABILITY_VECTORS: u8 = 0x11;
 const RESET_OFFERED: u8 = 1 << 4;
 const RESET_WANTED: u8 = 1 << 7;
 
-const HEADER_BYTES: usize = 256;
+/// Length in bytes of the part of the configuration space that has registers.
+pub const HEADER_BYTES: usize = 256;
 
 /// PCI configuration space of a device, and the bits of it that a host may change.
 #[derive(Clone, Debug)]
@@ -127,6 +128,17 @@ impl Configuration {
     /// Returns true if the host has enabled interrupts by vector (MSI-X).
     pub fn has_vectors(&self) -> bool {
         self.bytes[at::VECTORS + 3] & 1 << 7 != 0
+    }
+
+    /// Returns the bytes that differ between devices, for a device that moves to another server.
+    pub fn bytes(&self) -> &[u8; HEADER_BYTES] {
+        &self.bytes
+    }
+
+    /// Returns the configuration space of a device that has moved here. None if a bit differs that no host can change.
+    pub fn with_bytes(&self, bytes: [u8; HEADER_BYTES]) -> Option<Configuration> {
+        let fixed = |place: usize| (bytes[place] ^ self.bytes[place]) & !self.writable[place];
+        (0..HEADER_BYTES).all(|place| fixed(place) == 0).then(|| Configuration { bytes, ..self.clone() })
     }
 
     /// Copies the configuration space, from `offset` on, to `into`. Bytes that are not defined are zero.

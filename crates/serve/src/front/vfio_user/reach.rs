@@ -88,6 +88,7 @@ pub trait Reach {
                 AccessTarget::Remote { writable: true, .. } => self.write_remote(address, piece)?,
                 _ => return Err(Unreachable),
             }
+            self.memory().note_write(address, here);
             address = address.wrapping_add(length(here));
             rest = others;
         }
@@ -110,7 +111,10 @@ impl<T: Reach> Host for T {
     #[inline]
     fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
         match self.memory().mapped(address, from.len()) {
-            Some((mapping, offset)) if mapping.write(offset, from) => Ok(()),
+            Some((mapping, offset)) if mapping.write(offset, from) => {
+                self.memory().note_write(address, from.len());
+                Ok(())
+            }
             Some(_) => Err(Unreachable),
             None => self.write_pieces(address, from),
         }
@@ -125,7 +129,9 @@ impl<T: Reach> Host for T {
     #[inline]
     fn write_words(&mut self, address: u64, stored: &[AtomicU64]) -> bool {
         let place = self.memory().mapped(address, stored.len() * 8);
-        place.is_some_and(|(mapping, offset)| mapping.write_words(offset, stored))
+        let is_written = place.is_some_and(|(mapping, offset)| mapping.write_words(offset, stored));
+        self.memory().note_write(address, if is_written { stored.len() * 8 } else { 0 });
+        is_written
     }
 
     #[inline]
@@ -143,7 +149,10 @@ impl<T: Reach> Host for T {
     #[inline]
     fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable> {
         match self.memory().mapped(address, entry.len()) {
-            Some((mapping, offset)) if mapping.post(offset, entry) => Ok(()),
+            Some((mapping, offset)) if mapping.post(offset, entry) => {
+                self.memory().note_write(address, entry.len());
+                Ok(())
+            }
             Some(_) => Err(Unreachable),
             None => self.write_pieces(address, entry),
         }
@@ -158,6 +167,7 @@ impl<T: Reach> Host for T {
     fn poke(&mut self, address: u64, value: u32) {
         if let Some((mapping, offset)) = self.memory().mapped(address, 4) {
             mapping.store_word(offset, value);
+            self.memory().note_write(address, size_of_val(&value));
         }
     }
 

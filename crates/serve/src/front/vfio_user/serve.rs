@@ -337,7 +337,7 @@ impl FrontEnd for ControllerGroup<'_> {
         for controller in &mut self.controllers {
             has_work |= controller.inbox().has_any();
             let Some(client) = &mut controller.client else { continue };
-            has_work |= controller.controller.request_doorbells(client);
+            has_work |= !client.is_stopped() && controller.controller.request_doorbells(client);
             limit(client.interrupt_again());
         }
         for borrowed in &self.borrowed {

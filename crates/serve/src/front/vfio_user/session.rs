@@ -12,8 +12,11 @@ use serde_json::{Value, json};
 
 use super::interrupts::{self, Interrupts, Outcome, Setting};
 use super::memory::{Memory, REGIONS_MAX, RegionRefusal, RegionRequest};
-use super::pci::{CONFIGURATION_BYTES, Configuration, REGISTERS_BYTES, VECTORS_BYTES};
+use super::pci::{
+    CONFIGURATION_BYTES, Configuration, HEADER_BYTES as CONFIGURATION_HEADER_BYTES, REGISTERS_BYTES, VECTORS_BYTES,
+};
 use super::wire::{DESCRIPTORS_MAX, Fields, HEADER_BYTES, Header, TRANSFER_BYTES_MAX, command};
+use crate::nvme::image::{ImageField, ImageReader, ImageRefusal};
 use crate::nvme::registers::{REGISTER_BYTES, Registers};
 use crate::nvme::{interrupt_vectors, strict};
 
@@ -169,7 +172,8 @@ impl Session {
                 self.reset();
                 Ok(ReplyPayload::default())
             }
-            // Memory regions for interrupt descriptors and migration are optional, and not supported.
+            // Memory regions for interrupt descriptors are optional, and not supported. The controller answers messages of
+            // migration.
             _ => Err(libc::ENOTSUP),
         }
     }
@@ -212,7 +216,7 @@ impl Session {
         match flags {
             0 => self.memory.unmap(start, bytes).map_err(error_number)?,
             UNMAP_ALL if start == 0 && bytes == 0 => self.memory.clear(),
-            // Dirty-page tracking is not supported, because migration is not.
+            // Written pages are reported by the feature of migration, not by a flag of this message.
             _ => return Err(libc::EINVAL),
         }
         Ok(payload.0[..24].to_vec().into())
@@ -359,7 +363,56 @@ impl Session {
     fn reset(&mut self) {
         self.registers.reset_device();
         self.configuration = self.configuration.reset();
-        self.vectors.fill(0);
+        self.vectors.as_mut_slice().fill(0);
+    }
+}
+
+/// Registers and PCI device of another server, which have been checked and are not in force yet.
+#[derive(Debug)]
+pub(super) struct MovedSession {
+    registers: Registers,
+    configuration: Configuration,
+    vectors: Vec<u8>,
+    doorbells: Vec<(u32, u32)>,
+}
+
+impl Session {
+    /// Appends registers, configuration space, interrupt vectors and doorbells to the image of a device.
+    pub(super) fn put_image(&self, image: &mut Vec<u8>) {
+        self.registers.put(image);
+        self.configuration.bytes().put(image);
+        self.vectors.put(image);
+        let queues = (0..).zip(0..=self.queue_pairs).map(|(queue, _)| self.doorbells.tail_and_head(queue));
+        queues.collect::<Vec<_>>().put(image);
+    }
+
+    /// Reads registers and PCI device from an image.
+    ///
+    /// # Errors
+    /// If a part is incomplete or invalid, or belongs to another device.
+    pub(super) fn of_image(&self, image: &mut ImageReader<'_>) -> Result<MovedSession, ImageRefusal> {
+        let mut registers = self.registers.clone();
+        registers.fill(image)?;
+        let mut bytes = [0; CONFIGURATION_HEADER_BYTES];
+        bytes.fill(image)?;
+        let configuration = self.configuration.with_bytes(bytes);
+        let configuration = configuration.ok_or_else(|| ImageRefusal::of_field("the configuration space"))?;
+        let (vectors, doorbells): (Vec<u8>, Vec<(u32, u32)>) = image.field()?;
+        let is_valid = registers.has_capabilities_of(&self.registers)
+            && vectors.len() == self.vectors.len()
+            && length(doorbells.len()) == u64::from(self.queue_pairs) + 1;
+        let moved = MovedSession { registers, configuration, vectors, doorbells };
+        is_valid.then_some(moved).ok_or_else(|| ImageRefusal::of_field("a register of the device"))
+    }
+
+    /// Puts registers and PCI device from an image in force.
+    pub(super) fn put_in_force(&mut self, moved: MovedSession) {
+        self.registers = moved.registers;
+        self.configuration = moved.configuration;
+        self.vectors = moved.vectors;
+        for (queue, (tail, head)) in (0..).zip(moved.doorbells) {
+            self.doorbells.set(queue, u64::MAX, u64::from(tail) | u64::from(head) << 32);
+        }
     }
 }
 
@@ -441,6 +494,7 @@ fn version_capabilities(said: &Value) -> Value {
         "max_data_xfer_size": TRANSFER_BYTES_MAX,
         "max_dma_maps": REGIONS_MAX,
         "pgsizes": 4096,
+        "migration": { "pgsize": 4096, "max_bitmap_size": TRANSFER_BYTES_MAX - 64 },
     });
     if said["capabilities"]["write_multiple"] == true {
         capabilities["write_multiple"] = true.into();

@@ -41,6 +41,12 @@ pub mod command {
     pub const DEVICE_RESET: u16 = 13;
     /// VFIO_USER_REGION_WRITE_MULTI: several writes of up to eight bytes in one message.
     pub const REGION_WRITE_MULTI: u16 = 15;
+    /// VFIO_USER_DEVICE_FEATURE: reads or sets a feature of the device, such as the state of its migration.
+    pub const DEVICE_FEATURE: u16 = 16;
+    /// VFIO_USER_MIG_DATA_READ: reads the stream of a device that moves away.
+    pub const MIG_DATA_READ: u16 = 17;
+    /// VFIO_USER_MIG_DATA_WRITE: writes the stream of a device that moves here.
+    pub const MIG_DATA_WRITE: u16 = 18;
 }
 
 /// Mask of the message's type in the flags of a header.

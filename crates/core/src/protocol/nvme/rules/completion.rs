@@ -3,7 +3,7 @@
 use crate::protocol::nvme::spec::{CompletionEntry, Status};
 
 /// Completed command: all fields of its completion queue entry except the phase tag, which depends on the entry's slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Identifier of the completed command (CID).
     pub command_id: u16,

@@ -29,6 +29,12 @@ impl SubmissionRing {
         SubmissionRing { entries, head: 0, tail: 0 }
     }
 
+    /// Returns a submission queue with these indices, for a queue that moves to another controller. None if one of them
+    /// is not the index of an entry.
+    pub fn restored(entries: u32, head: u32, tail: u32) -> Option<SubmissionRing> {
+        (head < entries && tail < entries).then_some(SubmissionRing { entries, head, tail })
+    }
+
     /// Sets the tail of a submission queue to the value that the host has written to the doorbell.
     ///
     /// # Errors
@@ -86,6 +92,17 @@ impl CompletionRing {
     /// Returns an empty completion queue with this number of entries.
     pub fn new(entries: u32) -> CompletionRing {
         CompletionRing { entries, head: 0, tail: 0, phase: true }
+    }
+
+    /// Returns a completion queue with these indices, for a queue that moves to another controller. None if one of them
+    /// is not the index of an entry.
+    pub fn restored(entries: u32, (head, tail): (u32, u32), phase: bool) -> Option<CompletionRing> {
+        (head < entries && tail < entries).then_some(CompletionRing { entries, head, tail, phase })
+    }
+
+    /// Returns the index of the next entry that the controller writes, and its phase tag.
+    pub fn next_entry(&self) -> (u32, bool) {
+        (self.tail, self.phase)
     }
 
     /// Sets the head of a completion queue to the value that the host has written to the doorbell.

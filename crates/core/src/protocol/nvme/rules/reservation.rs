@@ -66,6 +66,27 @@ impl ReservationHost {
         }
     }
 
+    /// Encodes the host for a record: the kind of its identifier, and the identifier.
+    pub fn encode(self) -> [u8; 1 + HOST_BYTES] {
+        let (kind, id) = match self {
+            ReservationHost::NamedShortly(_) => (0, self.id()),
+            ReservationHost::Named(id) => (1, id),
+            ReservationHost::OfController(number) => (2, u128::from(number).to_le_bytes()),
+        };
+        std::array::from_fn(|place| if place == 0 { kind } else { id[place - 1] })
+    }
+
+    /// Decodes the host from a record. None if the record is damaged.
+    pub fn decode(record: &[u8; 1 + HOST_BYTES]) -> Option<ReservationHost> {
+        let (kind, id) = record.split_first()?;
+        match kind {
+            0 => Some(ReservationHost::NamedShortly(*id.first_chunk()?)),
+            1 => Some(ReservationHost::Named(*id.first_chunk()?)),
+            2 => Some(ReservationHost::OfController(u32::from_le_bytes(*id.first_chunk()?))),
+            _ => None,
+        }
+    }
+
     /// Returns the identifier of a controller of the host: its only one if it has no identifier.
     fn controller(self) -> u16 {
         match self {
@@ -320,6 +341,13 @@ impl NoticeKind {
             NoticeKind::ReservationReleased => 2,
             NoticeKind::ReservationPreempted => 3,
         }
+    }
+
+    /// Returns the kind with a number; none if there is no such kind.
+    pub fn of(number: u8) -> Option<NoticeKind> {
+        let all =
+            [NoticeKind::RegistrationPreempted, NoticeKind::ReservationReleased, NoticeKind::ReservationPreempted];
+        all.into_iter().find(|kind| kind.number() == number)
     }
 }
 
@@ -599,8 +627,16 @@ impl Reservations {
     /// Encodes what persists through power loss: generation, type, number of the holder, and the registrants that have an
     /// identifier.
     pub fn encode(&self) -> Vec<u8> {
-        let has_id = |it: &&Registrant| !matches!(it.host, ReservationHost::OfController(_));
-        let registrants: Vec<&Registrant> = self.registrants.iter().filter(has_id).collect();
+        self.encode_registrants(|host| !matches!(host, ReservationHost::OfController(_)))
+    }
+
+    /// Encodes all registrants and the reservation, for a drive that moves to another server.
+    pub fn encode_all(&self) -> Vec<u8> {
+        self.encode_registrants(|_| true)
+    }
+
+    fn encode_registrants(&self, is_included: impl Fn(ReservationHost) -> bool) -> Vec<u8> {
+        let registrants: Vec<&Registrant> = self.registrants.iter().filter(|it| is_included(it.host)).collect();
         let place_of = |holder| registrants.iter().position(|it| it.host == holder);
         let held = self.held.and_then(|(kind, holder)| Some((kind, place_of(holder)?)));
         let (kind, holder) = held.map_or((0, 0), |(kind, place)| (kind.number(), place));
@@ -608,8 +644,7 @@ impl Reservations {
         record.extend([kind, self.persists.into()]);
         record.extend(u16::try_from(holder).unwrap_or(0).to_le_bytes());
         for Registrant { host, key } in registrants {
-            record.push(matches!(host, ReservationHost::Named(_)).into());
-            record.extend(host.id());
+            record.extend(host.encode());
             record.extend(key.to_le_bytes());
         }
         record
@@ -618,17 +653,19 @@ impl Reservations {
     /// Decodes what has persisted through power loss: nothing but the setting itself, unless the setting says so. None if
     /// the record is damaged.
     pub fn decode(record: &[u8]) -> Option<Reservations> {
+        let kept = Reservations::decode_all(record)?;
+        let persists = kept.persists;
+        Some(if persists { kept } else { Reservations { persists, ..Reservations::default() } })
+    }
+
+    /// Decodes all registrants and the reservation. None if the record is damaged.
+    pub fn decode_all(record: &[u8]) -> Option<Reservations> {
         let (generation, rest) = record.split_first_chunk()?;
         let ([kind, persists, low, high], rest) = rest.split_first_chunk()?;
         let (records, []) = rest.as_chunks::<RECORD_BYTES>() else { return None };
         let registrant = |record: &[u8; RECORD_BYTES]| {
-            let ([is_long], rest) = record.split_first_chunk()?;
-            let (id, key) = rest.split_first_chunk::<HOST_BYTES>()?;
-            let host = match is_long {
-                0 => ReservationHost::NamedShortly(*id.first_chunk()?),
-                _ => ReservationHost::Named(*id),
-            };
-            Some(Registrant { host, key: u64::from_le_bytes(*key.first_chunk()?) })
+            let (host, key) = record.split_first_chunk()?;
+            Some(Registrant { host: ReservationHost::decode(host)?, key: u64::from_le_bytes(*key.first_chunk()?) })
         };
         let registrants: Vec<Registrant> = records.iter().map(registrant).collect::<Option<_>>()?;
         let held = match kind {
@@ -638,10 +675,9 @@ impl Reservations {
                 Some((ReservationType::of((*kind).into()).ok()?, holder.host))
             }
         };
-        let persists = *persists == 1;
-        let kept = Reservations { generation: u32::from_le_bytes(*generation), registrants, held, persists };
-        let is_valid = kept.registrants.len() <= REGISTRANTS_MAX;
-        is_valid.then(|| if persists { kept } else { Reservations { persists, ..Reservations::default() } })
+        let kept =
+            Reservations { generation: u32::from_le_bytes(*generation), registrants, held, persists: *persists == 1 };
+        (kept.registrants.len() <= REGISTRANTS_MAX).then_some(kept)
     }
 }
 

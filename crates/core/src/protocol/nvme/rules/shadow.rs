@@ -13,7 +13,7 @@ use crate::number::low_u16;
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
 
 /// Host addresses of the two pages of shadow doorbells: the doorbells and the event indexes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shadow {
     /// Host address of the page with the shadow doorbells.
     pub doorbells: u64,

@@ -66,7 +66,7 @@ pub mod admin {
 
 /// Status of a command: status code type in the high byte, status code in the low byte (Base Specification 2.0, section
 /// 3.3.3.2.1). The bits above the type are Do Not Retry ([`Status::DO_NOT_RETRY`]) and others of the status field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status(pub u16);
 
 impl Status {
