@@ -4,7 +4,7 @@
 use crate::time::Time;
 
 /// Index of a burst in the table of bursts in flight.
-pub type PacketId = u32;
+pub type BurstId = u32;
 
 /// Number of payload bytes that a packet stores inline; a longer payload is allocated.
 pub const INLINE_BYTES: usize = 64;
@@ -34,12 +34,12 @@ impl Payload {
         if bytes <= INLINE_BYTES && self.more.is_none() {
             return &mut self.inline[..bytes];
         }
-        self.more_room(bytes, spare)
+        self.grow_payload(bytes, spare)
     }
 
     #[cold]
     #[inline(never)]
-    fn more_room(&mut self, bytes: usize, spare: &mut Vec<Box<[u8]>>) -> &mut [u8] {
+    fn grow_payload(&mut self, bytes: usize, spare: &mut Vec<Box<[u8]>>) -> &mut [u8] {
         spare.extend(self.more.take());
         if bytes <= INLINE_BYTES {
             return &mut self.inline[..bytes];
@@ -71,7 +71,7 @@ impl Payload {
     }
 
     /// Removes and returns the allocated buffer of a payload; `None` if the payload is stored inline.
-    pub fn take_buffer(&mut self) -> Option<Box<[u8]>> {
+    pub fn take_heap_buffer(&mut self) -> Option<Box<[u8]>> {
         self.more.take()
     }
 
@@ -227,7 +227,7 @@ impl Packet {
     }
 
     /// Returns the payload bytes of each packet but the last, or of the only packet; zero for read requests.
-    pub fn chunk_payload_bytes(&self) -> u32 {
+    pub fn full_packet_payload_bytes(&self) -> u32 {
         if self.kind == Kind::MemoryRead { 0 } else { self.chunk_bytes.min(self.bytes) }
     }
 }

@@ -99,7 +99,7 @@ impl Drive {
             engine.keep_completed_stages();
         }
         let state = State {
-            stack: drive.stage_names().into(),
+            stack: drive.software_stage_names().into(),
             now: Time::ZERO,
             slots: Slots::default(),
             changes: ChangesInFlight::default(),
@@ -283,7 +283,7 @@ impl Drive {
             return Err(Misuse::SeveralDrives);
         }
         let fault = drive.fault_from_line("fault", rule).map_err(|problems| Misuse::Fault(problems.to_string()))?;
-        if fault.action.is_of_connection() {
+        if fault.action.is_network_connection_effect() {
             return Err(Misuse::Fault(format!(
                 "an embedded drive has no network connection for {}",
                 fault.action.name()
@@ -494,7 +494,8 @@ impl State {
         if self.limits.supports(kind.op()) {
             return Ok(());
         }
-        let reason = self.drive.check_operation(kind.op()).err().map_or(String::new(), |problem| problem.to_string());
+        let reason =
+            self.drive.check_supports_operation(kind.op()).err().map_or(String::new(), |problem| problem.to_string());
         Err(Misuse::Unsupported { kind, reason })
     }
 
@@ -540,7 +541,7 @@ impl State {
     /// Adds a thread for the next queue to the machine.
     #[cold]
     fn add_thread(&mut self) {
-        let iodepth = self.limits.queue_slots();
+        let iodepth = self.limits.queue_capacity();
         let thread = match self.options.attachment {
             Attachment::Driver => self.engine.add_driver_caller(iodepth),
             Attachment::Application => self.engine.add_client(iodepth),
@@ -566,7 +567,7 @@ impl State {
 
     #[inline]
     fn advance_to(&mut self, to: Time) {
-        match self.engine.has_due(to) {
+        match self.engine.has_due_work(to) {
             true => self.handle_to(to),
             false => self.now = to,
         }
@@ -581,7 +582,7 @@ impl State {
     /// Advances to the next completion of an operation, or to `to`. Returns true if an operation has completed.
     fn advance_to_completion(&mut self, to: Time) -> bool {
         loop {
-            let (_, done) = self.engine.run_some_until_completed(to, u64::MAX);
+            let (_, done) = self.engine.run_events_until_completed(to, u64::MAX);
             let Some(done) = done else {
                 if to < Time::NEVER {
                     self.now = to;

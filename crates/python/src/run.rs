@@ -8,12 +8,12 @@ use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use phaselink_core::workload::{Job, UnresolvedJobs};
-use phaselink_studies::compare::{RunConclusion, conclusion_of_run};
+use phaselink_studies::compare::{RunConclusionText, conclude_run};
 use phaselink_studies::precision::{self, Measurement, PrecisionGoal};
 use phaselink_studies::report;
 use phaselink_studies::results::documents::value;
 use phaselink_studies::results::{self, Figures};
-use phaselink_studies::uncertainty::{FigureIntervals, of_run};
+use phaselink_studies::uncertainty::{RunFigureIntervals, of_run};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::Value;
@@ -35,11 +35,11 @@ pub struct Result {
     outcome: Outcome,
     figures: OnceLock<Figures>,
     /// Conclusion of the run: findings, utilisation of resources, and evidence.
-    concluded: RunConclusion,
+    concluded: RunConclusionText,
     /// Measurement of the figures whose precision may have ended the run.
     measured: Option<Measurement>,
     /// Prediction intervals of the figures from uncertain constants, if they were requested.
-    doubted: Option<FigureIntervals>,
+    doubted: Option<RunFigureIntervals>,
     /// Single requests of the run, if they were to be kept.
     requests: Option<Requests>,
 }
@@ -116,7 +116,7 @@ pub(crate) fn run(
         })?),
     };
     let requests = simulation.take_requests().map(|kept| Requests::of(kept, &outcome));
-    let concluded = py.detach(|| conclusion_of_run(described.drive(), &jobs, outcome.clone()));
+    let concluded = py.detach(|| conclude_run(described.drive(), &jobs, outcome.clone()));
     Ok(Result { drive, outcome, figures: OnceLock::new(), concluded, measured, doubted, requests })
 }
 
@@ -218,7 +218,7 @@ impl Result {
 
     /// Returns the latency in ns that this percentage of requests does not exceed; none if no request lies beyond.
     fn percentile(&self, percent: f64, kind: &str, direction: Option<&str>) -> PyResult<Option<f64>> {
-        Ok(self.latency(kind, direction)?.known_percentile(percent).map(Span::as_ns))
+        Ok(self.latency(kind, direction)?.supported_percentile(percent).map(Span::as_ns))
     }
 
     /// Returns the tables that `phaselink run` prints.

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pass_changes_each_time_a_ring_of_any_length_wraps() {
+    fn phase_changes_each_time_a_ring_of_any_length_wraps() {
         for entries in 1..5 {
             let (mut entry, mut pass) = (0, FIRST_PASS);
             for step in 1..20 {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn command_beyond_the_device_or_with_part_of_a_block_is_refused() {
+    fn command_beyond_the_device_or_of_partial_blocks_is_refused() {
         let command = |offset, bytes| Command {
             operation: Operation::Read,
             pass: 1,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn encoded_command_decodes_to_itself_and_zeros_to_none() {
+    fn encoded_command_decodes_to_itself_and_all_zeros_decode_to_none() {
         let command = Command {
             operation: Operation::Read,
             pass: 2,

@@ -10,20 +10,20 @@ use std::time::Instant;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 
 use crate::clock::{Wait, span};
 use crate::control::{self, ControlSocket};
-use crate::device::faults::{FaultScope, Faults};
-use crate::device::report::EmptyExchange;
+use crate::device::faults::{FaultRuleScope, Faults};
+use crate::device::report::EmptyExchangeTime;
 use crate::device::store::Store;
 use crate::device::tally::Tally;
-use crate::device::{self, Device, Stop, metrics, report};
+use crate::device::{self, Device, StopRequest, metrics, report};
 use crate::front::kind::{Front, FrontKind};
-use crate::front::service::{Service, SharedState};
-use crate::front::{self, FrontArguments, KINDS};
+use crate::front::service::{FrontEndService, FrontEndSharedState};
+use crate::front::{self, FrontEndArguments, KINDS};
 use crate::model::engine_thread;
-use crate::model::exchange::Exchange;
+use crate::model::exchange::EngineExchange;
 use crate::model::shared::SharedEngine;
 
 /// Settings and bound addresses of a server that offers one device through several front-ends.
@@ -75,7 +75,7 @@ pub struct Summary {
     pub tally: Tally,
     /// Times of an empty exchange over each front-end's transport, measured before serving: the least overhead that
     /// clients see beyond the modelled time. Empty with timing off.
-    pub exchanges: Vec<EmptyExchange>,
+    pub exchanges: Vec<EmptyExchangeTime>,
 }
 
 impl Server {
@@ -87,7 +87,7 @@ impl Server {
         let kinds: Vec<&FrontKind> = options.fronts.iter().map(|(flag, _)| kind(flag)).collect::<Result<_, _>>()?;
         let interrupts = kinds.iter().any(|kind| kind.sends_interrupts);
         let connections = kinds.iter().any(|kind| kind.has_connections);
-        let faults = Faults::new(FaultScope { model: options.timing, interrupts, connections });
+        let faults = Faults::new(FaultRuleScope { model: options.timing, interrupts, connections });
         drive.faults.iter().try_for_each(|fault| faults.add(&drive.name, fault.clone()).map(drop))?;
         front::check(&kinds, drive, options.timing)?;
         let geometry = device::geometry(drive);
@@ -96,11 +96,11 @@ impl Server {
             None => Store::in_memory(geometry)?,
         };
         let fronts = kinds.iter().zip(&options.fronts).map(|(kind, (_, addresses))| {
-            let arguments = FrontArguments { addresses: addresses.clone(), ..FrontArguments::default() };
+            let arguments = FrontEndArguments { addresses: addresses.clone(), ..FrontEndArguments::default() };
             (kind.bind)(&arguments, drive, geometry)
         });
         let fronts = fronts.collect::<Result<Vec<Box<dyn Front>>, Problems>>()?;
-        let stop = Stop::new().map_err(|error| Problem::new("serve", None, error.to_string(), ""))?;
+        let stop = StopRequest::new().map_err(|error| InputProblem::new("serve", None, error.to_string(), ""))?;
         let device = Device {
             drive: Arc::new(drive.clone()),
             store: Arc::new(store),
@@ -122,30 +122,31 @@ impl Server {
     pub fn run(&self) -> io::Result<Summary> {
         let exchanges = self.measure_empty_exchanges()?;
         let started = Instant::now();
-        let shared = SharedState::default();
+        let shared = FrontEndSharedState::default();
         let spare: usize = self.fronts.iter().map(|front| front.spare_threads()).sum();
-        let exchange = Exchange::new(self.wait, self.fronts.len() * self.device_threads + spare)?;
+        let exchange = EngineExchange::new(self.wait, self.fronts.len() * self.device_threads + spare)?;
         // All front-ends that share one modelled host share one engine.
         let mut engine = self.engine(&exchange)?;
         let modelled = thread::scope(|scope| {
             let metrics = self.metrics.as_ref();
-            let metrics =
-                metrics.map(|listener| scope.spawn(|| self.until_stopped(|| metrics::serve(listener, &self.device))));
+            let metrics = metrics
+                .map(|listener| scope.spawn(|| self.run_part_until_stopped(|| metrics::serve(listener, &self.device))));
             let control = self.control.as_ref();
-            let control =
-                control.map(|socket| scope.spawn(|| self.until_stopped(|| control::serve(socket, &self.device))));
+            let control = control
+                .map(|socket| scope.spawn(|| self.run_part_until_stopped(|| control::serve(socket, &self.device))));
             let mut serving = Vec::new();
             if self.device_threads > 1 {
-                let engine = engine.take().map(|engine| scope.spawn(|| self.until_stopped(|| self.run_engine(engine))));
+                let engine =
+                    engine.take().map(|engine| scope.spawn(|| self.run_part_until_stopped(|| self.run_engine(engine))));
                 serving.extend(engine);
             }
-            for front in self.engine_owner_first() {
+            for front in self.front_ends_engine_owner_first() {
                 let settings = (self.timing, self.wait, self.seed);
                 let service = {
                     let shared = (&shared, &exchange);
-                    Service::new(&self.device, settings, self.device_threads, shared, engine.take())
+                    FrontEndService::new(&self.device, settings, self.device_threads, shared, engine.take())
                 };
-                serving.push(scope.spawn(move || self.until_stopped(|| front.serve(&service))));
+                serving.push(scope.spawn(move || self.run_part_until_stopped(|| front.serve(&service))));
             }
             [metrics, control].into_iter().flatten().try_for_each(join)?;
             let modelled = serving.into_iter().map(join).collect::<io::Result<Vec<_>>>()?;
@@ -167,21 +168,21 @@ impl Server {
 
     /// Measures one empty exchange per front-end, before the server's threads compete for the processors. Returns an
     /// empty list with timing off.
-    fn measure_empty_exchanges(&self) -> io::Result<Vec<EmptyExchange>> {
+    fn measure_empty_exchanges(&self) -> io::Result<Vec<EmptyExchangeTime>> {
         self.fronts.iter().filter(|_| self.timing).map(|front| front.empty_exchange()).collect()
     }
 
     /// Returns all front-ends, those that prefer to run the engine on their own thread first. With one device thread,
     /// the first of the list runs the engine.
-    fn engine_owner_first(&self) -> impl Iterator<Item = &dyn Front> {
+    fn front_ends_engine_owner_first(&self) -> impl Iterator<Item = &dyn Front> {
         let fronts =
             |first| self.fronts.iter().map(Box::as_ref).filter(move |front| front.prefers_own_engine() == first);
         fronts(true).chain(fronts(false))
     }
 
     /// Makes the engine that all front-ends share; none with timing off.
-    fn engine<'a>(&self, exchange: &'a Exchange) -> io::Result<Option<SharedEngine<'a>>> {
-        let Some(front) = self.engine_owner_first().next().filter(|_| self.timing) else { return Ok(None) };
+    fn engine<'a>(&self, exchange: &'a EngineExchange) -> io::Result<Option<SharedEngine<'a>>> {
+        let Some(front) = self.front_ends_engine_owner_first().next().filter(|_| self.timing) else { return Ok(None) };
         let drive = front.modelled_drive(&self.device.drive);
         SharedEngine::new(&self.device, drive, front.brings_software(), self.seed, exchange).map(Some)
     }
@@ -193,8 +194,8 @@ impl Server {
 
     /// Runs a part of the server, such as a front-end (NBD, vfio-user), on the calling thread. When it ends, even by an
     /// error or a panic, all other threads of the server are told to stop.
-    fn until_stopped<T>(&self, front: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let _stop = self.device.stop.at_the_end();
+    fn run_part_until_stopped<T>(&self, front: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let _stop = self.device.stop.stop_when_dropped();
         front()
     }
 }
@@ -205,8 +206,8 @@ fn join<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T>
 }
 
 /// Returns the kind of front-end whose option of `phaselink serve` has this name.
-fn kind(flag: &str) -> Result<&'static FrontKind, Problem> {
+fn kind(flag: &str) -> Result<&'static FrontKind, InputProblem> {
     let flags = || KINDS.iter().map(|kind| kind.flag).collect::<Vec<_>>().join(", ");
     let kind = KINDS.iter().find(|kind| kind.flag == flag);
-    kind.ok_or_else(|| Problem::new("serve", None, format!("no front-end {flag}"), flags()))
+    kind.ok_or_else(|| InputProblem::new("serve", None, format!("no front-end {flag}"), flags()))
 }

@@ -10,16 +10,16 @@ use crate::knee::KneeQuestion;
 use crate::predict;
 use crate::report;
 use crate::report::html::colour;
-use crate::report::{Answer, question_of};
-use crate::stream::RequestStream;
+use crate::report::{Answer, question_from_keys};
+use crate::stream::EqualRequestStream;
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Described, Override, no_files, presets, shipped};
+use phaselink_core::drive_file::{Described, KeyOverride, presets, refuse_files, shipped};
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::stage::{STACK_STAGES_MAX, SystemPart};
 use phaselink_core::ledger::{Record, Stage, Step};
-use phaselink_core::problem::{Problem, Problems, all};
-use phaselink_core::workload::trace::NamedTrace;
-use phaselink_core::workload::{Job, Trace, UnresolvedJobs, fio, with_defaults};
+use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::workload::trace::NamedJobTrace;
+use phaselink_core::workload::{Job, Trace, UnresolvedJobs, add_default_options, fio};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -29,32 +29,32 @@ const EVENTS: u64 = 1 << 20;
 /// Question that the explorer's page asks; the key `verb` names its kind.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "verb", rename_all = "lowercase", deny_unknown_fields)]
-enum PageQuestion {
+enum ExplorerQuestion {
     /// Asks for a catalog: the shipped drives, the presets, and the latency stages in their order.
     Catalog,
     /// Asks for the drive as `check --toml` prints it, and for every key with its value.
-    Check { drive: DriveWords },
+    Check { drive: DriveInWords },
     /// Asks for a run of one job, and for the document that `run --json` prints.
-    Run { drive: DriveWords, job: Vec<(String, String)>, seed: u64 },
+    Run { drive: DriveInWords, job: Vec<(String, String)>, seed: u64 },
     /// Asks for a prediction for one job, as the object that `predict --json` prints.
-    Predict { drive: DriveWords, job: Vec<(String, String)> },
+    Predict { drive: DriveInWords, job: Vec<(String, String)> },
     /// Asks for the steps of one request in the middle of a stream of equal ones, and for the ladder that `trace`
     /// prints.
-    Trace { drive: DriveWords, rw: String, bs: String, iodepth: String, skip: u64, seed: u64 },
+    Trace { drive: DriveInWords, rw: String, bs: String, iodepth: String, skip: u64, seed: u64 },
     /// Asks for latency against load of one job, for the document that `knee --json` prints, the answer in words, and its
     /// page.
-    Knee { drive: DriveWords, job: Vec<(String, String)>, question: Map<String, Value> },
+    Knee { drive: DriveInWords, job: Vec<(String, String)>, question: Map<String, Value> },
     /// Asks when data belongs on a drive, for the document that `breakeven --json` prints and the answer in words.
     BreakEven { question: Map<String, Value> },
     /// Asks how long the memory of a drive lasts, for the document that `endurance --json` prints and the answer in
     /// words.
-    Endurance { drive: DriveWords, question: Map<String, Value> },
+    Endurance { drive: DriveInWords, question: Map<String, Value> },
 }
 
 /// Drive by its shipped name, or by the text of a drive file; with overrides as they could be typed after `--set`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DriveWords {
+struct DriveInWords {
     #[serde(default)]
     name: Option<String>,
     #[serde(default)]
@@ -73,8 +73,8 @@ struct DriveWords {
 /// assert!(ask::answer(question, || false)["answer"]["drives"].is_array());
 /// ```
 pub fn answer(question: &[u8], is_over: impl Fn() -> bool + Sync) -> Value {
-    let read = serde_json::from_slice::<PageQuestion>(question);
-    let read = read.map_err(|error| Problem::new("question", error.line(), error.to_string(), "").into());
+    let read = serde_json::from_slice::<ExplorerQuestion>(question);
+    let read = read.map_err(|error| InputProblem::new("question", error.line(), error.to_string(), "").into());
     match read.and_then(|question| question.answer(is_over)) {
         Ok(answer) => json!({ "answer": answer }),
         Err(problems) => {
@@ -84,65 +84,67 @@ pub fn answer(question: &[u8], is_over: impl Fn() -> bool + Sync) -> Value {
     }
 }
 
-fn problem_json(problem: &Problem) -> Value {
-    let Problem { file, line, found, allowed } = problem;
+fn problem_json(problem: &InputProblem) -> Value {
+    let InputProblem { file, line, found, allowed } = problem;
     json!({ "file": file, "line": line, "found": found, "allowed": allowed })
 }
 
-impl PageQuestion {
+impl ExplorerQuestion {
     fn answer(self, is_over: impl Fn() -> bool + Sync) -> Result<Value, Problems> {
         match self {
-            PageQuestion::Catalog => Ok(catalog()),
-            PageQuestion::Check { drive } => {
+            ExplorerQuestion::Catalog => Ok(catalog()),
+            ExplorerQuestion::Check { drive } => {
                 let drive = drive.read()?;
                 Ok(json!({
                     "toml": drive.to_toml(), "description": drive.resolved(), "notes": drive.notes(),
                 }))
             }
-            PageQuestion::Run { drive, job, seed } => {
+            ExplorerQuestion::Run { drive, job, seed } => {
                 let drive = drive.read()?;
                 let jobs = jobs(&job, &drive)?;
                 let mut simulation = Simulation::new(&drive, &jobs, seed)?;
                 while simulation.step(EVENTS) {
                     if is_over() {
-                        return Err(too_long());
+                        return Err(timed_out_problem());
                     }
                 }
                 let outcome = simulation.outcome();
                 let mut document = report::headed("run", report::json(&outcome, drive.resolved()));
-                compare::conclusion_of_run(&drive, &jobs, outcome).add_to(&mut document);
+                compare::conclude_run(&drive, &jobs, outcome).add_to(&mut document);
                 Ok(document)
             }
-            PageQuestion::Predict { drive, job } => {
+            ExplorerQuestion::Predict { drive, job } => {
                 let drive = drive.read()?;
                 let prediction = predict::predict(&drive, &jobs(&job, &drive)?);
                 let document = predict::document([predict::json(&prediction, drive.resolved())]);
                 Ok(report::headed("predict", document))
             }
-            PageQuestion::Trace { drive, rw, bs, iodepth, skip, seed } => {
-                let stream = RequestStream { rw: &rw, bs: &bs, iodepth: &iodepth, skip, requests: 1, seed };
+            ExplorerQuestion::Trace { drive, rw, bs, iodepth, skip, seed } => {
+                let stream = EqualRequestStream { rw: &rw, bs: &bs, iodepth: &iodepth, skip, requests: 1, seed };
                 let steps = stream.record(&drive.read()?)?;
                 let rows: Vec<Value> = steps.first().in_order().into_iter().map(row).collect();
                 Ok(json!({ "steps": rows, "ladder": steps.ladder() }))
             }
-            PageQuestion::Knee { drive, job, question } => {
+            ExplorerQuestion::Knee { drive, job, question } => {
                 let drive = drive.read()?;
-                let study = question_of::<KneeQuestion>(question)?.study(&drive, written(&job)?)?;
+                let study = question_from_keys::<KneeQuestion>(question)?.study(&drive, written_job(&job)?)?;
                 let in_turn = |count: usize, run: &(dyn Fn(usize) + Sync)| (0..count).for_each(run);
-                let answer = study.answer(&in_turn, &is_over)?.ok_or_else(too_long)?;
+                let answer = study.answer(&in_turn, &is_over)?.ok_or_else(timed_out_problem)?;
                 Ok(json!({ "document": answer.document(), "html": answer.plots() + &answer.text().html() }))
             }
-            PageQuestion::BreakEven { question } => Ok(render(&question_of::<BreakEvenQuestion>(question)?.answer()?)),
-            PageQuestion::Endurance { drive, question } => {
-                Ok(render(&question_of::<EnduranceQuestion>(question)?.answer(&drive.read()?)?))
+            ExplorerQuestion::BreakEven { question } => {
+                Ok(render(&question_from_keys::<BreakEvenQuestion>(question)?.answer()?))
+            }
+            ExplorerQuestion::Endurance { drive, question } => {
+                Ok(render(&question_from_keys::<EnduranceQuestion>(question)?.answer(&drive.read()?)?))
             }
         }
     }
 }
 
 /// Returns the problem of a run that was given up.
-fn too_long() -> Problems {
-    Problem::new("question", None, "a run that takes too long", "fewer requests, or shorter").into()
+fn timed_out_problem() -> Problems {
+    InputProblem::new("question", None, "a run that takes too long", "fewer requests, or shorter").into()
 }
 
 /// Returns an answer as its document, and as HTML within a page.
@@ -150,44 +152,45 @@ fn render(answer: &impl Answer) -> Value {
     json!({ "document": answer.document(), "html": answer.text().html() })
 }
 
-impl DriveWords {
+impl DriveInWords {
     fn read(&self) -> Result<Drive, Problems> {
-        let set = all(self.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
+        let set = all(self.set.iter().map(|text| KeyOverride::parse(text).map_err(Problems::from)))?;
         let described = match (&self.name, &self.text) {
-            (Some(name), None) => Described::shipped(name, &set, no_files),
-            (None, Some(text)) => Described::read("drive.toml", text, &set, no_files),
-            _ => Err(Problem::new("question", None, "a drive", "either a name or a text").into()),
+            (Some(name), None) => Described::shipped(name, &set, refuse_files),
+            (None, Some(text)) => Described::read("drive.toml", text, &set, refuse_files),
+            _ => Err(InputProblem::new("question", None, "a drive", "either a name or a text").into()),
         };
         // As in the program: a software stack whose threads sleep turns the drive's interrupts on.
-        described.map(Described::raising_interrupts).map(Described::into_drive)
+        described.map(Described::with_interrupts_raised).map(Described::into_drive)
     }
 }
 
 /// Returns a list with the one job that fio options describe, checked against the limits of a drive.
 fn jobs(options: &[(String, String)], drive: &Drive) -> Result<Vec<Job>, Problems> {
-    written(options)?.on(&drive.limits())
+    written_job(options)?.on(&drive.limits())
 }
 
 /// Returns the one job that fio options describe, before a drive is known.
-fn written(options: &[(String, String)]) -> Result<UnresolvedJobs, Problems> {
+fn written_job(options: &[(String, String)]) -> Result<UnresolvedJobs, Problems> {
     let given: Vec<_> = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    UnresolvedJobs::new([fio::from_flags(&with_defaults(&given))?], no_traces)
+    UnresolvedJobs::new([fio::job_from_flags(&add_default_options(&given))?], refuse_trace)
 }
 
-fn no_traces(wanted: &NamedTrace) -> Result<Trace, Problems> {
-    Err(Problem::new(&wanted.path, None, "cannot be read: there are no files here", "").into())
+fn refuse_trace(wanted: &NamedJobTrace) -> Result<Trace, Problems> {
+    Err(InputProblem::new(&wanted.path, None, "cannot be read: there are no files here", "").into())
 }
 
 fn catalog() -> Value {
     let drive = |name: &str| Drive::shipped(name).map(|drive| json!({ "name": name, "summary": drive.summary }));
     let preset = |it: presets::Preset| json!({ "section": it.section, "name": it.name, "summary": it.summary });
-    let stage = |(name, part)| json!({ "stage": name, "part": part_name(part), "colour": colour::of_stage(name, &[]) });
-    let part = |part: &SystemPart| json!({ "part": part_name(*part), "colour": colour::of_whole(*part) });
+    let stage =
+        |(name, part)| json!({ "stage": name, "part": part_name(part), "colour": colour::stage_colour(name, &[]) });
+    let part = |part: &SystemPart| json!({ "part": part_name(*part), "colour": colour::system_part_colour(*part) });
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "address": env!("CARGO_PKG_REPOSITORY"),
         "drives": shipped::names().filter_map(drive).collect::<Vec<_>>(),
-        "usual": shipped::default_name(),
+        "usual": shipped::default_drive_name(),
         "sets": shipped::sets().collect::<BTreeMap<_, _>>(),
         "presets": presets::all().into_iter().map(preset).collect::<Vec<_>>(),
         "stages": Stage::fixed().map(stage).collect::<Vec<_>>(),
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_the_document_of_the_command_line() {
+    fn explorer_run_equals_the_command_line_document() {
         let job = [["rw", "randread"], ["number_ios", "100"]];
         let question =
             json!({ "verb": "run", "drive": { "name": "nvme", "set": ["link.lanes=8"] }, "job": job, "seed": 3 });
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_comes_back_as_text() {
+    fn explorer_problems_are_returned_as_text() {
         for question in [
             json!({ "verb": "run" }),
             json!({ "verb": "check", "drive": {} }),
@@ -254,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn break_even_times_are_the_document_of_the_command_line_and_words() {
+    fn explorer_break_even_equals_the_command_line() {
         let answer = &asked(json!({ "verb": "breakeven", "question": { "bs": ["4k"], "drives": 2 } }))["answer"];
         let question = BreakEvenQuestion { bs: vec![4096], drives: Some(2), ..BreakEvenQuestion::default() };
         assert_eq!(answer["document"], question.answer().expect("an answer").document());
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn lifetimes_are_of_the_drive_with_its_overrides() {
+    fn explorer_lifetimes_use_the_overridden_drive() {
         let drive = json!({ "name": "tlc-gen5", "set": ["translation.over_provisioning=0.5"] });
         let answer = &asked(json!({ "verb": "endurance", "drive": drive, "question": { "per_day": "1t" } }))["answer"];
         let document = &answer["document"];
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_against_load_is_drawn_and_told() {
+    fn explorer_draws_and_describes_latency_against_load() {
         let job = [["rw", "randread"], ["number_ios", "500"], ["numjobs", "4"], ["iodepth", "32"]];
         let question = json!({ "rates": "50k,100k,200k" });
         let asked = asked(json!({ "verb": "knee", "drive": { "name": "nvme" }, "job": job, "question": question }));
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_takes_too_long_is_given_up() {
+    fn overlong_run_is_abandoned() {
         let job = [["rw", "randread"], ["runtime", "1000s"]];
         let question = json!({ "verb": "run", "drive": { "name": "nvme" }, "job": job, "seed": 1 });
         let answer = answer(question.to_string().as_bytes(), || true);
@@ -293,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_catalog_names_every_stage_that_a_run_may_show() {
+    fn catalogue_names_all_stages() {
         let catalog = &asked(json!({ "verb": "catalog" }))["answer"];
         let stages = catalog["stages"].as_array().unwrap();
         assert!(stages.iter().any(|it| it["stage"] == "media" && it["part"] == "media"));

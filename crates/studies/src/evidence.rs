@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::results::Evidence;
 use crate::results::units::grouped;
 use crate::results::words::listed;
-use phaselink_core::config::origin::Origin;
+use phaselink_core::config::origin::ValueOrigin;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::number::length;
@@ -57,7 +57,7 @@ pub fn to_toml(rows: &[Evidence], left_out: Option<(f64, f64)>) -> String {
 /// Returns the names under which the table may have measurements of a drive: of itself or the drives that it starts
 /// from, of its stack, and of its host.
 pub fn names_of(drive: &Drive) -> [Vec<&str>; 3] {
-    // A shipped drive differs from the drive that its file is based on, so measurements of the base do not apply.
+    // A shipped drive differs from the drive that it is based on, so measurements of that base do not apply to it.
     let bases = drive.sources.bases.iter().filter(|_| shipped::find(&drive.name).is_none());
     let own = std::iter::once(drive.name.as_str()).chain(bases.map(String::as_str));
     let preset = |section| drive.sources.presets.get(section).map(String::as_str).into_iter().collect();
@@ -71,7 +71,7 @@ pub fn of_drives<'a>(drives: impl IntoIterator<Item = &'a Drive>) -> Vec<Evidenc
     let mut found: [Vec<Evidence>; 3] = Default::default();
     for drive in drives {
         let of_drive = |key: &str| !key.starts_with("host.") && !key.starts_with("stack.");
-        let is_set = drive.sources.origins.iter().any(|(key, origin)| *origin == Origin::Set && of_drive(key));
+        let is_set = drive.sources.origins.iter().any(|(key, origin)| *origin == ValueOrigin::Set && of_drive(key));
         for ((part, names), found) in PARTS.iter().zip(names_of(drive)).zip(&mut found) {
             let known = names.iter().find_map(|name| table.iter().find(|row| row.part == *part && row.name == *name));
             let own = || Evidence::none(part, names.first().unwrap_or(&"of its own"));
@@ -112,7 +112,7 @@ pub fn sentence(evidence: &[Evidence]) -> String {
     if !by_papers.is_empty() {
         sentences.push(format!("Published results are reproduced with {}.", listed(&by_papers)));
     }
-    let unknown = names_without_measurement(evidence);
+    let unknown = unmeasured_names(evidence);
     if !unknown.is_empty() {
         sentences.push(format!("Never measured: {}.", unknown.join(", ")));
     }
@@ -120,7 +120,7 @@ pub fn sentence(evidence: &[Evidence]) -> String {
 }
 
 /// Returns the names of drives, stacks and hosts without any measurement, one text for each kind: `drives a and b`.
-fn names_without_measurement(evidence: &[Evidence]) -> Vec<String> {
+fn unmeasured_names(evidence: &[Evidence]) -> Vec<String> {
     let of_part = |part: &&str| {
         let mut names: Vec<String> =
             evidence.iter().filter(|row| row.is_none() && row.part == *part).map(|row| row.name.clone()).collect();
@@ -134,10 +134,10 @@ fn names_without_measurement(evidence: &[Evidence]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phaselink_core::drive_file::{Override, presets};
+    use phaselink_core::drive_file::{KeyOverride, presets};
 
     #[test]
-    fn every_name_in_the_table_is_shipped() {
+    fn evidence_names_are_shipped() {
         let is_shipped = |row: &Evidence| match row.part.as_str() {
             "drive" => shipped::find(&row.name).is_some() || shipped::find_device(&row.name).is_some(),
             section => presets::all().iter().any(|preset| preset.section == section && preset.name == row.name),
@@ -147,21 +147,21 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_of_ones_own_is_known_by_what_it_starts_from() {
+    fn own_drive_has_the_evidence_of_its_base() {
         let known = all().into_iter().find(|row| row.part == "drive").unwrap();
         let file = format!("preset = '{}'\n", known.name);
         let drive = Drive::from_toml("mine.toml", &file, &[]).unwrap();
         let found = of_drives([&drive]).remove(0);
         assert_eq!((found.rows, found.papers), (known.rows, known.papers));
         assert_eq!(found.name, format!("{} (changed: mine)", known.name));
-        let set = [Override::parse("link.lanes=2").unwrap()];
+        let set = [KeyOverride::parse("link.lanes=2").unwrap()];
         let shipped = shipped::find(&known.name).unwrap();
         let changed = Drive::from_toml(shipped.file, shipped.text, &set).unwrap();
         assert_eq!(of_drives([&changed])[0].name, format!("{} (changed)", known.name));
     }
 
     #[test]
-    fn what_nobody_measured_is_said() {
+    fn unmeasured_parts_are_stated() {
         let evidence = [Evidence::none("drive", "a"), Evidence::none("drive", "b"), Evidence::none("host", "h")];
         assert_eq!(sentence(&evidence), "Never measured: drives a and b, host h.");
         let measured = |part, name, rows, error| Evidence {

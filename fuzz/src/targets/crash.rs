@@ -2,7 +2,7 @@
 
 use phaselink_core::crash::format::{decode, encode};
 use phaselink_core::crash::recording::{
-    Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording,
+    Durability, DurabilityRules, RecordedCommand, RecordedEventKind, RecordedOp, Recording,
 };
 use phaselink_core::crash::sample::images;
 use phaselink_core::crash::view::ImageView;
@@ -70,15 +70,15 @@ fn example() -> Recording {
         ],
         lines: vec![b"done\n".to_vec()],
         events: vec![
-            RecordedEvent::Arrived(0),
-            RecordedEvent::Arrived(1),
-            RecordedEvent::Completed(1),
-            RecordedEvent::Completed(0),
-            RecordedEvent::Arrived(2),
-            RecordedEvent::Arrived(3),
-            RecordedEvent::Completed(2),
-            RecordedEvent::Printed(0),
-            RecordedEvent::Arrived(4),
+            RecordedEventKind::Arrived(0),
+            RecordedEventKind::Arrived(1),
+            RecordedEventKind::Completed(1),
+            RecordedEventKind::Completed(0),
+            RecordedEventKind::Arrived(2),
+            RecordedEventKind::Arrived(3),
+            RecordedEventKind::Completed(2),
+            RecordedEventKind::Printed(0),
+            RecordedEventKind::Arrived(4),
         ],
         prepared: 0,
     }

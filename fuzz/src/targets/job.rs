@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use phaselink_core::request::Op;
 use phaselink_core::time::Time;
 use phaselink_core::workload::check::Limits;
-use phaselink_core::workload::{Generator, fio, trace};
+use phaselink_core::workload::{RequestGenerator, fio, trace};
 
 use super::text;
 use crate::Target;
@@ -36,7 +36,8 @@ fn file(input: &[u8]) {
     let traces: BTreeMap<_, _> = file.wanted_traces().map(|name| (name.to_owned(), replayed.clone())).collect();
     let Ok(jobs) = file.resolve(&LIMITS, &traces) else { return };
     for job in &jobs {
-        let generator = Generator::new(job, job.threads - 1, LIMITS.capacity_bytes, 1).over(LIMITS.drives as u16, 1);
+        let generator =
+            RequestGenerator::new(job, job.threads - 1, LIMITS.capacity_bytes, 1).over(LIMITS.drives as u16, 1);
         let mut generator = generator.flushing(job.flushes, true);
         let mut now = Time::ZERO;
         for _ in 0..REQUESTS {

@@ -80,11 +80,11 @@ impl Peer {
         let AcceptedRequest { command, cookie, offset, bytes } = *wanted;
         let range = offset as usize..offset as usize + bytes as usize;
         if command == Command::Read {
-            assert!(self.session.answer_read(cookie, offset, bytes, &self.store));
+            assert!(self.session.add_read_reply(cookie, offset, bytes, &self.store));
             return assert!(self.session.output.data().ends_with(&self.expected[range]), "{wanted:?}");
         }
         if let Command::BlockStatus { one } = command {
-            assert!(self.session.answer_block_status(cookie, offset, bytes, one, &self.store));
+            assert!(self.session.add_block_status_reply(cookie, offset, bytes, one, &self.store));
             return self.check_extents(offset, bytes);
         }
         let data = self.session.input.data()[..command.payload_bytes(bytes)].to_vec();

@@ -44,9 +44,9 @@ fn files(plan: &Plan) -> Files {
     let trace = trace::parse("log", "fio version 3 iolog\n0 d add\n5 d read 0 4096\n").expect("a fair trace");
     let job = fio::parse("fuzz.fio", "[a]\nrw=randread\nnumber_ios=5\n").expect("a fair job");
     Files {
-        drives: plan.wanted_drives().iter().map(|wanted| (wanted.name.to_owned(), drive())).collect(),
+        drives: plan.unshipped_drives().iter().map(|wanted| (wanted.name.to_owned(), drive())).collect(),
         traces: plan.wanted_traces().into_iter().map(|name| (name, trace.clone())).collect(),
-        job: plan.wanted_job().map(|_| job),
+        job: plan.job_file_of_plan().map(|_| job),
         ..Files::default()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use phaselink_client::chunk::{self, COMMAND_WORDS};
 use phaselink_client::shared::memory::Memory;
 use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
-use phaselink_ring::greeting::{Hello, VERSION, Welcome};
+use phaselink_ring::greeting::{Hello, ServerWelcomeMessage, VERSION};
 use phaselink_ring::layout::{Layout, words};
 use phaselink_ring::status::Status;
 use phaselink_serve::device::store::{Geometry, Store};
@@ -31,9 +31,9 @@ fn greeting(input: &[u8]) {
         assert_eq!(Hello::decode(&hello.encode()), Some(hello));
         let _ = hello.layout.is_allowed();
     }
-    if let Ok(welcome) = Welcome::decode(input) {
+    if let Ok(welcome) = ServerWelcomeMessage::decode(input) {
         assert!(welcome.layout.is_allowed());
-        assert_eq!(Welcome::decode(&Welcome::encode(Ok(welcome))).ok(), Some(welcome));
+        assert_eq!(ServerWelcomeMessage::decode(&ServerWelcomeMessage::encode(Ok(welcome))).ok(), Some(welcome));
     }
 }
 
@@ -182,7 +182,7 @@ fn conversations() -> Vec<Vec<u8>> {
 fn greetings() -> Vec<Vec<u8>> {
     let layout = Layout { queues: 2, entries: 64, transfer_bytes: 4096 };
     let hello = Hello { version: VERSION, layout, writes: true };
-    let mut welcome = Welcome::encode(Err(phaselink_ring::greeting::Refusal::Full)).to_vec();
+    let mut welcome = ServerWelcomeMessage::encode(Err(phaselink_ring::greeting::Refusal::Full)).to_vec();
     let mut granted = welcome.clone();
     granted[12] = 0;
     granted[16..20].copy_from_slice(&[0, 0, 1, 0]);

@@ -3,7 +3,7 @@
 use clap::Args;
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::Problems;
-use phaselink_studies::compare::{ComparedPoint, Grid};
+use phaselink_studies::compare::{ComparedPoint, RequestedSizes};
 use phaselink_studies::results::units;
 
 use crate::run::workload::{DescribedJobs, JobFlags};
@@ -30,14 +30,14 @@ pub(super) struct PointFlags {
     ios: Option<u64>,
     /// Compare at a load in place of a depth, as in iops=100k (100,000 requests a second, reads and writes of all threads
     /// together, at random times); threads and depth then only limit the requests in flight [4 threads, depth 64]
-    #[arg(long, value_name = "iops=N", value_parser = load)]
+    #[arg(long, value_name = "iops=N", value_parser = parse_offered_load)]
     at: Option<f64>,
     #[command(flatten)]
     job: JobFlags,
 }
 
 /// Parses a load such as `iops=100k`.
-fn load(text: &str) -> Result<f64, String> {
+fn parse_offered_load(text: &str) -> Result<f64, String> {
     let iops = text.strip_prefix("iops=").and_then(units::parse_count).filter(|iops| *iops >= 1.0);
     iops.ok_or_else(|| String::from("iops=N, requests a second, as in iops=100k"))
 }
@@ -61,7 +61,7 @@ impl PointFlags {
         }
         let given = self.job.given()?;
         let (bs, iodepth, numjobs) = (self.bs.clone(), self.iodepth.clone(), self.numjobs.clone());
-        let grid = Grid { bs, iodepth, numjobs, ios: self.ios.or(ios_default) };
+        let grid = RequestedSizes { bs, iodepth, numjobs, ios: self.ios.or(ios_default) };
         let grid = if self.at.is_some() { grid.at_load(&given) } else { grid };
         grid.lines(&given, drives.len(), |options| self.line(options, drives))
     }

@@ -6,9 +6,9 @@ mod text;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use phaselink_core::workload::trace::{self, Format, Selection};
+use phaselink_core::workload::trace::{self, Format, TraceSelection};
 
-use crate::ending::{Ending, Failure};
+use crate::ending::{CommandEnding, Failure};
 use crate::{output, traces};
 
 const EXAMPLES: &str = include_str!("../../help/trace-info.txt");
@@ -32,14 +32,14 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink trace-info`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let format = arguments.trace_format.as_deref().and_then(Format::named);
-    let selection = Selection { device: arguments.trace_device.clone(), format };
+    let selection = TraceSelection { device: arguments.trace_device.clone(), format };
     let info = trace::info(&traces::files(&arguments.file), &selection)?;
     let advice = advice::of(&info, &arguments.file, format);
     match arguments.json {
         true => output::print_json(&json::document(&arguments.file, &info, &advice))?,
         false => output::print(&text::text(&arguments.file, &info, &advice))?,
     }
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }

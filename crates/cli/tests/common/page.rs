@@ -74,12 +74,12 @@ pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
 
 /// A page's folder, in which its commands run: it has what the page names of the repository.
 #[derive(Debug)]
-pub(crate) struct Folder(pub PathBuf);
+pub(crate) struct PageFolder(pub PathBuf);
 
-impl Folder {
+impl PageFolder {
     /// # Panics
     /// If it cannot be made.
-    pub(crate) fn new(test: &str) -> Folder {
+    pub(crate) fn new(test: &str) -> PageFolder {
         let here = directory(test);
         // Cargo puts the libraries of the workspace next to the test program, for each profile and target.
         let built = std::env::current_exe().unwrap().parent().unwrap().to_owned();
@@ -93,7 +93,7 @@ impl Folder {
                 fs::copy(entry.path(), here.join(folder).join(entry.file_name())).unwrap();
             }
         }
-        Folder(here)
+        PageFolder(here)
     }
 
     /// Run a command; `phaselink` is the built program.
@@ -107,35 +107,36 @@ impl Folder {
         Ran::from(shell.output().unwrap())
     }
 
-    fn must_run(&self, place: &str, command: &str) {
+    fn run_successfully(&self, place: &str, command: &str) {
         let ran = self.shell(command);
         assert_eq!(ran.code, Some(0), "{place}: {command}\n{}{}", ran.stdout, ran.stderr);
     }
 
     /// A file that a block stands for is one that the program takes.
-    fn take_toml(&self, place: &str, block: &Block) {
+    fn check_toml_block(&self, place: &str, block: &Block) {
         let text = block.text();
         let (file, text, command) = match block.words.split(' ').nth(1) {
-            Some("plan") => ("block.sweep.toml", plan(&text), "phaselink sweep block.sweep.toml"),
+            Some("plan") => ("block.sweep.toml", plan_with_sections(&text), "phaselink sweep block.sweep.toml"),
             Some("costs") => ("block.costs.toml", text, COSTS),
             Some("prices") => ("block.toml", text, "phaselink breakeven block.toml"),
             Some("model") => {
                 ("block.toml", text, "phaselink kvcache optane-p5800x --duration 20 --kv-model block.toml")
             }
-            Some("media") => ("block.toml", drive_with_row(&text), "phaselink check block.toml"),
+            Some("media") => ("block.toml", drive_with_preset_row(&text), "phaselink check block.toml"),
             _ => ("block.toml", drive(text), "phaselink check block.toml"),
         };
         fs::write(self.0.join(file), text).unwrap();
-        self.must_run(place, command);
+        self.run_successfully(place, command);
     }
 
     /// The lines of a `console` block with what its commands print now.
-    fn rerun(&self, block: &[&str]) -> Vec<String> {
+    fn rerun_console_block(&self, block: &[&str]) -> Vec<String> {
         let mut lines = Vec::new();
         for part in block.chunk_by(|_, next| !next.starts_with("$ ")) {
             let command = part[0].strip_prefix("$ ").expect("a block begins with a command");
             let ran = self.shell(command);
-            let mut printed = cut_like(&part[1..], &(ran.stdout + &ran.stderr.replace(CLOCKS_DIFFER, "")));
+            let mut printed =
+                abridge_output_as_shown(&part[1..], &(ran.stdout + &ran.stderr.replace(CLOCKS_DIFFER, "")));
             lines.push(String::from(part[0]));
             // A blank line separates the output from the next command.
             let is_last = part.as_ptr_range().end == block.as_ptr_range().end;
@@ -157,11 +158,11 @@ impl Folder {
         let is_left_out = is_elsewhere || (block.has("slow") && !is_everything_run());
         match block.kind() {
             _ if is_left_out || !has_what_it_needs(&place, block) => {}
-            "console" => return self.rerun(&block.lines),
+            "console" => return self.rerun_console_block(&block.lines),
             // An example file may be wrong on purpose, or a script that a later command runs.
             _ if block.value("file").is_some() => {}
-            "sh" => self.must_run(&place, &format!("set -e\n{}", block.text())),
-            "toml" => self.take_toml(&place, block),
+            "sh" => self.run_successfully(&place, &format!("set -e\n{}", block.text())),
+            "toml" => self.check_toml_block(&place, block),
             "json" => {
                 serde_json::from_str::<serde_json::Value>(&block.text())
                     .unwrap_or_else(|error| panic!("{place}: {error}"));
@@ -191,12 +192,12 @@ fn drive(text: String) -> String {
     if is_whole { text } else { format!("preset = \"nvme\"\n{text}") }
 }
 
-fn plan(text: &str) -> String {
+fn plan_with_sections(text: &str) -> String {
     format!("drive = \"dc-express\"\njob = {{ number_ios = 10 }}\n{text}")
 }
 
 /// A row of presets as a section of a drive, with its marks at the head of the file.
-fn drive_with_row(text: &str) -> String {
+fn drive_with_preset_row(text: &str) -> String {
     let marks = text.lines().filter(|line| line.starts_with("fitted")).collect::<Vec<_>>().join("\n");
     let is_key = |line: &&str| !["[", "summary", "fitted"].iter().any(|start| line.starts_with(start));
     let keys = text.lines().filter(is_key).collect::<Vec<_>>().join("\n");
@@ -204,7 +205,7 @@ fn drive_with_row(text: &str) -> String {
 }
 
 /// `printed` in the form in which the page shows it: cut in the middle where `shown` is.
-fn cut_like(shown: &[&str], printed: &str) -> Vec<String> {
+fn abridge_output_as_shown(shown: &[&str], printed: &str) -> Vec<String> {
     let lines: Vec<String> = printed.lines().map(String::from).collect();
     let Some(cut) = shown.iter().position(|line| *line == "...") else { return lines };
     let tail = shown[cut + 1..].iter().rev().skip_while(|line| line.is_empty()).count();
@@ -236,11 +237,11 @@ fn has_what_it_needs(place: &str, block: &Block) -> bool {
 pub(crate) fn run(page: &str) {
     let path = Path::new(ROOT).join(page);
     let text = fs::read_to_string(&path).unwrap();
-    let here = Folder::new(&format!("page-{}", path.file_stem().unwrap().display()));
+    let here = PageFolder::new(&format!("page-{}", path.file_stem().unwrap().display()));
     let lines: Vec<String> = text.lines().map(String::from).collect();
     let blocks = blocks(&text);
     let (mut renewed, mut from) = (Vec::new(), 0);
-    for (block, ran) in blocks.iter().zip(run_all(&here, page, &blocks)) {
+    for (block, ran) in blocks.iter().zip(run_all_blocks(&here, page, &blocks)) {
         let first = block.number - 1;
         renewed.extend_from_slice(&lines[from..first]);
         renewed.extend(ran);
@@ -251,7 +252,7 @@ pub(crate) fn run(page: &str) {
 }
 
 /// The lines that blocks ought to have.
-fn run_all(here: &Folder, page: &str, blocks: &[Block]) -> Vec<Vec<String>> {
+fn run_all_blocks(here: &PageFolder, page: &str, blocks: &[Block]) -> Vec<Vec<String>> {
     thread::scope(|scope| {
         let run = |block| move || here.run(page, block);
         let started: Vec<_> = blocks

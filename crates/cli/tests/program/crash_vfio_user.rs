@@ -91,7 +91,7 @@ fn images(test: &str, drive: &[&str], write: &str, check: &str) -> Option<u64> {
 }
 
 #[test]
-fn write_pointer_is_anywhere_between_what_was_durable_and_what_was_written() {
+fn write_pointer_after_a_cut_lies_between_durable_and_written() {
     let write = "
 with Zones(sys.argv[1]) as drive:
     drive.append(0, blocks(1, 1))
@@ -108,13 +108,13 @@ with Zones(sys.argv[1]) as drive:
     assert found(drive, 1)[:2] == (1, 0), 'an open zone without data is empty'
     assert written == drive.append(0, blocks(9, 1)), 'the zone goes on at the write pointer'
 ";
-    // None or the first block (2 images), then up to four further ones (4 images).
+    // Zero or one written block before the flush gives 2 images. Up to four further blocks give 4 more.
     let counted = images("crash-zones-pointer", ZONED, write, check);
     assert!(counted.is_none_or(|images| images == 6), "{counted:?}");
 }
 
 #[test]
-fn reset_and_finish_are_durable_once_they_have_completed() {
+fn zone_reset_and_finish_are_durable_once_completed() {
     let write = "
 with Zones(sys.argv[1]) as drive:
     for zone in 0, 1:
@@ -137,14 +137,14 @@ with Zones(sys.argv[1]) as drive:
     assert others[0] == (0 if second == 1 else 1), others
     assert 'all' not in printed or (first, second) == (1, 1), (first, second)
 ";
-    // One image before each flush and each zone action. At the end, zone 0 has three possible lengths and zone 1 two,
+    // One image before each flush and each zone action (6). At the end, zone 0 has three possible lengths, zone 1 two,
     // and then one each.
     let counted = images("crash-zones-actions", ZONED, write, check);
     assert!(counted.is_none_or(|images| images == 10), "{counted:?}");
 }
 
 #[test]
-fn log_in_zones_survives_with_flushes_and_is_caught_without() {
+fn zoned_log_survives_a_power_cut_only_with_flushes() {
     if !programs::are_here(&["python3"]) {
         return;
     }
@@ -187,7 +187,7 @@ fn shell(here: &Path, command: &str) -> Ran {
 }
 
 #[test]
-fn blocks_over_vfio_user_follow_the_rules_of_flush_and_force_unit_access() {
+fn blocks_over_vfio_user_obey_flush_and_fua() {
     let write = "
 with BlockDrive(sys.argv[1]) as drive:
     drive.write(0, [1])
@@ -203,8 +203,8 @@ with BlockDrive(sys.argv[1]) as drive:
     assert not any(values[2:]) or values[1] == 2, values
 ";
     let (plain, placed): (&[&str], &[&str]) = (&["--size", "1m"], &["placed.toml", "--size", "1m"]);
-    // No write, the first, or the second without the first. After the flush both exist, with any of two further blocks
-    // and a deallocation.
+    // Before the flush: no write, only the first, or only the second. After it, both exist, with any subset of two
+    // further blocks and a deallocation (8 images).
     let counted = images("crash-vfio-blocks", plain, write, check);
     assert!(counted.is_none_or(|images| images == 11), "{counted:?}");
     if !programs::are_here(&["python3"]) {
@@ -220,7 +220,7 @@ with BlockDrive(sys.argv[1]) as drive:
 }
 
 #[test]
-fn what_has_no_place_in_a_recording_is_refused_in_words() {
+fn commands_that_cannot_be_recorded_are_refused() {
     let here = directory("crash-vfio-wrong");
     let errors = |arguments: &[&str]| -> String {
         let mut crash = program();

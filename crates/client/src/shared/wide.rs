@@ -66,7 +66,7 @@ macro_rules! copy_lines {
             inout("rsi") $from => _,
             inout("rdi") $into => _,
             inout("rcx") $lines => _,
-            // All vector registers: `vzeroupper` clears their upper halves.
+            // Mark all vector registers as clobbered, because `vzeroupper` clears their upper halves.
             clobber_abi("C"),
             options(nostack),
         )
@@ -150,7 +150,7 @@ mod tests {
 
     /// Lengths around every boundary of lines and chunks, at aligned and unaligned places.
     #[test]
-    fn copies_of_every_length_change_exactly_their_words() {
+    fn word_copies_of_all_lengths_change_exactly_their_words() {
         for count in (1..70).chain(503..522).chain(1015..1034) {
             let values = || (0..count).map(|word| u64::MAX - word);
             let bytes: Vec<u8> = values().flat_map(u64::to_le_bytes).collect();

@@ -59,7 +59,7 @@ section! {
         program_group_cells => program_group_cells: u32 = 1, 1..=1 << 30;
         /// Data of writes, for memory whose programming time depends on the data: `typical` (takes `media.program_ns`),
         /// `zeros`, `ones` or `random`
-        data_pattern => data_pattern: DataPattern = DataPattern::Typical, any();
+        data_pattern => data_pattern: WrittenDataPattern = WrittenDataPattern::Typical, any();
         /// True if a write of the memory reads the old data first and programs only the cells that differ
         /// (data-comparison write)
         write_difference => write_difference: bool = false, any();
@@ -88,9 +88,9 @@ section! {
         /// Flash: number of planes of a bank (die), which program and erase together; each holds one page of a stripe
         planes => planes: u8 = 1, 1..=16, needs Flash;
         /// Flash: `together` if all planes of a bank read the same page number at a time, `independent` if each can read another page
-        plane_reads => plane_reads: PlaneReads = PlaneReads::Together, any(), needs Flash;
+        plane_reads => plane_reads: ReadablePages = ReadablePages::Together, any(), needs Flash;
         /// Flash: wires that carry the command of an access for `command_ns`: `unlimited` (each die has its own), `separate` (one command bus for each channel, beside its data bus) or `shared` (the channel's data bus)
-        command_bus => command_bus: CommandBus = CommandBus::Unlimited, any(), needs Flash;
+        command_bus => command_bus: CommandBusSharing = CommandBusSharing::Unlimited, any(), needs Flash;
         /// Flash: number of pages that a die takes or gives over the channel's data bus in one go; data of host reads
         /// goes before the next ones, but not between these
         transfer_pages => transfer_pages: u32 = 1, 1..=64, needs Flash;
@@ -181,7 +181,7 @@ impl Media {
     /// Checks that the durations of both programming pulses are given if the time of a write depends on its data.
     fn check_pattern(&self) -> Option<BrokenCondition> {
         let media = self;
-        let data_matters = media.data_pattern != DataPattern::Typical || media.write_difference;
+        let data_matters = media.data_pattern != WrittenDataPattern::Typical || media.write_difference;
         BrokenCondition::when(
             data_matters && (media.reset.is_zero() || media.set.is_zero()),
             &["media.data_pattern", "media.write_difference", "media.reset_ns", "media.set_ns"],
@@ -263,18 +263,18 @@ names! { Technology { "pcm" => Pcm, "dram" => Dram, "nand" => Nand, "disk" => Di
 
 /// Pages that the planes of a flash bank can read at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlaneReads {
+pub enum ReadablePages {
     /// All planes of a bank read pages of one number at a time.
     Together,
     /// Each plane of a bank can read a different page at a time.
     Independent,
 }
 
-names! { PlaneReads { "together" => Together, "independent" => Independent } }
+names! { ReadablePages { "together" => Together, "independent" => Independent } }
 
 /// Wires that carry the commands of a channel's flash dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommandBus {
+pub enum CommandBusSharing {
     /// Each die has its own wires, so that no command waits for another.
     Unlimited,
     /// Each channel has a command bus beside its data bus.
@@ -283,7 +283,7 @@ pub enum CommandBus {
     Shared,
 }
 
-names! { CommandBus { "unlimited" => Unlimited, "separate" => Separate, "shared" => Shared } }
+names! { CommandBusSharing { "unlimited" => Unlimited, "separate" => Separate, "shared" => Shared } }
 
 /// Time at which the drive acknowledges a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,7 +298,7 @@ names! { Acknowledge { "early" => Early, "late" => Late } }
 
 /// Data that writes carry, for memory whose programming time depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DataPattern {
+pub enum WrittenDataPattern {
     /// Writes carry typical data, which takes the programming time `program_ns`.
     Typical,
     /// Writes carry zero bits only.
@@ -309,7 +309,7 @@ pub enum DataPattern {
     Random,
 }
 
-names! { DataPattern { "typical" => Typical, "zeros" => Zeros, "ones" => Ones, "random" => Random } }
+names! { WrittenDataPattern { "typical" => Typical, "zeros" => Zeros, "ones" => Ones, "random" => Random } }
 
 /// Wear levelling: method by which writes are spread over the lines of a bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

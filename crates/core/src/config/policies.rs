@@ -21,19 +21,19 @@ macro_rules! policy_names {
     ($($policy:ident = $name:literal in $file:ident,)+) => {
         /// Policy by which a flash translation layer places writes and collects garbage.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum PolicyName {
+        pub enum TranslationPolicyName {
             $(
                 #[doc = concat!("The policy `", $name, "`.")]
                 $policy,
             )+
         }
 
-        impl PolicyName {
+        impl TranslationPolicyName {
             /// All policies of the flash translation layer, in the order of the list.
-            pub const ALL: &[PolicyName] = &[$(PolicyName::$policy),+];
+            pub const ALL: &[TranslationPolicyName] = &[$(TranslationPolicyName::$policy),+];
         }
 
-        crate::config::section::names! { PolicyName { $($name => $policy),+ } }
+        crate::config::section::names! { TranslationPolicyName { $($name => $policy),+ } }
     };
 }
 translation_policies!(policy_names);

@@ -110,7 +110,7 @@ names! {
 impl Placement {
     /// Returns this kind of location (cache, core or DRAM) on another socket if `is_remote`, else on the device's own
     /// socket.
-    pub fn on_socket(self, is_remote: bool) -> Placement {
+    pub fn on_device_or_remote_socket(self, is_remote: bool) -> Placement {
         match (self, is_remote) {
             (Placement::Cache | Placement::RemoteCache, false) => Placement::Cache,
             (Placement::Core | Placement::RemoteCore, false) => Placement::Core,
@@ -123,6 +123,6 @@ impl Placement {
 
     /// True if the location is on another socket than the device's.
     pub fn is_remote(self) -> bool {
-        self == self.on_socket(true)
+        self == self.on_device_or_remote_socket(true)
     }
 }

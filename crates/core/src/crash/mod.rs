@@ -25,7 +25,7 @@ pub mod timeline;
 pub mod view;
 pub mod zones;
 
-pub use image::{Image, Loss};
+pub use image::{Image, RequestLoss};
 pub use timeline::CutTimeline;
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ pub enum RecordedOp {
 
 /// Event of a recording. Its number is the index of the request or line in the recording's list of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordedEvent {
+pub enum RecordedEventKind {
     /// Drive received this request. Requests are listed in the order of their arrival.
     Arrived(usize),
     /// Drive is about to send the completion of this request.
@@ -93,7 +93,7 @@ pub struct Recording {
     /// Lines that the application printed during the recording, each with its newline.
     pub lines: Vec<Vec<u8>>,
     /// Arrivals, completions and printed lines in the order in which they happened.
-    pub events: Vec<RecordedEvent>,
+    pub events: Vec<RecordedEventKind>,
     /// Number of leading events that prepared the drive. All changes in them are durable, and no cut is before their
     /// end.
     pub prepared: usize,
@@ -140,9 +140,9 @@ impl Recording {
 
     /// Returns the lines that the application had printed before this power cut.
     pub fn printed(&self, cut: usize) -> impl Iterator<Item = &[u8]> {
-        let printed = |event: &RecordedEvent| match *event {
-            RecordedEvent::Printed(line) => Some(&self.lines[line][..]),
-            RecordedEvent::Arrived(_) | RecordedEvent::Completed(_) => None,
+        let printed = |event: &RecordedEventKind| match *event {
+            RecordedEventKind::Printed(line) => Some(&self.lines[line][..]),
+            RecordedEventKind::Arrived(_) | RecordedEventKind::Completed(_) => None,
         };
         self.events[..cut].iter().filter_map(printed)
     }

@@ -1,6 +1,6 @@
 //! Search for the smallest crash image (cut and losses) that still fails a check.
 
-use super::image::{Image, Loss};
+use super::image::{Image, RequestLoss};
 use super::recording::Recording;
 use super::timeline::CutTimeline;
 
@@ -22,7 +22,7 @@ pub fn shrink(
         left -= usize::from(may_ask);
         may_ask && fails(image)
     };
-    let earlier = cut_earlier(recording, timeline, &image);
+    let earlier = image_at_earlier_cut(recording, timeline, &image);
     let mut image = if earlier != image && ask(&earlier) { earlier } else { image };
     let mut size = image.lost.len();
     while size > 0 {
@@ -36,7 +36,7 @@ pub fn shrink(
         let is_done = size == 1 && image.lost.len() == before;
         size = if is_done { 0 } else { (size / 2).max(1).min(image.lost.len()) };
     }
-    let earlier = cut_earlier(recording, timeline, &image);
+    let earlier = image_at_earlier_cut(recording, timeline, &image);
     if earlier != image && ask(&earlier) { earlier } else { image }
 }
 
@@ -48,9 +48,10 @@ fn without(image: &Image, first: usize, size: usize) -> Image {
 
 /// Returns a crash image with equal bytes at an earlier cut: before the last requests, as far as they are missing
 /// anyway.
-fn cut_earlier(recording: &Recording, timeline: &CutTimeline, image: &Image) -> Image {
+fn image_at_earlier_cut(recording: &Recording, timeline: &CutTimeline, image: &Image) -> Image {
     let unsettled = timeline.settled(image.cut)..timeline.arrived(image.cut);
-    let is_there = |place: &usize| recording.requests[*place].is_change() && image.lost.get(place) != Some(&Loss::All);
+    let is_there =
+        |place: &usize| recording.requests[*place].is_change() && image.lost.get(place) != Some(&RequestLoss::All);
     let last = unsettled.rev().find(is_there);
     let open = last.and_then(|place| timeline.cuts_while_open(place, recording));
     let cut = open.map_or(image.cut, |(first, _)| first);

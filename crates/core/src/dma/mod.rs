@@ -18,8 +18,8 @@ use crate::config::{Placement, RootComplex};
 use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::number::real;
-use crate::problem::{Problem, Problems};
-use machine::TransferMachine;
+use crate::problem::{InputProblem, Problems};
+use machine::DmaMachine;
 pub use options::sizes;
 
 /// Sections of a drive's description on which bare DMA transfers depend.
@@ -148,7 +148,7 @@ impl Question {
     /// Everything in the question that makes no sense for this device.
     pub fn ask(&self, device: &Drive, seed: u64) -> Result<Outcome, Problems> {
         self.check(device)?;
-        Ok(TransferMachine::new(&self.applied(device), self, seed).run())
+        Ok(DmaMachine::new(&self.applied(device), self, seed).run())
     }
 
     /// Checks that the question makes sense in itself and for this device.
@@ -206,8 +206,8 @@ impl Question {
             Some(Cache::Cold) => Placement::Dram,
             Some(Cache::DeviceWritten) => Placement::Cache,
         };
-        root_complex.data_placement = placement.on_socket(is_remote);
-        root_complex.data_cold_ratio = root_complex.data_cold_ratio.max(self.cold_ratio(root_complex));
+        root_complex.data_placement = placement.on_device_or_remote_socket(is_remote);
+        root_complex.data_cold_ratio = root_complex.data_cold_ratio.max(self.uncached_share(root_complex));
         root_complex.iommu = self.iommu.unwrap_or(root_complex.iommu);
         device
     }
@@ -215,9 +215,9 @@ impl Question {
     /// Returns the share (0 to 1) of the window of host memory that the processor caches cannot hold. The device's own
     /// writes fill a part of the last-level cache, the cores' writes all of it. A read behind a write of the DMA engine
     /// finds what that write has just put there.
-    fn cold_ratio(&self, host: &RootComplex) -> f64 {
+    fn uncached_share(&self, host: &RootComplex) -> f64 {
         let io_kib = if host.llc_io_kib == 0 { host.llc_kib } else { host.llc_io_kib };
-        let held_kib = match host.data_placement.on_socket(false) {
+        let held_kib = match host.data_placement.on_device_or_remote_socket(false) {
             Placement::Dram => 0,
             _ if self.op == Op::WriteRead && !self.direct => 0,
             Placement::Cache => io_kib,
@@ -239,6 +239,6 @@ impl Question {
     }
 }
 
-fn problem(found: String, allowed: String) -> Problem {
-    Problem::new("dma", None, found, allowed)
+fn problem(found: String, allowed: String) -> InputProblem {
+    InputProblem::new("dma", None, found, allowed)
 }

@@ -32,9 +32,9 @@ mod unstated;
 mod tests;
 
 pub use described::Described;
-pub use doubts::stage_cost;
-pub use layers::{ReadFile, no_files};
-pub use overrides::Override;
+pub use doubts::stage_and_cost_of_key;
+pub use layers::{DescriptionReader, refuse_files};
+pub use overrides::KeyOverride;
 use reader::Whole;
 pub use schema::schema;
 
@@ -49,8 +49,8 @@ impl Drive {
     ///
     /// # Errors
     /// All problems of the file and the overrides, in that order.
-    pub fn from_toml(file_name: &str, text: &str, overrides: &[Override]) -> Result<Drive, Problems> {
-        Drive::from_files(file_name, text, overrides, no_files)
+    pub fn from_toml(file_name: &str, text: &str, overrides: &[KeyOverride]) -> Result<Drive, Problems> {
+        Drive::from_files(file_name, text, overrides, refuse_files)
     }
 
     /// Reads a drive from the text of a drive file, then applies `overrides`. A `preset` key names a shipped preset or
@@ -62,8 +62,8 @@ impl Drive {
     pub fn from_files(
         file_name: &str,
         text: &str,
-        overrides: &[Override],
-        others: ReadFile,
+        overrides: &[KeyOverride],
+        others: DescriptionReader,
     ) -> Result<Drive, Problems> {
         reader::read(file_name, text, overrides, others, Whole::Drive)
     }
@@ -73,8 +73,8 @@ impl Drive {
     ///
     /// # Errors
     /// As [`Drive::from_toml`].
-    pub fn device_from_toml(file_name: &str, text: &str, overrides: &[Override]) -> Result<Drive, Problems> {
-        Drive::device_from_files(file_name, text, overrides, no_files)
+    pub fn device_from_toml(file_name: &str, text: &str, overrides: &[KeyOverride]) -> Result<Drive, Problems> {
+        Drive::device_from_files(file_name, text, overrides, refuse_files)
     }
 
     /// Reads the description of a device for DMA, whose presets may be files of the user as for [`Drive::from_files`].
@@ -84,8 +84,8 @@ impl Drive {
     pub fn device_from_files(
         file_name: &str,
         text: &str,
-        overrides: &[Override],
-        others: ReadFile,
+        overrides: &[KeyOverride],
+        others: DescriptionReader,
     ) -> Result<Drive, Problems> {
         reader::read(file_name, text, overrides, others, Whole::Device)
     }
@@ -143,7 +143,7 @@ impl Drive {
     }
 
     /// Returns the full names of all keys that an override can set, presets included.
-    pub fn key_names() -> Vec<String> {
+    pub fn settable_key_names() -> Vec<String> {
         let blank = Drive::blank();
         let header = blank.header();
         let mut names = vec![String::from("preset")];
@@ -151,7 +151,7 @@ impl Drive {
         for section in blank.sections() {
             let preset = presets::has(section.path()).then_some("preset");
             let keys = section.keys().into_iter().map(|key| key.name);
-            names.extend(preset.into_iter().chain(keys).map(|key| section::full_name(section.path(), key)));
+            names.extend(preset.into_iter().chain(keys).map(|key| section::full_key_name(section.path(), key)));
         }
         names
     }

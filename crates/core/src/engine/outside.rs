@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::drive::Drive;
-use crate::host::InjectedRequest;
+use crate::host::ExternalRequest;
 use crate::media::keys::Key;
 use crate::protocol::halves::{Controller as _, Driver as _};
 use crate::protocol::real_hosts::HostCommand;
@@ -13,7 +13,7 @@ use crate::time::{Span, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// Request that an application issues, for a thread made by [`Engine::add_client`]. The drive must
-    /// [have](Drive::check_operation) its operation. [`Engine::take_completed`] returns `token`, by which the caller
+    /// [have](Drive::check_supports_operation) its operation. [`Engine::take_completed`] returns `token`, by which the caller
     /// knows the request.
     Request {
         /// Number of the thread that submits the request.
@@ -35,7 +35,7 @@ pub enum Input {
         delayed: Span,
     },
     /// Request that enters at the driver, because the caller itself is the host's software; for a thread made by
-    /// [`Engine::add_driver_caller`]. The drive must [have](Drive::check_operation) its operation. Its completion is
+    /// [`Engine::add_driver_caller`]. The drive must [have](Drive::check_supports_operation) its operation. Its completion is
     /// that of the driver as well.
     DriverRequest {
         /// Number of the thread that submits the request.
@@ -76,14 +76,15 @@ pub struct Completed {
 impl Engine {
     /// Returns a machine whose queues the drivers of real hosts write into, without simulated host software. `None` if
     /// real drivers do not know the drive's protocol.
-    pub fn for_real_hosts(drive: &Drive, seed: u64) -> Option<Engine> {
-        // Real hosts have a network of their own, if any.
+    pub fn for_real_host_drivers(drive: &Drive, seed: u64) -> Option<Engine> {
+        // Real hosts reach the server over their own network, so do not model one.
         let mut engine = Engine::new(&drive.without_fabric(), seed);
         engine.devices[0].driver.real_hosts()?.hand_queues_to_real_hosts();
         engine.devices[0].controller.real_hosts()?.begin();
         let limits = drive.limits();
         engine.hold_keys(drive, &mut std::iter::empty());
-        engine.queue_threads = (0..limits.queue_pairs).map(|_| engine.add_queue_client(limits.queue_slots())).collect();
+        engine.queue_threads =
+            (0..limits.queue_pairs).map(|_| engine.add_queue_client(limits.queue_capacity())).collect();
         Some(engine)
     }
 
@@ -148,7 +149,7 @@ impl Engine {
     /// Adds a thread for injected requests, and returns its number.
     pub fn add_client(&mut self, iodepth: u32) -> u16 {
         let thread = self.add_queue_client(iodepth);
-        self.disable_interrupts_if_polling(thread);
+        self.disable_interrupts_for_polling(thread);
         thread
     }
 
@@ -163,8 +164,8 @@ impl Engine {
 
     /// Injects a request that was held back for `delayed` into the software of the host.
     #[inline]
-    fn inject_to_host(&mut self, at: Time, thread: u16, io: Io, token: u32, delayed: Span) {
-        let request = InjectedRequest { thread, io, token, due: at - delayed };
+    fn inject_delayed_request(&mut self, at: Time, thread: u16, io: Io, token: u32, delayed: Span) {
+        let request = ExternalRequest { thread, io, token, due: at - delayed };
         self.host.inject(at, request, &self.devices[0].driver, &mut self.shared);
     }
 
@@ -175,8 +176,10 @@ impl Engine {
         self.shared.scheduler.advance(at);
         self.set_event_source(0);
         match input {
-            Input::Request { thread, io, token } => self.inject_to_host(at, thread, io, token, Span::ZERO),
-            Input::DelayedRequest { thread, io, token, delayed } => self.inject_to_host(at, thread, io, token, delayed),
+            Input::Request { thread, io, token } => self.inject_delayed_request(at, thread, io, token, Span::ZERO),
+            Input::DelayedRequest { thread, io, token, delayed } => {
+                self.inject_delayed_request(at, thread, io, token, delayed)
+            }
             Input::DriverRequest { thread, drive, io, token } => self.submit_at_driver(at, thread, drive, io, token),
             Input::RegisterWrite { address, value } => {
                 let (controller, mut ports) = self.devices[0].controller_side(&mut self.shared);
@@ -204,7 +207,7 @@ mod tests {
     use crate::request::Op;
 
     #[test]
-    fn the_latency_of_a_request_that_was_held_back_has_that_time_in_it() {
+    fn latency_of_a_held_request_includes_its_delay() {
         let total = |delayed: Span| {
             let mut engine = Engine::new(&Drive::shipped("nvme").unwrap(), 1);
             let thread = engine.add_client(1);
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_handled_no_further_than_a_request_from_outside_that_is_done() {
+    fn events_stop_at_the_completion_of_an_injected_request() {
         let mut engine = Engine::new(&Drive::shipped("dc-express").unwrap(), 1);
         let thread = engine.add_client(2);
         // A second request stays in flight, so the thread is still busy when the first completes.
@@ -233,7 +236,7 @@ mod tests {
         }
         // The endpoint polls its queue throughout, so there are always more events to handle.
         let until = Time::ZERO + Span::from_us(100);
-        let (is_through, done) = engine.run_some_until_completed(until, u64::MAX);
+        let (is_through, done) = engine.run_events_until_completed(until, u64::MAX);
         assert!(!is_through && engine.now() < until, "{}", engine.now());
         assert_eq!(done.map(|done| (done.token, done.at)), Some((7, engine.now())));
     }

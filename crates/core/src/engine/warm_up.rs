@@ -1,7 +1,7 @@
 //! Warm-up of a run: requests count once each drive's write buffer has been turned over.
 
 use super::Engine;
-use super::recorder::PartOutcomes;
+use super::recorder::PartMeasurements;
 use crate::config::Precondition;
 use crate::drive::Drive;
 use crate::ledger::MeasuredState;
@@ -33,7 +33,7 @@ pub(super) struct WarmUp {
 struct WarmUpEnd {
     ios: u64,
     is_steady: bool,
-    parts: PartOutcomes,
+    parts: PartMeasurements,
 }
 
 impl WarmUp {
@@ -57,7 +57,7 @@ impl WarmUp {
     }
 
     /// Returns what the machine's parts had counted at the end of the warm-up; `None` without a warm-up.
-    pub(super) fn base(&self) -> Option<&PartOutcomes> {
+    pub(super) fn base(&self) -> Option<&PartMeasurements> {
         self.end.as_ref().map(|end| &end.parts)
     }
 
@@ -112,7 +112,7 @@ impl Engine {
         self.warm_up.is_on = false;
         let begin = self.host.begin_to_count(now);
         self.recorder.begin_to_count(begin);
-        let parts = self.part_outcomes(now, drive);
+        let parts = self.measure_parts(now, drive);
         self.warm_up.end = Some(Box::new(WarmUpEnd { ios, is_steady, parts }));
     }
 }

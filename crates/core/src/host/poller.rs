@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 
-use super::batched::{Batched, Batcher, ring};
+use super::batched::{Batched, BatchingThread, ring};
 use super::processors::{Core, HostContext, Processors};
-use super::software::Cost;
+use super::software::StageCostTime;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::protocol::halves::Driver as _;
@@ -41,7 +41,7 @@ impl Poller {
 impl Processors {
     /// Returns the time for which the processors of poll threads have polled rings by `now`, without their work, sleep
     /// and handlers.
-    pub(super) fn polling_time(&self, now: Time) -> Span {
+    pub(super) fn poll_thread_time(&self, now: Time) -> Span {
         let busy = |core: &Core| core.polled.worked + core.polled.slept + core.handlers;
         let cores = self.cores.iter().filter(|core| core.polls);
         cores.map(|core| now.since(Time::ZERO).saturating_sub(busy(core))).sum()
@@ -51,7 +51,7 @@ impl Processors {
 impl Batched {
     /// Places the poll threads for which no processor was chosen on the processors behind all threads of the jobs, in
     /// turn.
-    pub(super) fn place_pollers(&mut self, processors: &mut Processors) {
+    pub(super) fn assign_poller_processors(&mut self, processors: &mut Processors) {
         let mut free = self.batchers.len();
         for (place, batcher) in self.batchers.iter_mut().enumerate() {
             let cpu = batcher.poller_cpu;
@@ -69,8 +69,8 @@ impl Batched {
     /// thread if it sleeps.
     pub(super) fn leave_to_poller(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) {
         let HostContext { processors, driver, shared } = context;
-        let (poll, drives) = (processors.poll, self.drives_of(thread, shared));
-        let Batcher { software, poller, members, .. } = &mut self.batchers[usize::from(thread)];
+        let (poll, drives) = (processors.poll, self.count_drives_of_batch(thread, shared));
+        let BatchingThread { software, poller, members, .. } = &mut self.batchers[usize::from(thread)];
         let poller = poller.as_mut().expect("it has a poll thread");
         let core = &mut processors.cores[poller.core];
         let sleeps = now > poller.last_at + poller.idle;
@@ -93,7 +93,7 @@ impl Batched {
         }
         for member in members.iter() {
             shared.requests[member.request].ledger.until(Stage::Batch, cursor);
-            shared.requests[member.request].ledger.set_pace(0);
+            shared.requests[member.request].ledger.set_stretch_factor(0);
             poller.taken.push_back((cursor, member.request));
         }
         if sleeps {
@@ -116,7 +116,7 @@ impl Batched {
         context: &mut HostContext<'_>,
     ) {
         let HostContext { processors, driver, shared } = context;
-        let Batcher { software, poller, .. } = &mut self.batchers[usize::from(thread)];
+        let BatchingThread { software, poller, .. } = &mut self.batchers[usize::from(thread)];
         let poller = poller.as_mut().expect("it has a poll thread");
         let core = &mut processors.cores[poller.core];
         let seen = if software.polls() { now + processors.poll } else { now };
@@ -150,7 +150,7 @@ impl Batched {
         for &request in &taken {
             context.shared.requests[request].submitted = now;
         }
-        while let Some((_, request)) = self.poller(thread).and_then(|poller| poller.next_answer(now)) {
+        while let Some((_, request)) = self.poller(thread).and_then(|poller| poller.take_ring_completion(now)) {
             context.shared.requests[request].visible = now;
             context.processors.threads[usize::from(thread)].done.push_back(request);
             self.on_completed(now, thread, request, context);
@@ -165,7 +165,7 @@ impl Batched {
 
 impl Poller {
     /// Removes and returns the next completion that is in the ring by `now`.
-    fn next_answer(&mut self, now: Time) -> Option<(Time, RequestId)> {
+    fn take_ring_completion(&mut self, now: Time) -> Option<(Time, RequestId)> {
         let is_due = self.answered.front().is_some_and(|(at, _)| *at <= now);
         is_due.then(|| self.answered.pop_front())?
     }
@@ -173,7 +173,7 @@ impl Poller {
 
 /// Charges a request for a poll thread's work on it. A poll thread is assumed to meet no contention for a lock, but
 /// holds it for as long as any thread.
-fn spend(ledger: &mut Ledger, costs: &[Cost], io: &Io) {
+fn spend(ledger: &mut Ledger, costs: &[StageCostTime], io: &Io) {
     for cost in costs {
         ledger.spend(cost.stage, cost.alone(io));
     }

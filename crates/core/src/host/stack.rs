@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::{self, LockHeld};
+use crate::config::{self, LockHoldPeriod};
 use crate::drive::Drive;
-use crate::fabric::InitiatorCosts;
+use crate::fabric::InitiatorTransportCosts;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::number::whole;
@@ -107,7 +107,7 @@ impl Stack {
     pub fn of(drive: &Drive) -> Stack {
         let ratio = drive.software_ratio();
         let mut stack = Stack::new(&drive.stages(), &drive.stack, ratio);
-        if let Some(costs) = InitiatorCosts::of(&drive.fabric) {
+        if let Some(costs) = InitiatorTransportCosts::of(&drive.fabric) {
             stack.copy_ps_per_byte[DataDirection::Read as usize] += costs.read_ps_per_byte * ratio;
             stack.copy_ps_per_byte[DataDirection::Write as usize] += costs.write_ps_per_byte * ratio;
         }
@@ -117,7 +117,7 @@ impl Stack {
     /// Creates the stack of these stages, which a request passes downward in this order. Costs scale by `ratio`
     /// with the core clock.
     pub fn new(stages: &[config::StackStage], copy: &config::Stack, ratio: f64) -> Stack {
-        let mut names = Names::default();
+        let mut names = LockNumbersByName::default();
         let ps_per_byte = if copy.copy_bytes_per_ns > 0.0 { 1e3 / copy.copy_bytes_per_ns * ratio } else { 0.0 };
         let mut stack = Stack {
             down: [Vec::new(), Vec::new()],
@@ -184,16 +184,16 @@ impl Stack {
 
 /// Numbers of spinlocks and of locks that requests keep, by their names.
 #[derive(Debug, Default)]
-struct Names {
+struct LockNumbersByName {
     spin: BTreeMap<String, usize>,
     request: BTreeMap<String, usize>,
 }
 
-impl Names {
+impl LockNumbersByName {
     fn lock(&mut self, config: &config::StackStage) -> Option<usize> {
         let names = match config.lock_held {
-            LockHeld::Stage => &mut self.spin,
-            LockHeld::Request => &mut self.request,
+            LockHoldPeriod::Stage => &mut self.spin,
+            LockHoldPeriod::Request => &mut self.request,
         };
         let next = names.len();
         (!config.lock.is_empty()).then(|| *names.entry(config.lock.clone()).or_insert(next))
@@ -216,12 +216,12 @@ impl Layer<'_> {
         let hand_over = config.hand_over.then_some(StackStep::HandOver { stage });
         match (lock, config.lock_held) {
             (None, _) => self.steps(config.submit + extra, config.submit_lines, None),
-            (Some(lock), LockHeld::Request) => {
+            (Some(lock), LockHoldPeriod::Request) => {
                 let mut steps = vec![StackStep::Take { stage, lock }];
                 steps.extend(self.steps(config.submit + extra, config.submit_lines, None));
                 steps
             }
-            (Some(lock), LockHeld::Stage) => {
+            (Some(lock), LockHoldPeriod::Stage) => {
                 // A stage without work on the way down does not take the lock there.
                 let lock = (!held.is_zero()).then_some((lock, held));
                 self.steps(config.submit + extra - held, config.submit_lines, lock)
@@ -236,12 +236,12 @@ impl Layer<'_> {
         let Layer { config, stage, .. } = *self;
         let held = config.complete_held;
         match (lock, config.lock_held) {
-            (Some(lock), LockHeld::Request) => {
+            (Some(lock), LockHoldPeriod::Request) => {
                 let mut steps = self.steps(config.complete, config.complete_lines, None);
                 steps.push(StackStep::Release { stage, lock });
                 steps
             }
-            (Some(lock), LockHeld::Stage) if !held.is_zero() => {
+            (Some(lock), LockHoldPeriod::Stage) if !held.is_zero() => {
                 self.steps(config.complete - held, config.complete_lines, Some((lock, held)))
             }
             _ => self.steps(config.complete, config.complete_lines, None),

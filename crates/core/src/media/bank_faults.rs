@@ -4,7 +4,7 @@
 //! over, and then for the time by which the fault makes it slower. The bank itself then serves it at normal speed. An
 //! access to a stuck bank waits until the fault ends.
 
-use super::geometry::Interleave;
+use super::geometry::BankInterleave;
 use crate::config::{Fault, FaultAction};
 use crate::faults::Rule;
 use crate::request::DataDirection;
@@ -13,7 +13,7 @@ use crate::time::{Span, Time};
 /// Injected bank faults of a memory: the queue in front of each bank that has a fault rule.
 #[derive(Clone, Debug)]
 pub(super) struct BankFaults {
-    interleave: Interleave,
+    interleave: BankInterleave,
     /// Time of an array read in a bank without a fault, command included.
     read: Span,
     /// Time to program a unit in a bank without a fault, command included.
@@ -31,7 +31,7 @@ struct FaultyBank {
 
 impl BankFaults {
     /// Creates an empty set of bank faults. `read` and `program` are the times of an access in a bank without a fault.
-    pub(super) fn new(interleave: Interleave, read: Span, program: Span) -> BankFaults {
+    pub(super) fn new(interleave: BankInterleave, read: Span, program: Span) -> BankFaults {
         BankFaults { interleave, read, program, banks: Vec::new() }
     }
 
@@ -76,14 +76,14 @@ impl FaultyBank {
         if !self.rule.is_time(now) {
             return now;
         }
-        self.rule.count_effect();
+        self.rule.count_effect_elsewhere();
         let Fault { action, factor, until, .. } = self.rule.fault;
         match action {
             FaultAction::StuckBank => Time::ZERO + until,
             _ => {
                 let begin = self.free_at.max(now);
                 let until = begin + healthy_time.scale(factor - 1.0);
-                // The bank itself is busy for the normal time, from the end of the delay on.
+                // The bank itself is busy only for the normal time, which begins at the end of the delay.
                 self.free_at = until + healthy_time;
                 until
             }

@@ -43,12 +43,12 @@ impl Reads {
             self.tags_free -= tags;
             return link.send(packet, shared);
         }
-        self.put_off(packet);
+        self.wait_for_tags(packet);
     }
 
     #[cold]
     #[inline(never)]
-    fn put_off(&mut self, packet: Packet) {
+    fn wait_for_tags(&mut self, packet: Packet) {
         self.waiting.push_back(packet);
     }
 
@@ -80,11 +80,11 @@ impl Reads {
         if bytes <= self.request_bytes_max {
             return 1;
         }
-        self.tags_of_several(bytes)
+        self.tags_needed(bytes)
     }
 
     #[inline(never)]
-    fn tags_of_several(&self, bytes: u32) -> u32 {
+    fn tags_needed(&self, bytes: u32) -> u32 {
         bytes.div_ceil(self.request_bytes_max).min(self.tags)
     }
 }

@@ -25,7 +25,7 @@ impl Flushes {
 
 /// Flush state of a thread: its writes so far, and whether any of them is still to be flushed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct FlushState {
+pub(super) struct ThreadFlushState {
     flushes: Flushes,
     /// True if the drive needs flushes, because its acknowledged writes may be lost with the power.
     are_needed: bool,
@@ -34,9 +34,9 @@ pub(super) struct FlushState {
     is_dirty: bool,
 }
 
-impl FlushState {
-    pub(super) fn new(flushes: Flushes, are_needed: bool) -> FlushState {
-        FlushState { flushes, are_needed, ..FlushState::default() }
+impl ThreadFlushState {
+    pub(super) fn new(flushes: Flushes, are_needed: bool) -> ThreadFlushState {
+        ThreadFlushState { flushes, are_needed, ..ThreadFlushState::default() }
     }
 
     /// Counts a request of the thread; `is_last` says that it is the last one. Returns true if a flush would follow the
@@ -47,13 +47,13 @@ impl FlushState {
             self.written += 1;
             self.is_dirty = true;
         }
-        !self.are_needed && self.is_dirty && self.take_spared(is_last)
+        !self.are_needed && self.is_dirty && self.count_unneeded_flush(is_last)
     }
 
     /// Returns true if a flush would be due on a drive that needs flushes, and counts it as done. After the last
     /// request of a thread, only the flush at its end (fio `end_fsync`) counts.
     #[inline(never)]
-    fn take_spared(&mut self, is_last: bool) -> bool {
+    fn count_unneeded_flush(&mut self, is_last: bool) -> bool {
         if is_last {
             return std::mem::take(&mut self.is_dirty) && self.flushes.at_end;
         }
@@ -75,7 +75,7 @@ impl FlushState {
     }
 
     /// Returns true if the thread must flush at its end (fio `end_fsync`); the flush then counts as issued.
-    pub(super) fn take_last(&mut self) -> bool {
+    pub(super) fn take_final_flush(&mut self) -> bool {
         let is_due = self.flushes.at_end && self.is_dirty && self.are_needed;
         self.is_dirty &= !is_due;
         is_due

@@ -129,7 +129,7 @@ fn states(drive: &Drive) -> BTreeSet<State> {
 }
 
 #[test]
-fn images_at_any_instant_are_all_legal_states_and_no_other() {
+fn legal_images_at_any_instant_are_exactly_the_specified_states() {
     for (name, is_protected) in [("tlc-gen4", false), ("tlc-gen5", true)] {
         let (mut compared, mut most) = (0, 0);
         for seed in 0..12u64 {

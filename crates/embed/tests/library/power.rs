@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use phaselink_core::crash::format::encode;
 use phaselink_core::crash::recording::{
-    Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording,
+    Durability, DurabilityRules, RecordedCommand, RecordedEventKind, RecordedOp, Recording,
 };
 use phaselink_embed::{Description, Drive, LegalImage, Misuse, Operation, Status, Survival, Time};
 
@@ -63,7 +63,7 @@ fn completed_writes_survive_on_a_drive_with_power_loss_protection() {
 }
 
 #[test]
-fn all_legal_images_are_listed_once_each_and_explain_themselves() {
+fn every_legal_image_is_listed_once_with_an_explanation() {
     let mut drive = open("tlc-gen4");
     write(&mut drive, 0, 1);
     flush(&mut drive);
@@ -87,7 +87,7 @@ fn all_legal_images_are_listed_once_each_and_explain_themselves() {
 }
 
 #[test]
-fn image_of_another_instant_is_refused_and_one_of_this_instant_becomes_the_drive() {
+fn image_can_be_loaded_only_at_the_instant_from_which_it_was_made() {
     let mut drive = open("tlc-gen4");
     write(&mut drive, 0, 1);
     let images = drive.images(50, 1).unwrap();
@@ -128,7 +128,7 @@ fn drive_works_on_after_many_power_cuts_with_operations_in_flight() {
 }
 
 #[test]
-fn long_run_without_cuts_keeps_its_record_short_and_its_bytes_right() {
+fn long_run_without_power_cuts_has_a_short_record_and_correct_data() {
     let mut drive = open("tlc-gen4");
     for round in 0..2000u64 {
         write(&mut drive, round % 16, round as u8);
@@ -141,7 +141,7 @@ fn long_run_without_cuts_keeps_its_record_short_and_its_bytes_right() {
 }
 
 #[test]
-fn power_cut_while_a_flush_is_in_flight_may_lose_what_it_was_to_keep() {
+fn power_cut_during_a_flush_may_lose_the_writes_being_flushed() {
     let mut lost = 0;
     for seed in 0..60 {
         let mut drive = open("tlc-gen4");
@@ -201,7 +201,7 @@ fn overlapping_writes_in_flight_read_alike_before_and_after_a_power_cut() {
 }
 
 #[test]
-fn failed_write_may_appear_after_a_cut_until_a_later_flush_completes() {
+fn failed_write_may_appear_after_a_power_cut_until_a_later_flush_completes() {
     let found = |is_flushed: bool| {
         let mut drive = open("tlc-gen4");
         drive.inject_fault("action = \"error\", operation = \"write\", first = 2, times = 1").unwrap();
@@ -224,7 +224,7 @@ fn failed_write_may_appear_after_a_cut_until_a_later_flush_completes() {
 }
 
 #[test]
-fn failed_write_is_explained_and_its_old_data_survive_with_power_loss_protection() {
+fn failed_write_is_explained_and_old_data_survive_with_power_loss_protection() {
     let mut drive = open("tlc-gen4");
     drive.inject_fault("action = \"error\", operation = \"write\", times = 1").unwrap();
     assert_eq!(result(&mut drive, 0, Operation::write(0, &[2; BLOCK as usize])), Status::MediaError);
@@ -250,7 +250,7 @@ fn failed_write_is_explained_and_its_old_data_survive_with_power_loss_protection
 }
 
 #[test]
-fn record_stays_short_with_failed_and_lost_requests_and_its_bytes_right() {
+fn record_stays_short_and_data_correct_with_failed_and_lost_requests() {
     for (name, rule) in [
         ("tlc-gen4", "action = \"error\", operation = \"write\", first = 2, every = 3"),
         ("tlc-gen5", "action = \"error\", operation = \"write\", first = 2, every = 3"),
@@ -282,7 +282,7 @@ fn record_stays_short_with_failed_and_lost_requests_and_its_bytes_right() {
 }
 
 #[test]
-fn image_beyond_the_drive_is_no_image_and_a_refused_cut_leaves_the_instant() {
+fn image_number_out_of_range_is_refused_and_a_refused_cut_changes_nothing() {
     let mut drive = open("tlc-gen4");
     let ticket = drive.submit(drive.now(), 0, Operation::write(0, &[1; BLOCK as usize])).unwrap();
     let images = drive.images(4, 1).unwrap();
@@ -298,7 +298,7 @@ fn image_beyond_the_drive_is_no_image_and_a_refused_cut_leaves_the_instant() {
 }
 
 #[test]
-fn explanation_names_interface_rule_keys_and_how_to_replay_the_image() {
+fn image_explanation_names_interface_rule_keys_and_replay_command() {
     let volatile = |name: &str| {
         let description = Description::shipped(name).unwrap();
         let description = description.with("media.acknowledge=\"early\"").unwrap();
@@ -335,7 +335,7 @@ fn explanation_names_interface_rule_keys_and_how_to_replay_the_image() {
 }
 
 #[test]
-fn durable_discards_and_zeroes_survive_cuts_and_others_may_not() {
+fn durable_discards_and_zeroes_survive_power_cuts_and_others_may_not() {
     let mut drive = open("tlc-gen4");
     for block in 0..6 {
         write(&mut drive, block, 1);
@@ -366,7 +366,7 @@ fn durable_discards_and_zeroes_survive_cuts_and_others_may_not() {
 }
 
 #[test]
-fn drawn_image_is_the_state_that_the_cut_leaves() {
+fn drawn_image_equals_the_state_after_the_power_cut() {
     for seed in 0..50 {
         let mut drive = open("tlc-gen4");
         (0..8).for_each(|block| write(&mut drive, block, 1 + block as u8));
@@ -393,11 +393,11 @@ fn recording() -> Recording {
         request(RecordedOp::Write(vec![2; 1024].into()), 1024),
     ];
     let events = [
-        RecordedEvent::Arrived(0),
-        RecordedEvent::Completed(0),
-        RecordedEvent::Arrived(1),
-        RecordedEvent::Completed(1),
-        RecordedEvent::Arrived(2),
+        RecordedEventKind::Arrived(0),
+        RecordedEventKind::Completed(0),
+        RecordedEventKind::Arrived(1),
+        RecordedEventKind::Completed(1),
+        RecordedEventKind::Arrived(2),
     ];
     Recording {
         capacity_bytes: 4096,
@@ -411,7 +411,7 @@ fn recording() -> Recording {
 }
 
 #[test]
-fn images_of_a_recording_are_listed_and_name_the_file() {
+fn images_of_a_recording_are_listed_with_its_file_name() {
     let recording = recording();
     let images = LegalImage::of_recording("app.rec", &encode(&recording), 100, 1).unwrap();
     let found: Vec<[u8; 2]> = images
@@ -439,7 +439,7 @@ fn images_of_a_recording_are_listed_and_name_the_file() {
 }
 
 #[test]
-fn image_of_another_history_is_refused_however_alike_its_record_is() {
+fn image_of_another_history_is_refused_even_with_an_identical_record() {
     let mut drive = open("tlc-gen4");
     let start = drive.snapshot();
     let mut image_after = |value: u8| {
@@ -455,7 +455,7 @@ fn image_of_another_history_is_refused_however_alike_its_record_is() {
 }
 
 #[test]
-fn image_of_a_recording_becomes_the_drive_and_is_durable() {
+fn image_loaded_from_a_recording_is_the_durable_state_of_the_drive() {
     let bytes = encode(&recording());
     let image = LegalImage::named_of_recording("app.rec", &bytes, "cut=5,torn=3:1").unwrap();
     let mut drive = open("tlc-gen4");
@@ -475,7 +475,7 @@ fn image_of_a_recording_becomes_the_drive_and_is_durable() {
 }
 
 #[test]
-fn image_is_not_loaded_where_it_cannot_be_and_the_drive_stays_as_it_was() {
+fn refused_image_leaves_the_drive_unchanged() {
     let image = |last: u64| {
         let mut drive = open("tlc-gen4");
         write(&mut drive, last, 1);
@@ -503,7 +503,7 @@ fn image_is_not_loaded_where_it_cannot_be_and_the_drive_stays_as_it_was() {
 }
 
 #[test]
-fn operations_of_one_instant_fail_in_the_order_of_their_submission() {
+fn operations_of_one_instant_fail_in_submission_order() {
     let mut drive = open("optane-p5800x");
     let submit = |drive: &mut Drive, count: u64| -> Vec<_> {
         (0..count)
@@ -521,7 +521,7 @@ fn operations_of_one_instant_fail_in_the_order_of_their_submission() {
 }
 
 #[test]
-fn many_failed_writes_settle_in_time_that_grows_with_their_number() {
+fn time_to_settle_failed_writes_grows_linearly_with_their_number() {
     let settle = |count: u64| {
         let mut drive = open("tlc-gen4");
         drive.inject_fault("action = \"error\", operation = \"write\"").unwrap();

@@ -8,9 +8,9 @@ use std::thread;
 use phaselink_core::ledger::Latency;
 use phaselink_core::request::Io;
 use phaselink_core::time::Time;
-use phaselink_core::workload::{Generator, Job, Limits, side_by_side};
+use phaselink_core::workload::{Job, Limits, RequestGenerator, side_by_side};
 
-use super::loader::Loader;
+use super::loader::LoadThread;
 use crate::clock::Clock;
 use crate::device::tally::Tally;
 
@@ -116,11 +116,11 @@ impl Load<'_> {
         let now = clock.now();
         let loaders = connected.into_iter().map(|(place, number, connection)| {
             let job = &jobs[place];
-            let generator = Generator::new(job, number, capacity_bytes, seed);
-            (place, Loader::new(connection, job, generator, now.max(Time::ZERO + job.start_delay)))
+            let generator = RequestGenerator::new(job, number, capacity_bytes, seed);
+            (place, LoadThread::new(connection, job, generator, now.max(Time::ZERO + job.start_delay)))
         });
         thread::scope(|scope| {
-            let start = |(place, loader): (usize, Loader<C>)| {
+            let start = |(place, loader): (usize, LoadThread<C>)| {
                 let clock = clock.clone();
                 (place, scope.spawn(move || loader.run(&clock, stop)))
             };
@@ -135,7 +135,7 @@ impl Load<'_> {
 }
 
 /// Returns the length of the longest request of a job, in bytes.
-pub fn longest_bytes(job: &Job) -> u32 {
+pub fn max_request_bytes(job: &Job) -> u32 {
     let blocks = job.read_blocks.iter().chain(&job.write_blocks).map(|share| share.bytes);
     let replayed = job.trace.iter().map(|trace| trace.summary().largest_bytes);
     blocks.chain(replayed).max().unwrap_or(0)

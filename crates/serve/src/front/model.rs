@@ -5,13 +5,13 @@ use std::time::Duration;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::Completed;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::protocol::real_hosts::DecodedCommand;
+use phaselink_core::protocol::real_hosts::DecodedHostCommand;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
 use crate::clock::{Clock, Wait};
-use crate::model::commands::SentCommand;
-use crate::model::exchange::{Exchange, ModelRequest};
+use crate::model::commands::EngineCommand;
+use crate::model::exchange::{EngineExchange, ModelRequest};
 use crate::model::remote::RemoteEngine;
 use crate::model::shared::SharedEngine;
 
@@ -28,7 +28,7 @@ pub enum Model<'a> {
 
 /// Modelled queue that stands for a queue of a real host.
 #[derive(Clone, Copy, Debug)]
-pub struct ModelQueue {
+pub struct ModelledHostQueue {
     /// Number of the modelled queue, among all queues of the model.
     pub number: u16,
     /// Identifier of the host's queue among all that the modelled queue has stood for.
@@ -52,29 +52,29 @@ pub enum Submission {
     /// Command in the queue of a real host, whose own software has placed it there.
     Command {
         /// Modelled queue that the command enters.
-        queue: ModelQueue,
+        queue: ModelledHostQueue,
         /// Operation, offset and length; none for a command that is refused.
         io: Option<Io>,
         /// Command as the device has decoded it.
-        command: DecodedCommand,
+        command: DecodedHostCommand,
     },
 }
 
 /// Optional operations that reach the modelled drive: it has a command for each, and for a flush also a volatile
 /// buffer.
 #[derive(Clone, Copy, Debug)]
-pub struct ModelledOperations {
+pub struct OptionalModelledOperations {
     /// True if the drive has a volatile buffer and a command to flush it.
     has_flush: bool,
     has_discard: bool,
     has_zeroes: bool,
 }
 
-impl ModelledOperations {
+impl OptionalModelledOperations {
     /// Returns the optional operations of a drive.
-    pub fn of(drive: &Drive) -> ModelledOperations {
+    pub fn of(drive: &Drive) -> OptionalModelledOperations {
         let limits = drive.limits();
-        ModelledOperations {
+        OptionalModelledOperations {
             has_flush: limits.is_volatile && limits.supports(Op::Flush),
             has_discard: limits.supports(Op::Discard),
             has_zeroes: limits.supports(Op::WriteZeroes),
@@ -86,7 +86,7 @@ impl ModelledOperations {
     /// them. Returns nothing for a request that is left out, and so takes no modelled time. A command of a real host
     /// stays what it is.
     #[inline]
-    pub fn as_modelled_host_submits(&self, submission: Submission) -> Option<Submission> {
+    pub fn convert_to_modelled_submission(&self, submission: Submission) -> Option<Submission> {
         let Submission::Software { turn, io } = submission else { return Some(submission) };
         let op = match io.op {
             Op::Flush if !self.has_flush => return None,
@@ -105,7 +105,7 @@ impl<'a> Model<'a> {
         matches!(self, Model::None)
     }
 
-    fn exchange(&self) -> Option<&'a Exchange> {
+    fn exchange(&self) -> Option<&'a EngineExchange> {
         match self {
             Model::None => None,
             Model::Here(engine) => Some(engine.exchange()),
@@ -116,12 +116,12 @@ impl<'a> Model<'a> {
     /// Returns the clock that the model follows; none with timing off.
     #[inline]
     pub fn clock(&self) -> Option<&'a Clock> {
-        self.exchange().map(Exchange::clock)
+        self.exchange().map(EngineExchange::clock)
     }
 
     /// Returns the turn of a new client, by which clients are spread over the modelled threads; 0 with timing off.
     pub fn next_turn(&self) -> usize {
-        self.exchange().map_or(0, Exchange::next_turn)
+        self.exchange().map_or(0, EngineExchange::next_turn)
     }
 
     /// Submits a request to the model as of the instant `submitted` of the clock. `early` asks for the result as soon
@@ -149,10 +149,20 @@ impl<'a> Model<'a> {
                 }
             }
             Submission::Command { queue, io, command } => {
-                let ModelQueue { number: queue, owner, entries, has_interrupts } = queue;
+                let ModelledHostQueue { number: queue, owner, entries, has_interrupts } = queue;
                 let rung = submitted;
-                let sent =
-                    SentCommand { rung, queue, owner, entries, has_interrupts, token, io, command, has_more, delayed };
+                let sent = EngineCommand {
+                    rung,
+                    queue,
+                    owner,
+                    entries,
+                    has_interrupts,
+                    token,
+                    io,
+                    command,
+                    has_more,
+                    delayed,
+                };
                 match self {
                     Model::None => unreachable!("a command is submitted to a model"),
                     Model::Here(engine) => engine.submit_command(sent),

@@ -17,21 +17,23 @@ use std::sync::Arc;
 use phaselink_core::config::Fault;
 use phaselink_core::drive::Drive;
 use phaselink_core::number::low_u16;
-use phaselink_core::protocol::nvme::commands::{Changes, CommandSet, MediaUse};
+use phaselink_core::protocol::nvme::commands::{ChangedState, CommandSet, MediaUse};
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
 use super::kind::{STRICT, Switch};
-use super::lifecycle::{Completion, Endpoint, Fetch, Lifecycle, Request, RequestClass, RequestInFlight, Round};
-use super::model::{ModelQueue, Submission};
-use super::service::Service;
+use super::lifecycle::{
+    Completion, Endpoint, Fetch, PollingRoundTimes, Request, RequestClass, RequestInFlight, RequestLifecycle,
+};
+use super::model::{ModelledHostQueue, Submission};
+use super::service::FrontEndService;
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::device::faults::{ConnectionFault, FaultEffect};
 use crate::device::record::Record;
 use crate::device::store::Store;
-use crate::nvme::arbitration::QueuePriority;
+use crate::nvme::arbitration::QueuePriorityClass;
 use crate::nvme::{Command, CommandProgress, Host, Identity, NextCommand, QueueSet, limits};
 
 /// Flag of the front-ends whose hosts drive an NVMe controller.
@@ -47,7 +49,7 @@ pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
     let mut drive = drive.without_faults();
     drive.nvme.queue_pairs = limits::offered_queue_pairs(&drive) * controllers as u32;
     drive.stack.clear_costs();
-    drive.host.clear_request_costs();
+    drive.host.clear_software_costs();
     drive
 }
 
@@ -56,7 +58,7 @@ pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
 ///
 /// # Errors
 /// If the store has namespaces that the drive cannot have.
-pub(super) fn join_subsystem(service: &Service<'_>, identity: &Identity) -> io::Result<Identity> {
+pub(super) fn join_nvm_subsystem(service: &FrontEndService<'_>, identity: &Identity) -> io::Result<Identity> {
     let device = service.device;
     let subsystem = service.shared(|| {
         device.history.iter().for_each(|history| identity.subsystem.record(history));
@@ -126,7 +128,7 @@ pub(super) struct CommandRequest {
     pub client: u64,
     pub command: Box<Command>,
     /// Modelled queue that the command enters; none with timing off.
-    model_queue: Option<ModelQueue>,
+    model_queue: Option<ModelledHostQueue>,
     /// True if data or lists of the command were out of the thread's reach when it was fetched, so that it must be read
     /// and checked again.
     pub is_unread: bool,
@@ -159,18 +161,18 @@ impl Request for CommandRequest {
     /// Adds the reads and writes of the command to the trace. A command that is refused adds nothing.
     fn note(&self, record: &Record) {
         let Command { checked: Ok(checked), ranges, .. } = &*self.command else { return };
-        let note_all = |op| ranges.iter().for_each(|(offset, bytes)| record.note_long(op, *offset, *bytes));
+        let note_all = |op| ranges.iter().for_each(|(offset, bytes)| record.record_long_request(op, *offset, *bytes));
         let row = checked.row;
         // Traces have no operations for unreadable blocks, zones, reclaim units and keys. A write of zeros would replay
         // differently, so add nothing.
-        if row.is_management() || row.changes == Changes::MadeUnreadable || row.set == CommandSet::Keys {
+        if row.is_management() || row.changes == ChangedState::MadeUnreadable || row.set == CommandSet::Keys {
             return;
         }
         if row.media == MediaUse::Discard {
             return note_all(Op::Discard);
         }
         note_all(Op::Read);
-        record.note_long(checked.op(), checked.offset, checked.bytes.into());
+        record.record_long_request(checked.op(), checked.offset, checked.bytes.into());
         if checked.is_forced {
             record.note(Io::flush());
         }
@@ -178,11 +180,11 @@ impl Request for CommandRequest {
 
     fn submission(&self, part: usize) -> Option<Submission> {
         let queue = self.model_queue.filter(|_| part == 0)?;
-        Some(Submission::Command { queue, io: self.command.io(), command: Box::new(self.command.for_model()) })
+        Some(Submission::Command { queue, io: self.command.io(), command: Box::new(self.command.to_model_command()) })
     }
 
     /// Returns the instant halfway between the polling round that found the doorbell and the round before.
-    fn submitted(&self, _: &Clock, Round { before, now }: Round) -> Time {
+    fn submitted(&self, _: &Clock, PollingRoundTimes { before, now }: PollingRoundTimes) -> Time {
         before + Span::from_ps(now.since(before).as_ps() / 2)
     }
 }
@@ -201,18 +203,18 @@ pub(super) struct QueueEndpoint<'e, H, G> {
 
 impl<H: QueueHost, G: HandOver> QueueEndpoint<'_, H, G> {
     /// Reads and checks a command again, if its data or lists were out of the reach of the thread that fetched it.
-    pub(super) fn read_again(&mut self, request: &mut CommandRequest) {
+    pub(super) fn reread_unreachable_command(&mut self, request: &mut CommandRequest) {
         if std::mem::take(&mut request.is_unread) {
-            *request.command = self.set.recheck(&request.command, self.host);
+            *request.command = self.set.recheck_reachability(&request.command, self.host);
         }
     }
 
     #[inline]
-    fn model_queue(&self, queue: u16) -> Option<ModelQueue> {
+    fn model_queue(&self, queue: u16) -> Option<ModelledHostQueue> {
         let first = self.first_model_queue?;
         let (generation, entries, has_interrupts) = self.set.submission_queue(queue)?;
         let owner = self.client << 32 | u64::from(generation);
-        Some(ModelQueue { number: first + queue - 1, owner, entries, has_interrupts })
+        Some(ModelledHostQueue { number: first + queue - 1, owner, entries, has_interrupts })
     }
 }
 
@@ -221,7 +223,7 @@ impl<H: QueueHost, G: HandOver> Endpoint<CommandRequest> for QueueEndpoint<'_, H
 
     #[inline]
     fn look_ahead(&mut self, queue: u32, most: u32, store: &Store) {
-        self.set.prefetch_reads(low_u16(queue), most, self.host, store);
+        self.set.prefetch_next_reads(low_u16(queue), most, self.host, store);
     }
 
     #[inline]
@@ -250,7 +252,7 @@ impl<H: QueueHost, G: HandOver> Endpoint<CommandRequest> for QueueEndpoint<'_, H
         let CommandRequest { command, .. } = request;
         let done = match effect == FaultEffect::default() {
             true => self.set.perform(command, self.host, &device.store, space),
-            false => self.set.perform_with_fault(command, effect, self.host, &device.store, space),
+            false => self.set.execute_with_fault(command, effect, self.host, &device.store, space),
         };
         (!self.host.take_out_of_reach()).then_some(done)
     }
@@ -265,12 +267,12 @@ impl<H: QueueHost, G: HandOver> Endpoint<CommandRequest> for QueueEndpoint<'_, H
 
     #[inline]
     fn end_batch(&mut self) {
-        self.set.write_completions(self.host);
+        self.set.write_batched_completions(self.host);
         self.host.end_batch();
     }
 
     fn repeat(&mut self, request: &CommandRequest, done: Result<(), Status>, _: &Device) {
-        self.set.complete_again(&request.command, done, self.host);
+        self.set.post_second_completion(&request.command, done, self.host);
     }
 
     fn commit(&mut self, request: &CommandRequest, flushed: io::Result<()>, _: Span) -> bool {
@@ -283,18 +285,18 @@ impl<H: QueueHost, G: HandOver> Endpoint<CommandRequest> for QueueEndpoint<'_, H
     }
 
     fn abandon(&mut self, request: &CommandRequest) {
-        self.set.drop_command(&request.command);
+        self.set.drop_without_completion(&request.command);
     }
 
     fn can_happen(&self, request: &CommandRequest, fault: &Fault) -> bool {
-        !fault.action.is_of_connection() || self.host.can_disturb(request.command.queue(), fault)
+        !fault.action.is_network_connection_effect() || self.host.can_disturb(request.command.queue(), fault)
     }
 
     fn disturb(&mut self, request: &CommandRequest, fault: ConnectionFault) -> bool {
         let command = &request.command;
         match self.host.disturb(command.queue(), command.entry().command_id, fault) {
             CommandFate::Executed => return true,
-            CommandFate::Dropped => self.set.drop_command(command),
+            CommandFate::Dropped => self.set.drop_without_completion(command),
             CommandFate::Refused(status) => {
                 self.set.complete(command, Err(status), self.host);
                 self.end_batch();
@@ -313,17 +315,17 @@ const COMMANDS_OF_ROUND: u32 = 256;
 
 /// Fetches and begins commands of every I/O queue in a set; returns true if there was any.
 #[inline]
-pub(super) fn fetch_set<H: QueueHost, G: HandOver>(
-    life: &mut Lifecycle<'_, CommandRequest>,
+pub(super) fn fetch_from_all_queues<H: QueueHost, G: HandOver>(
+    life: &mut RequestLifecycle<'_, CommandRequest>,
     endpoint: &mut QueueEndpoint<'_, H, G>,
 ) -> bool {
     if endpoint.set.arbitration.is_some() {
-        return fetch_by_priority(life, endpoint);
+        return fetch_by_priority_class(life, endpoint);
     }
     let mut found = false;
-    for queue in endpoint.set.io_queues() {
-        if endpoint.set.poll_doorbell(queue, endpoint.host) {
-            found |= life.serve_queue(endpoint, queue.into());
+    for queue in endpoint.set.io_queue_ids() {
+        if endpoint.set.poll_tail_doorbell(queue, endpoint.host) {
+            found |= life.fetch_and_execute_batch(endpoint, queue.into());
             endpoint.set.send_interrupts(endpoint.host);
         }
     }
@@ -333,14 +335,14 @@ pub(super) fn fetch_set<H: QueueHost, G: HandOver>(
 /// Fetches and begins commands of the I/O queues in a set by their priority classes; returns true if there was any.
 /// While there are urgent commands, the other classes wait.
 #[cold]
-fn fetch_by_priority<H: QueueHost, G: HandOver>(
-    life: &mut Lifecycle<'_, CommandRequest>,
+fn fetch_by_priority_class<H: QueueHost, G: HandOver>(
+    life: &mut RequestLifecycle<'_, CommandRequest>,
     endpoint: &mut QueueEndpoint<'_, H, G>,
 ) -> bool {
     let mut found = false;
-    for class in QueuePriority::ALL {
-        found |= fetch_class(life, endpoint, class);
-        if found && class == QueuePriority::Urgent {
+    for class in QueuePriorityClass::ALL {
+        found |= fetch_priority_class_round(life, endpoint, class);
+        if found && class == QueuePriorityClass::Urgent {
             break;
         }
     }
@@ -349,19 +351,19 @@ fn fetch_by_priority<H: QueueHost, G: HandOver>(
 
 /// Fetches and begins as many commands of a priority class as a round of arbitration allows; returns true if there was
 /// any.
-fn fetch_class<H: QueueHost, G: HandOver>(
-    life: &mut Lifecycle<'_, CommandRequest>,
+fn fetch_priority_class_round<H: QueueHost, G: HandOver>(
+    life: &mut RequestLifecycle<'_, CommandRequest>,
     endpoint: &mut QueueEndpoint<'_, H, G>,
-    class: QueuePriority,
+    class: QueuePriorityClass,
 ) -> bool {
-    let (mut found, mut idle) = (false, endpoint.set.io_queues().len());
+    let (mut found, mut idle) = (false, endpoint.set.io_queue_ids().len());
     let mut left = endpoint.set.arbitration.map_or(0, |arbitration| arbitration.round(class)).min(COMMANDS_OF_ROUND);
     while left > 0 && idle > 0 {
         let Some((queue, most)) = endpoint.set.take_turn(class, left, endpoint.host) else { break };
-        let fetched = life.serve_some(endpoint, queue.into(), most);
+        let fetched = life.fetch_and_execute_up_to(endpoint, queue.into(), most);
         endpoint.set.send_interrupts(endpoint.host);
         // A queue whose completion queue is full yields no commands. Stop once no queue has yielded any.
-        idle = if fetched > 0 { endpoint.set.io_queues().len() } else { idle - 1 };
+        idle = if fetched > 0 { endpoint.set.io_queue_ids().len() } else { idle - 1 };
         (left, found) = (left - fetched, found || fetched > 0);
     }
     found

@@ -3,13 +3,13 @@
 use super::access::log_page;
 use super::controller::Controller;
 use super::events::AsyncEvent;
-use crate::device::paths::Paths;
+use crate::device::paths::DrivePaths;
 
 impl Controller {
     /// Raises an event if the state of the controller's path has changed, and the host wants to know.
-    pub(super) fn follow_path(&mut self) {
-        let changes = self.identity.subsystem.path_changes(self.identity.path);
-        if changes != self.known_path_changes && self.features.reports_access() {
+    pub(super) fn report_path_change(&mut self) {
+        let changes = self.identity.subsystem.path_change_count(self.identity.path);
+        if changes != self.known_path_changes && self.features.wants_access_events() {
             self.events.raise(AsyncEvent::AccessChange);
         }
         self.known_path_changes = changes;
@@ -24,7 +24,7 @@ impl Controller {
         let ids = attached.map(|(id, _)| id);
         match subsystem.paths() {
             Some(paths) => log_page(paths, self.identity.path, ids, groups_alone),
-            None => log_page(&Paths::default(), self.identity.path, ids, groups_alone),
+            None => log_page(&DrivePaths::default(), self.identity.path, ids, groups_alone),
         }
     }
 }

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use phaselink_core::protocol::nvme::rules::Limits;
-use phaselink_core::protocol::nvme::rules::reservation::ReservationHost;
+use phaselink_core::protocol::nvme::rules::reservation::ReservingHost;
 
-use super::controller::{Controller, attached_namespaces};
+use super::controller::{Controller, attached_namespace_list};
 use super::drive_image::MovedDrive;
 use super::host::AdminHost;
 use super::image::{ImageField, ImageReader, ImageRefusal, image_fields};
@@ -64,10 +64,10 @@ impl MovedQueues {
 
     fn put_in_force(self, controller: &mut Controller) {
         for (id, queue) in self.completions {
-            controller.set_of_completion_queue(id).add_completion(id, queue);
+            controller.set_of_completion_queue(id).add_completion_queue(id, queue);
         }
         for (id, queue) in self.submissions {
-            controller.set_of_completion_queue(queue.completion_queue).add_submission(id, queue);
+            controller.set_of_completion_queue(queue.completion_queue).add_submission_queue(id, queue);
         }
         for ((queue, command_id), namespace) in self.unanswered {
             controller.set_of_submission_queue(queue).unanswered.insert((queue, command_id), namespace);
@@ -88,7 +88,7 @@ impl Controller {
 
     /// Appends the state of the drained controller to an image.
     pub fn put_image(&mut self, host: &mut impl AdminHost, image: &mut Vec<u8>) {
-        self.collect_journals();
+        self.collect_queue_journals();
         let mut features = self.features.clone();
         features.move_clock(host.now_ms(), 0);
         self.is_enabled.put(image);
@@ -138,7 +138,7 @@ impl Controller {
         controller.event_context.fill(image)?;
         controller.notices.fill(image)?;
         controller.generation.fill(image)?;
-        let mut host = ReservationHost::OfController(0);
+        let mut host = ReservingHost::OfController(0);
         host.fill(image)?;
         let mut shared = (None, None);
         shared.fill(image)?;
@@ -148,9 +148,9 @@ impl Controller {
             return Err(ImageRefusal::of_field("the list of changed namespaces"));
         }
         controller.sets.iter_mut().for_each(|set| (set.shadow, set.arbitration) = shared);
-        controller.share_features();
+        controller.distribute_features();
         queues.put_in_force(&mut controller);
-        if let ReservationHost::Named(_) | ReservationHost::NamedShortly(_) = host {
+        if let ReservingHost::Named(_) | ReservingHost::NamedShortly(_) = host {
             controller.set_host(host);
         }
         Ok(controller)
@@ -159,9 +159,9 @@ impl Controller {
     /// Takes the present namespaces as those that the host knows, after the state of the drive has come. Marks an
     /// interrupt as pending for each completion queue with unread entries, since the last one may be lost.
     pub fn settle(&mut self, host: &mut impl AdminHost) {
-        self.known_namespaces = (0, attached_namespaces(&self.identity));
-        self.known_path_changes = self.identity.subsystem.path_changes(self.identity.path);
+        self.known_namespaces = (0, attached_namespace_list(&self.identity));
+        self.known_path_changes = self.identity.subsystem.path_change_count(self.identity.path);
         self.is_kept_alive = true;
-        self.sets.iter_mut().for_each(|set| set.interrupt_for_unread(host));
+        self.sets.iter_mut().for_each(|set| set.mark_unread_interrupts(host));
     }
 }

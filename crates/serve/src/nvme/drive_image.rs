@@ -8,15 +8,16 @@ use phaselink_core::protocol::nvme::rules::Limits;
 use super::image::{ImageField, ImageReader, ImageRefusal};
 use super::reservations::NamespaceReservations;
 use super::subsystem::Subsystem;
-use crate::device::store::{StateTag, Store};
+use crate::device::store::{StateRecordTag, Store};
 
 /// Records of the store that move, beside the unreadable ranges and the zones.
-const RECORDS: [StateTag; 4] = [StateTag::Namespaces, StateTag::Sanitize, StateTag::Events, StateTag::Placement];
+const RECORDS: [StateRecordTag; 4] =
+    [StateRecordTag::Namespaces, StateRecordTag::Sanitize, StateRecordTag::Events, StateRecordTag::Placement];
 
 /// State of a drive from another server, which has been checked and is not in force yet.
 #[derive(Debug)]
 pub struct MovedDrive {
-    records: Vec<(StateTag, Option<Vec<u8>>)>,
+    records: Vec<(StateRecordTag, Option<Vec<u8>>)>,
     unreadable: Option<Vec<u8>>,
     /// Record of the state of the namespaces' command set, such as zones.
     command_set: Option<Vec<u8>>,
@@ -31,9 +32,9 @@ impl Subsystem {
     pub fn put_image(&self, store: &Store, image: &mut Vec<u8>) -> io::Result<()> {
         self.save(store)?;
         self.kind.save(store)?;
-        self.save_events(store)?;
+        self.save_event_log(store)?;
         RECORDS.into_iter().for_each(|tag| store.record(tag).put(image));
-        store.record(StateTag::Unreadable).put(image);
+        store.record(StateRecordTag::Unreadable).put(image);
         store.command_set_state().record().put(image);
         self.reservations.put_image(image);
         Ok(())
@@ -78,7 +79,7 @@ impl MovedDrive {
 
     fn save(&self, store: &Store) -> io::Result<()> {
         let records = self.records.iter().filter_map(|(tag, record)| Some((*tag, record.clone()?)));
-        records.into_iter().try_for_each(|(tag, record)| store.save_record(tag, record))
+        records.into_iter().try_for_each(|(tag, record)| store.save_state_record(tag, record))
     }
 
     /// Puts the state in force for a drive and its store.
@@ -95,7 +96,7 @@ impl MovedDrive {
         subsystem.reservations.replace_by(&self.reservations);
         // Reservations that persist must outlive this server, too.
         subsystem.reservations.save(store)?;
-        subsystem.note_change();
+        subsystem.raise_version();
         Ok(())
     }
 }

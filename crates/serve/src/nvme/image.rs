@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 use phaselink_core::number::{index, short_length};
-use phaselink_core::protocol::nvme::rules::Shadow;
+use phaselink_core::protocol::nvme::rules::ShadowDoorbellPages;
 use phaselink_core::protocol::nvme::rules::completion::Done;
-use phaselink_core::protocol::nvme::rules::queues::{CompletionRing, SubmissionRing};
-use phaselink_core::protocol::nvme::rules::reservation::{NoticeKind, ReservationHost};
+use phaselink_core::protocol::nvme::rules::queues::{CompletionQueueRing, SubmissionQueueRing};
+use phaselink_core::protocol::nvme::rules::reservation::{ReservationNoticeKind, ReservingHost};
 use phaselink_core::protocol::nvme::spec::Status;
 
 /// Reason for which the state of a drive from another server is refused.
@@ -239,20 +239,20 @@ impl ImageField for Status {
     }
 }
 
-impl ImageField for SubmissionRing {
+impl ImageField for SubmissionQueueRing {
     fn put(&self, image: &mut Vec<u8>) {
         [self.entries(), self.head(), self.tail()].iter().for_each(|number| number.put(image));
     }
 
     fn fill(&mut self, image: &mut ImageReader<'_>) -> Result<(), ImageRefusal> {
         let (entries, (head, tail)): (u32, (u32, u32)) = image.field()?;
-        let ring = SubmissionRing::restored(entries, head, tail);
+        let ring = SubmissionQueueRing::restored(entries, head, tail);
         *self = ring.ok_or_else(|| ImageRefusal::of_field("an index of a submission queue"))?;
         Ok(())
     }
 }
 
-impl ImageField for CompletionRing {
+impl ImageField for CompletionQueueRing {
     fn put(&self, image: &mut Vec<u8>) {
         let (tail, phase) = self.next_entry();
         [self.entries(), self.head(), tail].iter().for_each(|number| number.put(image));
@@ -261,16 +261,20 @@ impl ImageField for CompletionRing {
 
     fn fill(&mut self, image: &mut ImageReader<'_>) -> Result<(), ImageRefusal> {
         let (entries, indices): (u32, (u32, u32)) = image.field()?;
-        let ring = CompletionRing::restored(entries, indices, image.field()?);
+        let ring = CompletionQueueRing::restored(entries, indices, image.field()?);
         *self = ring.ok_or_else(|| ImageRefusal::of_field("an index of a completion queue"))?;
         Ok(())
     }
 }
 
-image_fields!(Shadow { doorbells, event_index } | shadow | Shadow::check(shadow.doorbells, shadow.event_index).is_ok());
+image_fields!(
+    ShadowDoorbellPages { doorbells, event_index }
+        | shadow
+        | ShadowDoorbellPages::check(shadow.doorbells, shadow.event_index).is_ok()
+);
 image_fields!(Done { command_id, submission_queue, submission_head, result, status });
 
-impl ImageField for ReservationHost {
+impl ImageField for ReservingHost {
     fn put(&self, image: &mut Vec<u8>) {
         self.encode().put(image);
     }
@@ -279,19 +283,20 @@ impl ImageField for ReservationHost {
         let mut encoded = self.encode();
         let bytes = image.bytes(encoded.len())?;
         encoded.copy_from_slice(bytes);
-        let host = ReservationHost::decode(&encoded);
+        let host = ReservingHost::decode(&encoded);
         *self = host.ok_or_else(|| ImageRefusal::of_field("a host of reservations"))?;
         Ok(())
     }
 }
 
-impl ImageField for NoticeKind {
+impl ImageField for ReservationNoticeKind {
     fn put(&self, image: &mut Vec<u8>) {
         self.number().put(image);
     }
 
     fn fill(&mut self, image: &mut ImageReader<'_>) -> Result<(), ImageRefusal> {
-        *self = NoticeKind::of(image.field()?).ok_or_else(|| ImageRefusal::of_field("a notice of reservations"))?;
+        *self = ReservationNoticeKind::of(image.field()?)
+            .ok_or_else(|| ImageRefusal::of_field("a notice of reservations"))?;
         Ok(())
     }
 }
@@ -321,10 +326,10 @@ mod tests {
         assert!(ImageReader(&[2]).field::<bool>().is_err());
         assert!(ImageReader(&[0xff; 4]).field::<Vec<u8>>().is_err(), "a list that is longer than its bytes");
         let ring = encoded(&vec![4_u32, 4, 0]);
-        let mut queue = SubmissionRing::new(2);
+        let mut queue = SubmissionQueueRing::new(2);
         assert!(queue.fill(&mut ImageReader(&ring[4..])).is_err(), "an index of four among four entries");
-        assert!(Shadow::default().fill(&mut ImageReader(&[1; 16])).is_err(), "a page that is not aligned");
-        let mut host = ReservationHost::OfController(0);
+        assert!(ShadowDoorbellPages::default().fill(&mut ImageReader(&[1; 16])).is_err(), "a page that is not aligned");
+        let mut host = ReservingHost::OfController(0);
         assert!(host.fill(&mut ImageReader(&[9; 17])).is_err());
     }
 }

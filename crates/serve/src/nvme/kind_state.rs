@@ -4,11 +4,13 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use phaselink_core::protocol::nvme::rules::{BlockParts, KeyValueLimits, Limits, MetadataFormat, NamespaceKind};
+use phaselink_core::protocol::nvme::rules::{
+    BlockMetadataFormat, BlockNamespaceParts, KeyValueLimits, Limits, NamespaceKindLimits,
+};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::placement::Placement;
-use crate::device::store::{CommandSetState, StateTag, Store, StoreKeys};
+use crate::device::store::{StateRecordTag, Store, StoreKeys, StoredCommandSetState};
 
 /// State of the namespaces that their kind adds.
 #[derive(Debug)]
@@ -20,21 +22,21 @@ pub enum KindState {
     /// Logical blocks in zones, whose states are in the store.
     Zoned,
     /// Values under keys.
-    Keyed(KeySettings),
+    Keyed(KeyNamespaceSettings),
 }
 
 /// Settings of a namespace that stores values by their keys.
 #[derive(Debug)]
-pub struct KeySettings {
+pub struct KeyNamespaceSettings {
     /// True if deleting a key that does not exist is an error (EDNEK).
     reports_missing: AtomicBool,
     /// Keys and values of the store, from the time when the store is loaded.
     keys: OnceLock<Arc<StoreKeys>>,
 }
 
-impl KeySettings {
-    fn new(limits: &KeyValueLimits) -> KeySettings {
-        KeySettings { reports_missing: AtomicBool::new(limits.reports_missing), keys: OnceLock::new() }
+impl KeyNamespaceSettings {
+    fn new(limits: &KeyValueLimits) -> KeyNamespaceSettings {
+        KeyNamespaceSettings { reports_missing: AtomicBool::new(limits.reports_missing), keys: OnceLock::new() }
     }
 
     /// Returns true if deleting a key that does not exist is an error (EDNEK).
@@ -44,7 +46,7 @@ impl KeySettings {
     }
 
     /// Sets if deleting a key that does not exist is an error (EDNEK).
-    pub fn report_missing(&self, is_reported: bool) {
+    pub fn set_missing_key_is_error(&self, is_reported: bool) {
         self.reports_missing.store(is_reported, Ordering::Relaxed);
     }
 }
@@ -53,12 +55,12 @@ impl KindState {
     /// Returns the state of a new drive with these limits.
     pub fn new(limits: &Limits) -> KindState {
         match &limits.kind {
-            NamespaceKind::Blocks(BlockParts { placement: Some(placement), .. }) => {
+            NamespaceKindLimits::Blocks(BlockNamespaceParts { placement: Some(placement), .. }) => {
                 KindState::Placed(Box::new(Placement::new(placement, limits.namespaces)))
             }
-            NamespaceKind::Blocks(_) => KindState::Blocks,
-            NamespaceKind::Zoned(_) => KindState::Zoned,
-            NamespaceKind::Keyed(keys) => KindState::Keyed(KeySettings::new(keys)),
+            NamespaceKindLimits::Blocks(_) => KindState::Blocks,
+            NamespaceKindLimits::Zoned(_) => KindState::Zoned,
+            NamespaceKindLimits::Keyed(keys) => KindState::Keyed(KeyNamespaceSettings::new(keys)),
         }
     }
 
@@ -70,18 +72,18 @@ impl KindState {
         match self {
             KindState::Blocks | KindState::Zoned => {}
             KindState::Placed(placement) => {
-                if store.record(StateTag::Placement).is_some_and(|record| !placement.load(&record)) {
+                if store.record(StateRecordTag::Placement).is_some_and(|record| !placement.load(&record)) {
                     let found = "the store holds placement handles that this drive cannot have; serve it with the description that it \
                                  was made for, or make a new store";
                     return Err(io::Error::new(io::ErrorKind::InvalidData, found));
                 }
             }
             KindState::Keyed(settings) => {
-                if let Some([reports_missing, ..]) = store.record(StateTag::KeyValue).as_deref() {
-                    settings.report_missing(*reports_missing != 0);
+                if let Some([reports_missing, ..]) = store.record(StateRecordTag::KeyValue).as_deref() {
+                    settings.set_missing_key_is_error(*reports_missing != 0);
                 }
-                if let CommandSetState::Keys(keys) = store.command_set_state() {
-                    // `set` fails if the store is loaded again: the keys that were set first are the same ones.
+                if let StoredCommandSetState::Keys(keys) = store.command_set_state() {
+                    // If the store is loaded again, `set` fails, because the same keys are set already.
                     let _ = settings.keys.set(Arc::clone(keys));
                 }
             }
@@ -96,21 +98,22 @@ impl KindState {
     pub fn save(&self, store: &Store) -> io::Result<()> {
         match self {
             KindState::Blocks | KindState::Zoned => Ok(()),
-            KindState::Placed(placement) => store.save_record(StateTag::Placement, placement.encode()),
+            KindState::Placed(placement) => store.save_state_record(StateRecordTag::Placement, placement.encode()),
             KindState::Keyed(settings) => {
-                store.save_record(StateTag::KeyValue, vec![settings.reports_missing().into()])
+                store.save_state_record(StateRecordTag::KeyValue, vec![settings.reports_missing().into()])
             }
         }
     }
 
     /// Returns the parts of a namespace with this metadata, and true if its placement handles are those of the drive
     /// description.
-    pub fn parts_of(&self, id: u32, metadata: Option<MetadataFormat>) -> (BlockParts, bool) {
+    pub fn parts_with_metadata(&self, id: u32, metadata: Option<BlockMetadataFormat>) -> (BlockNamespaceParts, bool) {
         match self {
-            KindState::Placed(placement) => {
-                (BlockParts { placement: Some(placement.limits_of(id)), metadata }, placement.is_plain(id))
-            }
-            _ => (BlockParts { placement: None, metadata }, true),
+            KindState::Placed(placement) => (
+                BlockNamespaceParts { placement: Some(placement.placement_limits_of(id)), metadata },
+                placement.is_plain(id),
+            ),
+            _ => (BlockNamespaceParts { placement: None, metadata }, true),
         }
     }
 
@@ -145,7 +148,7 @@ impl KindState {
     }
 
     /// Notes that a range of the drive, in bytes, has been erased.
-    pub fn note_erased(&self, offset: u64, bytes: u64) {
+    pub fn note_erased_range(&self, offset: u64, bytes: u64) {
         if let KindState::Placed(placement) = self {
             placement.discard(offset, bytes);
         }
@@ -170,7 +173,7 @@ impl KindState {
     /// # Errors
     /// Invalid Field if the drive has logical blocks.
     #[inline]
-    pub fn key_settings(&self) -> Result<&KeySettings, Status> {
+    pub fn key_settings(&self) -> Result<&KeyNamespaceSettings, Status> {
         if let KindState::Keyed(settings) = self { Ok(settings) } else { Err(Status::INVALID_FIELD) }
     }
 

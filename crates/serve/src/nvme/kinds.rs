@@ -3,7 +3,7 @@
 
 use phaselink_core::protocol::nvme::commands::CommandSet;
 use phaselink_core::protocol::nvme::rules::placement_logs::ENDURANCE_GROUP;
-use phaselink_core::protocol::nvme::rules::{BlockParts, NamespaceKind, key_value, zones};
+use phaselink_core::protocol::nvme::rules::{BlockNamespaceParts, NamespaceKindLimits, key_value, zones};
 
 /// Bit 0 of CAP.CSS: support for the NVM command set, the one of logical blocks.
 pub const BLOCK_COMMAND_SET: u64 = 1 << 37;
@@ -46,7 +46,7 @@ pub const RESERVATION_FEATURES: [(u8, u32); 3] =
     [(HOST_IDENTIFIER, CONTROLLER_SCOPE), (NOTICE_MASK, NAMESPACE_SCOPE), (PERSISTENCE, NAMESPACE_SCOPE)];
 /// Drives whose controllers have an admin command. Others refuse it with Invalid Command Opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offered {
+pub enum AdminAvailability {
     /// All drives.
     Always,
     /// Drives whose capacity can be divided into namespaces: neither with zones nor with keys and values.
@@ -65,7 +65,7 @@ pub struct KindRow {
     /// Bits of CAP that announce the command sets (CAP.CSS).
     pub capabilities: u64,
     /// Admin commands of the controller.
-    pub admin: &'static [Offered],
+    pub admin: &'static [AdminAvailability],
     /// Formats of the sources that Copy takes (OCFS).
     pub copy_formats: u8,
     /// Attributes of the controller (CTRATT).
@@ -85,7 +85,7 @@ pub struct KindRow {
 const BLOCKS: KindRow = KindRow {
     command_sets: &[(0, &[CommandSet::Every, CommandSet::Blocks])],
     capabilities: BLOCK_COMMAND_SET,
-    admin: &[Offered::Always, Offered::Divisible, Offered::WithBlocks],
+    admin: &[AdminAvailability::Always, AdminAvailability::Divisible, AdminAvailability::WithBlocks],
     copy_formats: 1,
     attributes: 0,
     endurance_groups: &[],
@@ -97,7 +97,12 @@ const BLOCKS: KindRow = KindRow {
 /// Logical blocks that hosts place: endurance groups and flexible data placement (CTRATT).
 const PLACED: KindRow = KindRow {
     command_sets: &[(0, &[CommandSet::Every, CommandSet::Blocks, CommandSet::Placement])],
-    admin: &[Offered::Always, Offered::Divisible, Offered::WithBlocks, Offered::WithPlacement],
+    admin: &[
+        AdminAvailability::Always,
+        AdminAvailability::Divisible,
+        AdminAvailability::WithBlocks,
+        AdminAvailability::WithPlacement,
+    ],
     attributes: 1 << 4 | 1 << 19,
     endurance_groups: &[ENDURANCE_GROUP],
     features: &[(PLACEMENT_FEATURE, GROUP_SCOPE), (EVENTS_FEATURE, NAMESPACE_SCOPE)],
@@ -112,7 +117,7 @@ const ZONED: KindRow = KindRow {
         (zones::COMMAND_SET, &[CommandSet::Every, CommandSet::Blocks, CommandSet::Zones]),
     ],
     capabilities: BLOCK_COMMAND_SET | FURTHER_COMMAND_SETS,
-    admin: &[Offered::Always, Offered::WithBlocks],
+    admin: &[AdminAvailability::Always, AdminAvailability::WithBlocks],
     format_shifts: &[],
     ..BLOCKS
 };
@@ -121,7 +126,7 @@ const ZONED: KindRow = KindRow {
 const KEYED: KindRow = KindRow {
     command_sets: &[(key_value::COMMAND_SET, &[CommandSet::Every, CommandSet::Keys])],
     capabilities: FURTHER_COMMAND_SETS,
-    admin: &[Offered::Always],
+    admin: &[AdminAvailability::Always],
     copy_formats: 0,
     features: &[(KEY_VALUE_FEATURE, NAMESPACE_SCOPE)],
     logs: &[],
@@ -131,12 +136,12 @@ const KEYED: KindRow = KindRow {
 
 impl KindRow {
     /// Returns the row of a kind.
-    pub fn of(kind: &NamespaceKind) -> &'static KindRow {
+    pub fn of(kind: &NamespaceKindLimits) -> &'static KindRow {
         match kind {
-            NamespaceKind::Blocks(BlockParts { placement: Some(_), .. }) => &PLACED,
-            NamespaceKind::Blocks(_) => &BLOCKS,
-            NamespaceKind::Zoned(_) => &ZONED,
-            NamespaceKind::Keyed(_) => &KEYED,
+            NamespaceKindLimits::Blocks(BlockNamespaceParts { placement: Some(_), .. }) => &PLACED,
+            NamespaceKindLimits::Blocks(_) => &BLOCKS,
+            NamespaceKindLimits::Zoned(_) => &ZONED,
+            NamespaceKindLimits::Keyed(_) => &KEYED,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use phaselink_core::drive::Drive;
 use phaselink_core::number::{index, low_u16};
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use phaselink_core::protocol::nvme::rules::Limits;
 
 use crate::device::store::Geometry;
@@ -40,7 +40,7 @@ pub fn offered_queue_pairs(drive: &Drive) -> u32 {
 /// # Errors
 /// If NVMe cannot express a value of the drive, or hosts do not accept it: the size of a block, the number of
 /// namespaces or queue pairs, or the longest transfer.
-pub fn served_limits(drive: &Drive, geometry: Geometry) -> Result<Limits, Problem> {
+pub fn served_limits(drive: &Drive, geometry: Geometry) -> Result<Limits, InputProblem> {
     let Geometry { capacity_bytes, block_bytes } = geometry;
     if !block_bytes.is_power_of_two() || !(512..=65536).contains(&block_bytes) {
         let found = format!("{} has blocks of {block_bytes} bytes", drive.name);
@@ -61,7 +61,7 @@ pub fn served_limits(drive: &Drive, geometry: Geometry) -> Result<Limits, Proble
         let found = format!("{} has nvme.queue_pairs = {}", drive.name, limits.queue_pairs);
         return Err(problem(found, &format!("nvme.queue_pairs from 1 to {QUEUE_PAIRS_MAX}")));
     }
-    if limits.transfer_field().is_none() {
+    if limits.mdts_field().is_none() {
         let found = format!("{} has nvme.max_transfer_kib = {}", drive.name, drive.nvme.max_transfer_kib);
         let allowed = "nvme.max_transfer_kib of 8 or more: MDTS cannot express one page of 4 KiB, as 0 means no limit";
         return Err(problem(found, allowed));
@@ -69,8 +69,8 @@ pub fn served_limits(drive: &Drive, geometry: Geometry) -> Result<Limits, Proble
     Ok(limits)
 }
 
-fn problem(found: String, allowed: &str) -> Problem {
-    Problem::new("--vfio-user", None, found, allowed)
+fn problem(found: String, allowed: &str) -> InputProblem {
+    InputProblem::new("--vfio-user", None, found, allowed)
 }
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_a_served_drive_are_those_of_its_description() {
+    fn served_limits_equal_the_drives_description() {
         let limits = limits_of_changed_drive(|drive| {
             let nvme = &mut drive.nvme;
             (nvme.queue_pairs, nvme.queue_entries, nvme.max_transfer_kib, nvme.block_bytes) = (4, 64, 64, 4096);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn drive_with_one_queue_pair_offers_hosts_a_pair_for_each_processor() {
+    fn single_queue_pair_drive_offers_one_per_processor() {
         for (queue_pairs, offered) in [(1, 64), (2, 2), (64, 64)] {
             let mut drive = Drive::shipped("nvme").expect("the drive nvme is shipped");
             drive.nvme.queue_pairs = queue_pairs;
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn value_that_nvme_cannot_express_is_refused_with_its_key() {
+    fn limit_that_nvme_cannot_express_is_refused_by_key() {
         for (change, word) in [
             ((|drive| drive.nvme.block_bytes = 256) as fn(&mut Drive), "blocks of 256 bytes"),
             (|drive| drive.nvme.queue_pairs = 65, "nvme.queue_pairs = 65"),

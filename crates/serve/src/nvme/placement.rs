@@ -1,20 +1,20 @@
 //! Flexible data placement of a served drive: reclaim unit handles of its namespaces, enabled and past events, and the
 //! media writes that host writes cause.
 //!
-//! A [translation layer](PlacedDrive) counts media writes beside the stored bytes, with timing on or off. It is the
+//! A [translation layer](UntimedPlacedDrive) counts media writes beside the stored bytes, with timing on or off. It is the
 //! layer of the simulated drive, but without dies and time. It starts as that of an empty drive whenever the server
 //! starts.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use phaselink_core::media::translation::{PlacedDrive, PlacedStatistics};
+use phaselink_core::media::translation::{PlacedStatistics, UntimedPlacedDrive};
 use phaselink_core::number::{index, low_u8};
 use phaselink_core::protocol::nvme::rules::placement::UnitReceive;
 use phaselink_core::protocol::nvme::rules::placement_logs::{
-    EVENTS_MAX, HandleUse, PlacementEvent, PlacementEventKind,
+    EVENTS_MAX, PlacementEvent, PlacementEventKind, ReclaimHandleUse,
 };
-use phaselink_core::protocol::nvme::rules::{PlacementLimits, WritePlacement};
+use phaselink_core::protocol::nvme::rules::{PlacementLimits, WriteReclaimPlacement};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use crate::device::tally::locked;
@@ -26,7 +26,7 @@ const IS_DIRECTED: u8 = 2;
 
 /// Reclaim unit handles that a namespace uses, and the state of its Data Placement directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct NamespaceHandles {
+struct NamespaceReclaimHandles {
     /// Reclaim unit handle of each placement handle, by its index.
     unit_handles: Vec<u8>,
     /// True if the host has chosen the handles when it created the namespace.
@@ -39,17 +39,17 @@ struct NamespaceHandles {
 #[derive(Debug)]
 pub struct Placement {
     limits: PlacementLimits,
-    state: Mutex<PlacementState>,
+    state: Mutex<SharedPlacementState>,
 }
 
 /// State of data placement that all controllers of a drive share.
 #[derive(Debug)]
-struct PlacementState {
+struct SharedPlacementState {
     is_enabled: bool,
-    drive: PlacedDrive,
+    drive: UntimedPlacedDrive,
     /// Handles of namespace n at index n - 1; none if the namespace does not exist or was created while data placement
     /// was disabled.
-    namespaces: Vec<Option<NamespaceHandles>>,
+    namespaces: Vec<Option<NamespaceReclaimHandles>>,
     /// Bits of the event types that are enabled, for each reclaim unit handle.
     enabled_events: Vec<u8>,
     /// Events of hosts, the oldest first; `controller_events` are those of the controller.
@@ -61,10 +61,10 @@ impl Placement {
     /// Returns the state of a drive with this number of namespaces, each of which may use all reclaim unit handles.
     pub fn new(limits: &PlacementLimits, namespaces: u32) -> Placement {
         let handles = limits.streams.handles;
-        let all = NamespaceHandles { unit_handles: (0..handles).collect(), is_of_host: true, is_directed: true };
-        let state = PlacementState {
+        let all = NamespaceReclaimHandles { unit_handles: (0..handles).collect(), is_of_host: true, is_directed: true };
+        let state = SharedPlacementState {
             is_enabled: true,
-            drive: PlacedDrive::new(limits.shape, limits.unit_bytes),
+            drive: UntimedPlacedDrive::new(limits.shape, limits.unit_bytes),
             namespaces: vec![Some(all); index(namespaces)],
             enabled_events: vec![0; handles.into()],
             host_events: VecDeque::new(),
@@ -80,7 +80,7 @@ impl Placement {
 
     /// Returns the data placement limits of one namespace: number of its handles, and if placement and the directive
     /// are enabled.
-    pub fn limits_of(&self, namespace: u32) -> PlacementLimits {
+    pub fn placement_limits_of(&self, namespace: u32) -> PlacementLimits {
         let state = locked(&self.state);
         let own = state.handles(namespace);
         PlacementLimits {
@@ -95,7 +95,7 @@ impl Placement {
     /// reclaim unit handles, as the drive description says.
     pub fn is_plain(&self, namespace: u32) -> bool {
         let state = locked(&self.state);
-        let is_all = |own: &NamespaceHandles| {
+        let is_all = |own: &NamespaceReclaimHandles| {
             own.is_directed && own.unit_handles.iter().copied().eq(0..self.limits.streams.handles)
         };
         state.is_enabled && state.handles(namespace).is_some_and(is_all)
@@ -109,11 +109,17 @@ impl Placement {
 
     /// Counts a write to a namespace, from `offset` of the drive on, and records the placement events that it causes.
     /// `identifier` is the placement identifier in the command.
-    pub fn write(&self, namespace: u32, placement: WritePlacement, identifier: u16, (offset, bytes): (u64, u64)) {
+    pub fn write(
+        &self,
+        namespace: u32,
+        placement: WriteReclaimPlacement,
+        identifier: u16,
+        (offset, bytes): (u64, u64),
+    ) {
         let mut state = locked(&self.state);
         let unit_handle = state.unit_handle(namespace, placement.handle);
         if placement.is_invalid {
-            state.note(
+            state.record_placement_event(
                 unit_handle,
                 PlacementEvent {
                     kind: PlacementEventKind::InvalidIdentifier,
@@ -127,7 +133,7 @@ impl Placement {
         }
         let streams = self.limits.streams;
         for moved in state.drive.write(offset, bytes, streams.stream(placement.group, unit_handle)) {
-            state.note_moves(&self.limits, moved.stream, moved.bytes);
+            state.record_moved_data(&self.limits, moved.stream, moved.bytes);
         }
     }
 
@@ -139,7 +145,7 @@ impl Placement {
     /// Returns the report of I/O Management Receive about the reclaim units of a namespace with blocks of
     /// 2^`block_shift` bytes.
     pub fn report(&self, receive: UnitReceive, namespace: u32, block_shift: u32) -> Vec<u8> {
-        let limits = self.limits_of(namespace);
+        let limits = self.placement_limits_of(namespace);
         let state = locked(&self.state);
         let unit_handles = state.handles(namespace).map_or(&[][..], |own| &own.unit_handles);
         let streams = self.limits.streams;
@@ -155,7 +161,7 @@ impl Placement {
             let unit_handle = state.unit_handle(namespace, handle);
             let streams = self.limits.streams;
             if state.drive.renew(streams.stream(group, unit_handle)) > 0 {
-                state.note(
+                state.record_placement_event(
                     unit_handle,
                     PlacementEvent {
                         kind: PlacementEventKind::NotFullyWritten,
@@ -189,7 +195,7 @@ impl Placement {
             return Err(Status::COMMAND_SEQUENCE_ERROR);
         }
         state.is_enabled = is_enabled;
-        state.drive = PlacedDrive::new(self.limits.shape, self.limits.unit_bytes);
+        state.drive = UntimedPlacedDrive::new(self.limits.shape, self.limits.unit_bytes);
         state.enabled_events.fill(0);
         state.host_events.clear();
         state.controller_events.clear();
@@ -240,19 +246,19 @@ impl Placement {
         }
         let uses = state.uses();
         if list.is_empty() {
-            let of_controller = uses.iter().position(|it| *it == HandleUse::OfController);
-            let chosen = of_controller.or_else(|| uses.iter().position(|it| *it == HandleUse::Unused));
+            let of_controller = uses.iter().position(|it| *it == ReclaimHandleUse::OfController);
+            let chosen = of_controller.or_else(|| uses.iter().position(|it| *it == ReclaimHandleUse::Unused));
             return chosen.map(|chosen| Some(vec![chosen as u8])).ok_or(Status::INVALID_PLACEMENT_HANDLES);
         }
         let is_wrong = |(place, handle): (usize, &u16)| {
             let known = uses.get(usize::from(*handle));
-            known.is_none_or(|it| *it == HandleUse::OfController) || list[..place].contains(handle)
+            known.is_none_or(|it| *it == ReclaimHandleUse::OfController) || list[..place].contains(handle)
         };
         if list.iter().enumerate().any(is_wrong) {
             return Err(Status::INVALID_PLACEMENT_HANDLES);
         }
         let chosen: Vec<u8> = list.iter().map(|handle| low_u8(*handle)).collect();
-        let shares = |own: &NamespaceHandles| own.unit_handles.iter().any(|handle| chosen.contains(handle));
+        let shares = |own: &NamespaceReclaimHandles| own.unit_handles.iter().any(|handle| chosen.contains(handle));
         let mut others = (1..).zip(&state.namespaces).filter(|(_, own)| own.as_ref().is_some_and(shares));
         if others.any(|(id, _)| differs(id)) {
             return Err(Status::INVALID_FORMAT);
@@ -269,7 +275,7 @@ impl Placement {
             state.namespaces.resize(place + 1, None);
         }
         state.namespaces[place] =
-            chosen.map(|unit_handles| NamespaceHandles { unit_handles, is_of_host, is_directed: true });
+            chosen.map(|unit_handles| NamespaceReclaimHandles { unit_handles, is_of_host, is_directed: true });
     }
 
     /// Removes the handles of the namespaces for which `is_deleted` is true.
@@ -283,7 +289,7 @@ impl Placement {
     }
 
     /// Returns the use of each reclaim unit handle: unused, chosen by a host, or chosen by the controller.
-    pub fn uses(&self) -> Vec<HandleUse> {
+    pub fn uses(&self) -> Vec<ReclaimHandleUse> {
         locked(&self.state).uses()
     }
 
@@ -337,7 +343,7 @@ impl Placement {
         let mut namespaces = Vec::new();
         while let Some((&[count, flags], list)) = rest.split_first_chunk() {
             let Some((unit_handles, behind)) = list.split_at_checked(count.into()) else { return false };
-            let own = NamespaceHandles {
+            let own = NamespaceReclaimHandles {
                 unit_handles: unit_handles.to_vec(),
                 is_of_host: flags & OF_HOST != 0,
                 is_directed: flags & IS_DIRECTED != 0,
@@ -356,8 +362,8 @@ impl Placement {
     }
 }
 
-impl PlacementState {
-    fn handles(&self, namespace: u32) -> Option<&NamespaceHandles> {
+impl SharedPlacementState {
+    fn handles(&self, namespace: u32) -> Option<&NamespaceReclaimHandles> {
         self.namespaces.get(index(namespace.wrapping_sub(1)))?.as_ref()
     }
 
@@ -367,17 +373,17 @@ impl PlacementState {
         known.copied().unwrap_or(0)
     }
 
-    fn uses(&self) -> Vec<HandleUse> {
-        let mut uses = vec![HandleUse::Unused; self.enabled_events.len()];
+    fn uses(&self) -> Vec<ReclaimHandleUse> {
+        let mut uses = vec![ReclaimHandleUse::Unused; self.enabled_events.len()];
         for own in self.namespaces.iter().flatten() {
-            let kind = if own.is_of_host { HandleUse::OfHost } else { HandleUse::OfController };
+            let kind = if own.is_of_host { ReclaimHandleUse::OfHost } else { ReclaimHandleUse::OfController };
             own.unit_handles.iter().for_each(|handle| uses[usize::from(*handle)] = kind);
         }
         uses
     }
 
     /// Records an event if its type is enabled for the reclaim unit handle. A full log drops its oldest event.
-    fn note(&mut self, unit_handle: u8, event: PlacementEvent) {
+    fn record_placement_event(&mut self, unit_handle: u8, event: PlacementEvent) {
         if !self.is_enabled || self.enabled_events[usize::from(unit_handle)] & event.kind.bit() == 0 {
             return;
         }
@@ -390,15 +396,15 @@ impl PlacementState {
 
     /// Records a Media Reallocated event after garbage collection has moved bytes to a stream. With initially isolated
     /// handles, that stream has data of all handles of its group, so the event names none.
-    fn note_moves(&mut self, limits: &PlacementLimits, stream: u8, bytes: u64) {
+    fn record_moved_data(&mut self, limits: &PlacementLimits, stream: u8, bytes: u64) {
         let streams = limits.streams;
-        let is_of_one = streams.moved_unit_streams() == streams.user();
+        let is_of_one = streams.moved_stream_count() == streams.user();
         let first = if is_of_one { stream % streams.handles } else { 0 };
         let handles = if is_of_one { first..first + 1 } else { 0..streams.handles };
         let kind = PlacementEventKind::MediaReallocated;
         let enabled = handles.clone().find(|it| self.enabled_events[usize::from(*it)] & kind.bit() != 0);
         let Some(handle) = enabled else { return };
-        self.note(
+        self.record_placement_event(
             handle,
             PlacementEvent {
                 kind,

@@ -3,7 +3,7 @@
 //!
 //! Each controller keeps, with its view of the namespaces, what a reservation leaves to its host. A change raises the
 //! version of the subsystem, so that all views are read anew and commands that were checked before are checked again.
-//! What still executes at that moment ends before the change is reported ([`Gate`](crate::device::gate::Gate)).
+//! What still executes at that moment ends before the change is reported ([`CommandGate`](crate::device::gate::CommandGate)).
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,49 +11,49 @@ use std::sync::Mutex;
 
 use phaselink_core::number::{index, length, short_length};
 use phaselink_core::protocol::nvme::rules::reservation::{
-    Acquisition, NamespaceAccess, Notice, NoticeKind, ReservationCommand, ReservationHost, ReservationKeys,
-    Reservations,
+    AcquireAction, NamespaceAccess, Notice, ReservationCommand, ReservationKeys, ReservationNoticeKind, Reservations,
+    ReservingHost,
 };
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::image::{ImageField, ImageReader, ImageRefusal, image_fields};
-use crate::device::store::{StateTag, Store};
+use crate::device::store::{StateRecordTag, Store};
 use crate::device::tally::locked;
-use crate::planted::{PlantedBug, is_planted};
+use crate::planted::{PlantableBug, is_planted};
 
 /// Number of notices that controllers can fetch; older ones are counted as lost.
 const NOTICES_MAX: usize = 256;
 
 /// Notice to a host about a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NamespaceNotice {
+pub struct HostNamespaceNotice {
     /// Host that is told.
-    pub host: ReservationHost,
+    pub host: ReservingHost,
     /// What has happened.
-    pub kind: NoticeKind,
+    pub kind: ReservationNoticeKind,
     /// Namespace (NSID).
     pub namespace: u32,
 }
 
-image_fields!(NamespaceNotice { host, kind, namespace });
+image_fields!(HostNamespaceNotice { host, kind, namespace });
 
-impl Default for NamespaceNotice {
-    fn default() -> NamespaceNotice {
-        let (host, kind) = (ReservationHost::OfController(0), NoticeKind::RegistrationPreempted);
-        NamespaceNotice { host, kind, namespace: 0 }
+impl Default for HostNamespaceNotice {
+    fn default() -> HostNamespaceNotice {
+        let (host, kind) = (ReservingHost::OfController(0), ReservationNoticeKind::RegistrationPreempted);
+        HostNamespaceNotice { host, kind, namespace: 0 }
     }
 }
 
 /// Reservations of all namespaces, with their notices and the commands that they have aborted.
 #[derive(Debug, Default)]
-struct ReservationState {
+struct SharedReservationState {
     /// Reservations of namespace n at index n - 1. Namespaces beyond the end have none.
     of: Vec<Reservations>,
     /// Hosts whose commands another host has aborted, each with its namespace and the version of the subsystem from
     /// which on its commands count as new.
-    aborted: Vec<(ReservationHost, u32, u64)>,
+    aborted: Vec<(ReservingHost, u32, u64)>,
     /// Latest notices, the oldest first.
-    notices: VecDeque<NamespaceNotice>,
+    notices: VecDeque<HostNamespaceNotice>,
     /// Number of all notices so far.
     noticed: u64,
 }
@@ -61,12 +61,12 @@ struct ReservationState {
 /// Reservations of all namespaces of a drive.
 #[derive(Debug, Default)]
 pub struct NamespaceReservations {
-    state: Mutex<ReservationState>,
+    state: Mutex<SharedReservationState>,
 }
 
 /// What reservations leave to a host in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostAccess {
+pub struct HostReservationAccess {
     /// Access that the reservation leaves to the host.
     pub access: NamespaceAccess,
     /// Version of the subsystem before which the host's commands have been aborted; 0 if they have not.
@@ -84,7 +84,7 @@ impl NamespaceReservations {
         namespace: u32,
         command: ReservationCommand,
         keys: ReservationKeys,
-        host: ReservationHost,
+        host: ReservingHost,
         (version, store): (u64, &Store),
     ) -> Result<(), Status> {
         let mut state = locked(&self.state);
@@ -99,8 +99,8 @@ impl NamespaceReservations {
             state.of[place] = before;
             return Err(Status::WRITE_FAULT);
         }
-        if matches!(command, ReservationCommand::Acquire { action: Acquisition::PreemptAndAbort, .. }) {
-            let preempted = notices.iter().filter(|(_, kind)| *kind == NoticeKind::RegistrationPreempted);
+        if matches!(command, ReservationCommand::Acquire { action: AcquireAction::PreemptAndAbort, .. }) {
+            let preempted = notices.iter().filter(|(_, kind)| *kind == ReservationNoticeKind::RegistrationPreempted);
             for (host, _) in preempted.copied().collect::<Vec<Notice>>() {
                 state.aborted.retain(|(of, id, _)| (*of, *id) != (host, namespace));
                 state.aborted.push((host, namespace, version));
@@ -136,18 +136,18 @@ impl NamespaceReservations {
     }
 
     /// Returns what reservations leave to a host in a namespace.
-    pub fn access(&self, namespace: u32, host: ReservationHost) -> HostAccess {
+    pub fn access(&self, namespace: u32, host: ReservingHost) -> HostReservationAccess {
         let state = locked(&self.state);
         let access =
             state.of.get(index(namespace.wrapping_sub(1))).map_or(NamespaceAccess::Write, |it| it.access(host));
         let aborted = state.aborted.iter().find(|(of, id, _)| (*of, *id) == (host, namespace));
-        let is_admitted = is_planted(PlantedBug::AbortedAdmitted) && aborted.is_some();
+        let is_admitted = is_planted(PlantableBug::AbortedAdmitted) && aborted.is_some();
         let access = if is_admitted { NamespaceAccess::Write } else { access };
-        HostAccess { access, aborted_before: aborted.map_or(0, |(_, _, version)| *version) }
+        HostReservationAccess { access, aborted_before: aborted.map_or(0, |(_, _, version)| *version) }
     }
 
     /// Unregisters a host that is gone for good from all namespaces. Returns true if it was registered anywhere.
-    pub fn forget(&self, host: ReservationHost) -> bool {
+    pub fn forget(&self, host: ReservingHost) -> bool {
         let mut state = locked(&self.state);
         let mut any = false;
         for place in 0..state.of.len() {
@@ -191,15 +191,15 @@ impl NamespaceReservations {
 
     /// Restores what the store has saved. A damaged record counts as none.
     pub fn load(&self, store: &Store) {
-        let Some(record) = store.record(StateTag::Reservations) else { return };
-        if is_planted(PlantedBug::ReservationsLost) {
+        let Some(record) = store.record(StateRecordTag::Reservations) else { return };
+        if is_planted(PlantableBug::ReservationsLost) {
             return;
         }
         locked(&self.state).of = decode(&record).unwrap_or_default();
     }
 
     /// Returns the number of all notices so far, and those after the first `known` that are for a host.
-    pub fn notices_after(&self, known: u64, host: ReservationHost) -> (u64, Vec<NamespaceNotice>) {
+    pub fn host_notices_after(&self, known: u64, host: ReservingHost) -> (u64, Vec<HostNamespaceNotice>) {
         let state = locked(&self.state);
         let kept_from = state.noticed - length(state.notices.len());
         let unknown = (kept_from..).zip(&state.notices).filter(|(number, it)| *number >= known && it.host == host);
@@ -208,9 +208,9 @@ impl NamespaceReservations {
 }
 
 /// Encodes the reservations of all namespaces with their notices. The commands that they have aborted have ended.
-impl ImageField for ReservationState {
+impl ImageField for SharedReservationState {
     fn put(&self, image: &mut Vec<u8>) {
-        let of: Vec<Vec<u8>> = match is_planted(PlantedBug::ReservationsUnmoved) {
+        let of: Vec<Vec<u8>> = match is_planted(PlantableBug::ReservationsUnmoved) {
             true => Vec::new(),
             false => self.of.iter().map(Reservations::encode_all).collect(),
         };
@@ -230,30 +230,30 @@ impl ImageField for ReservationState {
     }
 }
 
-impl ReservationState {
+impl SharedReservationState {
     fn tell(&mut self, namespace: u32, notices: Vec<Notice>) {
         for (host, kind) in notices {
-            if is_planted(PlantedBug::NoticeLost) && kind == NoticeKind::RegistrationPreempted {
+            if is_planted(PlantableBug::NoticeLost) && kind == ReservationNoticeKind::RegistrationPreempted {
                 continue;
             }
             if self.notices.len() == NOTICES_MAX {
                 self.notices.pop_front();
             }
-            self.notices.push_back(NamespaceNotice { host, kind, namespace });
+            self.notices.push_back(HostNamespaceNotice { host, kind, namespace });
             self.noticed += 1;
         }
     }
 }
 
 /// Saves the reservations of all namespaces: the length of each, and the reservations themselves.
-fn save(state: &ReservationState, store: &Store) -> io::Result<()> {
+fn save(state: &SharedReservationState, store: &Store) -> io::Result<()> {
     let mut record = Vec::new();
     for reservations in &state.of {
         let encoded = reservations.encode();
         record.extend(short_length(encoded.len()).to_le_bytes());
         record.extend(encoded);
     }
-    store.save_record(StateTag::Reservations, record)
+    store.save_state_record(StateRecordTag::Reservations, record)
 }
 
 fn decode(mut record: &[u8]) -> Option<Vec<Reservations>> {
@@ -268,16 +268,16 @@ fn decode(mut record: &[u8]) -> Option<Vec<Reservations>> {
 
 #[cfg(test)]
 mod tests {
-    use phaselink_core::protocol::nvme::rules::reservation::{Registration, ReservationType};
+    use phaselink_core::protocol::nvme::rules::reservation::{RegisterAction, ReservationType};
 
     use super::*;
     use crate::device::store::Geometry;
 
-    const A: ReservationHost = ReservationHost::Named([1; 16]);
-    const B: ReservationHost = ReservationHost::Named([2; 16]);
+    const A: ReservingHost = ReservingHost::Named([1; 16]);
+    const B: ReservingHost = ReservingHost::Named([2; 16]);
 
     fn register(persists: bool) -> ReservationCommand {
-        ReservationCommand::Register { action: Registration::Register, ignores_key: false, persists: Some(persists) }
+        ReservationCommand::Register { action: RegisterAction::Register, ignores_key: false, persists: Some(persists) }
     }
 
     fn key(key: u64) -> ReservationKeys {
@@ -285,13 +285,13 @@ mod tests {
     }
 
     #[test]
-    fn reservations_outlive_the_server_if_they_are_to_persist() {
+    fn persistent_reservations_outlive_the_server() {
         let store = Store::in_memory(Geometry { capacity_bytes: 1 << 20, block_bytes: 512 }).unwrap();
         for persists in [false, true] {
             let before = NamespaceReservations::default();
             before.execute(2, register(persists), key(7), A, (1, &store)).unwrap();
             let kind = ReservationType::ExclusiveAccess;
-            let acquire = ReservationCommand::Acquire { action: Acquisition::Acquire, kind };
+            let acquire = ReservationCommand::Acquire { action: AcquireAction::Acquire, kind };
             before.execute(2, acquire, key(7), A, (2, &store)).unwrap();
             let after = NamespaceReservations::default();
             after.load(&store);
@@ -299,26 +299,29 @@ mod tests {
             assert_eq!((after.access(2, B).access, after.access(2, A).access), (left, NamespaceAccess::Write));
             assert_eq!((after.access(1, B).access, after.persists(2)), (NamespaceAccess::Write, persists));
         }
-        store.save_record(StateTag::Reservations, vec![9, 0, 0, 0, 1]).unwrap();
+        store.save_state_record(StateRecordTag::Reservations, vec![9, 0, 0, 0, 1]).unwrap();
         let damaged = NamespaceReservations::default();
         damaged.load(&store);
         assert_eq!(damaged.access(2, B).access, NamespaceAccess::Write);
     }
 
     #[test]
-    fn preempted_host_is_told_once_and_its_older_commands_count_as_aborted() {
+    fn preempted_host_is_notified_once_and_its_commands_abort() {
         let store = Store::in_memory(Geometry { capacity_bytes: 1 << 20, block_bytes: 512 }).unwrap();
         let reservations = NamespaceReservations::default();
         reservations.execute(1, register(false), key(1), A, (1, &store)).unwrap();
         reservations.execute(1, register(false), key(2), B, (2, &store)).unwrap();
-        let action = Acquisition::PreemptAndAbort;
+        let action = AcquireAction::PreemptAndAbort;
         let preempt = ReservationCommand::Acquire { action, kind: ReservationType::WriteExclusive };
         let keys = ReservationKeys { current: 1, other: 2 };
         reservations.execute(1, preempt, keys, A, (3, &store)).unwrap();
-        assert_eq!(reservations.access(1, B), HostAccess { access: NamespaceAccess::Write, aborted_before: 3 });
-        let notice = NamespaceNotice { host: B, kind: NoticeKind::RegistrationPreempted, namespace: 1 };
-        assert_eq!(reservations.notices_after(0, B), (1, vec![notice]));
-        assert_eq!(reservations.notices_after(1, B), (1, vec![]));
-        assert_eq!(reservations.notices_after(0, A), (1, vec![]));
+        assert_eq!(
+            reservations.access(1, B),
+            HostReservationAccess { access: NamespaceAccess::Write, aborted_before: 3 }
+        );
+        let notice = HostNamespaceNotice { host: B, kind: ReservationNoticeKind::RegistrationPreempted, namespace: 1 };
+        assert_eq!(reservations.host_notices_after(0, B), (1, vec![notice]));
+        assert_eq!(reservations.host_notices_after(1, B), (1, vec![]));
+        assert_eq!(reservations.host_notices_after(0, A), (1, vec![]));
     }
 }

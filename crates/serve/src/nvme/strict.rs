@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use phaselink_core::protocol::nvme::commands::{self, Action};
 use phaselink_core::protocol::nvme::rules::Limits;
-use phaselink_core::protocol::nvme::spec::layout::ReservedBits;
+use phaselink_core::protocol::nvme::spec::layout::ReservedDwordBits;
 use phaselink_core::protocol::nvme::spec::{FLAGS, PAGE_BYTES, Status, SubmissionEntry};
 
 use crate::device::tally::UndefinedBehaviour;
@@ -77,13 +77,13 @@ behaviours! {
 
 /// Strict checks of one queue set: counts of undefined behaviour by kind, and the commands in flight.
 #[derive(Clone, Debug, Default)]
-pub struct StrictChecks {
+pub struct StrictQueueChecks {
     counts: Vec<(&'static UndefinedBehaviour, u64)>,
     /// Submission queue and command identifier of each command in flight.
     in_flight: BTreeSet<(u16, u16)>,
 }
 
-impl StrictChecks {
+impl StrictQueueChecks {
     /// Counts one occurrence of an undefined behaviour.
     pub fn count(&mut self, behaviour: &'static UndefinedBehaviour) {
         match self.counts.iter_mut().find(|(counted, _)| counted.kind == behaviour.kind) {
@@ -93,7 +93,7 @@ impl StrictChecks {
     }
 
     /// Counts `times` occurrences of an undefined behaviour.
-    pub fn count_times(&mut self, times: u64, behaviour: &'static UndefinedBehaviour) {
+    pub fn count_occurrences(&mut self, times: u64, behaviour: &'static UndefinedBehaviour) {
         (0..times).for_each(|_| self.count(behaviour));
     }
 
@@ -110,7 +110,7 @@ impl StrictChecks {
 
     /// Checks a fetched command for reserved bits and for a command identifier that is in use. `reserved` are the
     /// reserved bits of its row in the table of admin or I/O commands.
-    pub fn on_command(&mut self, queue: u16, entry: &SubmissionEntry, reserved: ReservedBits) {
+    pub fn on_command(&mut self, queue: u16, entry: &SubmissionEntry, reserved: ReservedDwordBits) {
         self.count_if(has_reserved_bits(entry, reserved), &RESERVED_COMMAND_BITS);
         let is_new = self.in_flight.insert((queue, entry.command_id));
         self.count_if(!is_new, &COMMAND_IDENTIFIER);
@@ -118,7 +118,7 @@ impl StrictChecks {
 
     /// Checks the PRP entries of a command after its PRP lists have been read. `checked` is the result of the command's
     /// check.
-    pub fn on_checked(&mut self, entry: &SubmissionEntry, checked: &Result<commands::Command, Status>) {
+    pub fn check_prp_entries(&mut self, entry: &SubmissionEntry, checked: &Result<commands::Command, Status>) {
         let data = match checked {
             Ok(command) => command.data.runs(),
             Err(Status::INVALID_PRP_OFFSET) if !entry.prp1.is_multiple_of(4) => return self.count(&PRP_NOT_ALIGNED),
@@ -127,7 +127,7 @@ impl StrictChecks {
         };
         let bytes: u64 = data.iter().map(|(_, bytes)| u64::from(*bytes)).sum();
         let is_enough = bytes > 0 && entry.prp1 % PAGE_BYTES + bytes <= PAGE_BYTES;
-        self.count_if(!entry.is_sgl() && is_enough && entry.prp2 != 0, &PRP_WITHOUT_NEED);
+        self.count_if(!entry.has_sgl_pointer() && is_enough && entry.prp2 != 0, &PRP_WITHOUT_NEED);
     }
 
     /// Removes a completed command from the commands in flight.
@@ -136,26 +136,26 @@ impl StrictChecks {
     }
 
     /// Counts an Abort whose submission queue and command identifier belong to no command in flight.
-    pub fn on_abort(&mut self, queue: u16, command_id: u16) {
+    pub fn check_abort_target(&mut self, queue: u16, command_id: u16) {
         let is_known = self.in_flight.contains(&(queue, command_id));
         self.count_if(!is_known, &ABORT_OF_UNKNOWN);
     }
 
     /// Removes the commands of a deleted submission queue from those in flight; of all queues if `queue` is none.
-    pub fn forget_queue(&mut self, queue: Option<u16>) {
+    pub fn forget_deleted_queue(&mut self, queue: Option<u16>) {
         self.in_flight.retain(|(other, _)| queue.is_some_and(|queue| queue != *other));
     }
 }
 
 /// Returns the reserved bits of an I/O command on namespaces with these limits (NVM Command Set Specification 1.0,
 /// sections 3.2.1 to 3.2.8, and the other command sets). Unknown opcodes have none.
-pub fn reserved_bits(opcode: u8, limits: &Limits) -> ReservedBits {
+pub fn reserved_bits(opcode: u8, limits: &Limits) -> ReservedDwordBits {
     let row = Action::ROWS.iter().find(|row| row.opcode == opcode && limits.kind.offers(row.set));
     row.map_or([0; 6], |row| row.reserved)
 }
 
 /// Returns true if the command has a reserved bit set in dword 0 or in dwords 10 to 15.
-fn has_reserved_bits(entry: &SubmissionEntry, reserved: ReservedBits) -> bool {
+fn has_reserved_bits(entry: &SubmissionEntry, reserved: ReservedDwordBits) -> bool {
     let of_dwords = reserved.iter().zip(entry.dwords).any(|(reserved, dword)| reserved & dword != 0);
     of_dwords || entry.flags & !FLAGS != 0
 }
@@ -166,21 +166,21 @@ mod tests {
     use phaselink_core::drive::Drive;
     use phaselink_core::media::keys::KeyLayout;
     use phaselink_core::protocol::nvme::commands::opcode;
-    use phaselink_core::protocol::nvme::rules::{KeyValueLimits, NamespaceKind};
+    use phaselink_core::protocol::nvme::rules::{KeyValueLimits, NamespaceKindLimits};
 
     #[test]
-    fn every_behaviour_has_a_unique_kind_and_cites_a_section() {
+    fn undefined_behaviours_have_unique_kinds_and_sections() {
         let names: BTreeSet<&str> = ALL.iter().map(|behaviour| behaviour.kind).collect();
         assert_eq!(names.len(), ALL.len());
         assert!(ALL.iter().all(|behaviour| behaviour.section.contains(|letter: char| letter.is_ascii_digit())));
     }
 
     #[test]
-    fn only_bits_without_a_definition_count_as_reserved() {
+    fn only_undefined_bits_count_as_reserved() {
         let blocks = Limits::of(&Drive::shipped("nvme").expect("a shipped drive"));
         let layout = KeyLayout { capacity_bytes: 1 << 20, granule_bytes: 512, keys_max: 24 };
         let key_value = KeyValueLimits { layout, key_bytes_max: 16, value_bytes_max: 4096, reports_missing: true };
-        let keys = Limits { kind: NamespaceKind::Keyed(key_value), ..blocks };
+        let keys = Limits { kind: NamespaceKindLimits::Keyed(key_value), ..blocks };
         let has = |entry: &SubmissionEntry, limits| has_reserved_bits(entry, reserved_bits(entry.opcode, limits));
         let entry = |opcode, dwords| SubmissionEntry { opcode, dwords, ..SubmissionEntry::default() };
         // Use FUA, limited retry, a directive, and hints in the low byte of dword 13.

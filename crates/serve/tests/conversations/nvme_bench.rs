@@ -1,6 +1,6 @@
 //! The NVMe controller alone, on a host that is an array, with a driver that asks what a test wants.
 
-use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKind};
+use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKindLimits};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::array_host::ArrayHost;
@@ -16,7 +16,7 @@ pub(crate) const LIMITS: Limits = Limits {
     queue_pairs: 32,
     queue_entries: 1024,
     takes_segments: true,
-    kind: NamespaceKind::PLAIN,
+    kind: NamespaceKindLimits::PLAIN,
 };
 pub(crate) const PAGE: u64 = 4096;
 /// Where things are in the host's memory.
@@ -89,20 +89,20 @@ pub(crate) fn pair(number: u16, commands: u64, answers: u64) -> Pair {
 fn store_of(limits: Limits) -> Store {
     let store = Store::in_memory(GEOMETRY).unwrap();
     match limits.kind {
-        NamespaceKind::Blocks(_) => store,
-        NamespaceKind::Zoned(zones) => store.with_zones(zones.layout).unwrap(),
-        NamespaceKind::Keyed(keys) => store.with_keys(keys.layout).unwrap(),
+        NamespaceKindLimits::Blocks(_) => store,
+        NamespaceKindLimits::Zoned(zones) => store.with_zones(zones.layout).unwrap(),
+        NamespaceKindLimits::Keyed(keys) => store.with_keys(keys.layout).unwrap(),
     }
 }
 
 impl Bench {
     /// A controller that has not been enabled.
     pub(crate) fn off() -> Bench {
-        Bench::off_with(LIMITS)
+        Bench::controller_off_with_limits(LIMITS)
     }
 
     /// The same with other limits.
-    pub(crate) fn off_with(limits: Limits) -> Bench {
+    pub(crate) fn controller_off_with_limits(limits: Limits) -> Bench {
         Bench {
             machine: ArrayHost::new(MEMORY, &limits),
             controller: Controller::new(Identity::new("test", limits, 0)),
@@ -135,7 +135,7 @@ impl Bench {
 
     /// The same with other limits.
     pub(crate) fn with(limits: Limits) -> Bench {
-        let mut bench = Bench::off_with(limits);
+        let mut bench = Bench::controller_off_with_limits(limits);
         bench.enable();
         assert_eq!(bench.administer(create_completion_queue(1, ENTRIES)).status, Status::SUCCESS);
         assert_eq!(bench.administer(create_submission_queue(1, ENTRIES)).status, Status::SUCCESS);
@@ -233,11 +233,11 @@ impl Bench {
     }
 
     pub(crate) fn identify(&mut self, cns: u32, namespace: u32) -> (Status, Vec<u8>) {
-        self.identify_set(cns, 0, namespace)
+        self.identify_command_set(cns, 0, namespace)
     }
 
     /// Asks for a data structure of a command set.
-    pub(crate) fn identify_set(&mut self, cns: u32, command_set: u32, namespace: u32) -> (Status, Vec<u8>) {
+    pub(crate) fn identify_command_set(&mut self, cns: u32, command_set: u32, namespace: u32) -> (Status, Vec<u8>) {
         self.machine.memory[DATA as usize..][..4096].fill(0xee);
         let dwords = [cns, command_set << 24, 0, 0, 0, 0];
         let fields = Fields { opcode: admin::IDENTIFY, namespace, prp: [DATA, 0], dwords, ..Fields::default() };

@@ -2,7 +2,7 @@
 //! zones, keys and administration.
 
 use phaselink_core::protocol::nvme::commands::opcode;
-use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKind};
+use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKindLimits};
 use phaselink_core::protocol::nvme::spec::{Status, admin};
 use phaselink_serve::nvme::{Controller, Identity};
 
@@ -26,8 +26,8 @@ struct Pair {
 
 impl Pair {
     fn new(limits: Limits) -> Pair {
-        let mut second = Bench::off_with(limits);
-        let mut first = Bench::off_with(limits);
+        let mut second = Bench::controller_off_with_limits(limits);
+        let mut first = Bench::controller_off_with_limits(limits);
         let identity = Identity::new("test", limits, 0);
         second.controller = Controller::new(Identity::new("test", limits, 1).sharing(&identity.subsystem));
         first.controller = Controller::new(identity);
@@ -87,22 +87,22 @@ fn restart(bench: &mut Bench) {
 }
 
 #[test]
-fn reservations_are_announced_and_their_features_listed() {
+fn reservations_and_their_features_are_announced() {
     let mut bench = Bench::new();
     let oncs = u64_at(&bench.identify(1, 0).1, 520);
     assert_eq!(oncs >> 5 & 1, 1, "ONCS announces reservations");
-    assert_eq!((bench.identify(0, 1).1[31], bench.identify_set(8, 0, 1).1[2]), (0xff, 0xff));
+    assert_eq!((bench.identify(0, 1).1[31], bench.identify_command_set(8, 0, 1).1[2]), (0xff, 0xff));
     let log = Fields { opcode: admin::GET_LOG_PAGE, namespace: u32::MAX, prp: [DATA, 0], ..Fields::default() };
     let dwords = [0x12 | 255 << 16, 0, 0, 0, 0, 0];
     assert_eq!(bench.administer(Fields { dwords, ..log }).status, Status::SUCCESS);
     let page = &bench.machine.memory[DATA as usize..][..1024];
     let effects = |id: usize| u32::from_le_bytes(*page[4 * id..].first_chunk().unwrap());
-    // Host Identifier belongs to the controller, the others to a namespace.
+    // Host Identifier has controller scope (bit 21), the reservation features have namespace scope (bit 20).
     assert_eq!([0x81, 0x82, 0x83].map(effects), [1 | 1 << 21, 1 | 1 << 20, 1 | 1 << 20]);
 }
 
 #[test]
-fn host_identifier_has_the_length_that_the_host_has_chosen() {
+fn host_identifier_has_the_selected_length() {
     let mut bench = Bench::new();
     let get = |bench: &mut Bench, value| {
         bench.machine.memory[DATA as usize..][..16].fill(0xee);
@@ -121,7 +121,7 @@ fn host_identifier_has_the_length_that_the_host_has_chosen() {
 }
 
 #[test]
-fn host_without_an_identifier_is_another_one_after_a_reset() {
+fn unidentified_host_is_a_new_host_after_a_reset() {
     for id in [None, Some([3; 16])] {
         let mut pair = Pair::new(LIMITS);
         if let Some(id) = id {
@@ -144,7 +144,7 @@ fn host_without_an_identifier_is_another_one_after_a_reset() {
 }
 
 #[test]
-fn reservations_persist_in_the_store_if_a_feature_or_a_registration_asks_for_it() {
+fn reservations_persist_if_requested() {
     for by_feature in [true, false] {
         let mut bench = Bench::new();
         assert_eq!(name(&mut bench, &[3; 16]), Status::SUCCESS);
@@ -175,7 +175,7 @@ fn reservations_persist_in_the_store_if_a_feature_or_a_registration_asks_for_it(
 }
 
 #[test]
-fn reserved_namespace_is_neither_formatted_nor_deleted_by_another_host() {
+fn reserved_namespace_cannot_be_formatted_or_deleted_by_others() {
     let mut pair = Pair::new(LIMITS.divided(2));
     assert_eq!(register(&mut pair.first, 1), Status::SUCCESS);
     assert_eq!(acquire(&mut pair.first, 1, 1), Status::SUCCESS);
@@ -196,7 +196,7 @@ fn reserved_namespace_is_neither_formatted_nor_deleted_by_another_host() {
 }
 
 #[test]
-fn commands_of_every_command_set_need_the_access_that_they_take() {
+fn commands_of_all_sets_need_reservation_access() {
     let blocks = [opcode::READ, opcode::COMPARE, opcode::VERIFY, opcode::WRITE, opcode::WRITE_ZEROES, opcode::COPY];
     let zones = [
         opcode::READ,
@@ -212,11 +212,11 @@ fn commands_of_every_command_set_need_the_access_that_they_take() {
         for (kind, allowed) in [(1, reads), (EXCLUSIVE_ACCESS, 0)] {
             assert_eq!(acquire(&mut pair.first, 1, kind), Status::SUCCESS);
             for (place, code) in opcodes.iter().enumerate() {
-                // A key of one byte, a report or list of 4 KiB, a zone to be opened: fields that every command allows.
+                // Fields that every command accepts: a key of one byte, a report or list of 4 KiB, or a zone to open.
                 let dwords = match limits.kind {
-                    NamespaceKind::Keyed(_) => [64, 1, 0, 0, 0, 0],
-                    NamespaceKind::Zoned(_) if *code == opcode::ZONE_MANAGEMENT_SEND => [0, 0, 0, 3, 0, 0],
-                    NamespaceKind::Zoned(_) if *code == opcode::ZONE_MANAGEMENT_RECEIVE => [0, 0, 1023, 0, 0, 0],
+                    NamespaceKindLimits::Keyed(_) => [64, 1, 0, 0, 0, 0],
+                    NamespaceKindLimits::Zoned(_) if *code == opcode::ZONE_MANAGEMENT_SEND => [0, 0, 0, 3, 0, 0],
+                    NamespaceKindLimits::Zoned(_) if *code == opcode::ZONE_MANAGEMENT_RECEIVE => [0, 0, 1023, 0, 0, 0],
                     _ => [0; 6],
                 };
                 let fields = Fields { opcode: *code, namespace: 1, prp: [DATA, 0], dwords, ..Fields::default() };

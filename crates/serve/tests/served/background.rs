@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use phaselink_core::drive::Drive;
 use phaselink_serve::device::store::Store;
-use phaselink_serve::device::{Device, Stop};
+use phaselink_serve::device::{Device, StopRequest};
 use phaselink_serve::server::{Server, Summary};
 
 /// Servers and clients spin: one such test at a time has the processors.
@@ -24,22 +24,22 @@ pub(crate) fn device(drive: Drive, store: Store) -> Device {
         record: None,
         history: None,
         faults: Arc::default(),
-        stop: Arc::new(Stop::new().unwrap()),
+        stop: Arc::new(StopRequest::new().unwrap()),
     }
 }
 
 /// A server that runs until this goes.
-pub(crate) struct Background {
-    stop: Arc<Stop>,
+pub(crate) struct BackgroundServer {
+    stop: Arc<StopRequest>,
     thread: Option<JoinHandle<io::Result<Summary>>>,
     _alone: Option<MutexGuard<'static, ()>>,
 }
 
-impl Background {
+impl BackgroundServer {
     /// Starts a server. The second server of a test has no lock of its own.
-    pub(crate) fn start(server: Server, alone: impl Into<Option<MutexGuard<'static, ()>>>) -> Background {
+    pub(crate) fn start(server: Server, alone: impl Into<Option<MutexGuard<'static, ()>>>) -> BackgroundServer {
         let stop = Arc::clone(&server.device.stop);
-        Background { stop, thread: Some(thread::spawn(move || server.run())), _alone: alone.into() }
+        BackgroundServer { stop, thread: Some(thread::spawn(move || server.run())), _alone: alone.into() }
     }
 
     pub(crate) fn finish(mut self) -> Summary {
@@ -48,7 +48,7 @@ impl Background {
     }
 }
 
-impl Drop for Background {
+impl Drop for BackgroundServer {
     fn drop(&mut self) {
         self.stop.request();
         if let Some(thread) = self.thread.take() {

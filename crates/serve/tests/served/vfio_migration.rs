@@ -17,9 +17,9 @@ use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 
-use crate::background::{Background, alone, device};
+use crate::background::{BackgroundServer, alone, device};
 use crate::nvme_tcp::{PLACEMENT, drive_of, store_of};
-use crate::vfio_client::{Client, DATA, Driver, PAGE, RAM, RAM_BYTES, Rings, u32_at, words};
+use crate::vfio_client::{Client, DATA, DoorbellMethod, Driver, PAGE, RAM, RAM_BYTES, u32_at, words};
 
 /// States of a device in VFIO's migration protocol.
 const ERROR: u32 = 0;
@@ -49,7 +49,7 @@ const CAPABILITIES: &str = r#"{"capabilities":{"max_msg_fds":8,"max_data_xfer_si
 struct Running {
     paths: Vec<PathBuf>,
     store: Arc<Store>,
-    _server: Background,
+    _server: BackgroundServer,
 }
 
 fn drive() -> Drive {
@@ -86,9 +86,9 @@ fn serve_both(test: &str, source: &Drive, target: &Drive, timing: bool) -> [Runn
         (paths, store, server)
     });
     let (paths, store, server) = source;
-    let source = Running { paths, store, _server: Background::start(server, alone) };
+    let source = Running { paths, store, _server: BackgroundServer::start(server, alone) };
     let (paths, store, server) = target;
-    [source, Running { paths, store, _server: Background::start(server, None) }]
+    [source, Running { paths, store, _server: BackgroundServer::start(server, None) }]
 }
 
 fn connect(path: &Path) -> Client {
@@ -99,8 +99,8 @@ fn connect(path: &Path) -> Client {
 }
 
 fn driver(path: &Path) -> Driver {
-    let mut driver = Driver::start(connect(path), RAM, Rings::Messages);
-    driver.bring_up(1);
+    let mut driver = Driver::start(connect(path), RAM, DoorbellMethod::Messages);
+    driver.bring_up_like_linux(1);
     driver
 }
 
@@ -123,7 +123,7 @@ fn read_stream(client: &Client, bytes: u32) -> Vec<u8> {
     answer[8..].to_vec()
 }
 
-fn write_stream(client: &Client, bytes: &[u8]) -> Result<(), u32> {
+fn user_write_stream(client: &Client, bytes: &[u8]) -> Result<(), u32> {
     let payload = [&words(&[bytes.len() as u32 + 8, bytes.len() as u32])[..], bytes].concat();
     client.ask(command::MIG_DATA_WRITE, &payload, &[]).map(drop)
 }
@@ -140,7 +140,7 @@ fn finish_move(driver: &mut Driver, mut target: Client) -> (usize, Duration) {
     set_state(&driver.client, STOP_COPY).unwrap();
     let rest = read_all(&driver.client);
     for piece in rest.chunks(100_000) {
-        write_stream(&target, piece).unwrap();
+        user_write_stream(&target, piece).unwrap();
     }
     target.unmap(RAM, RAM_BYTES).unwrap();
     target.map(RAM, 0, RAM_BYTES, Some(driver.client.ram.as_fd())).unwrap();
@@ -256,7 +256,7 @@ fn drive_moves_under_load_and_no_command_or_byte_is_lost() {
         for _ in 0..60 {
             load.run(&mut driver, 5);
             let piece = read_stream(&driver.client, 50_000);
-            write_stream(&client, &piece).unwrap();
+            user_write_stream(&client, &piece).unwrap();
             copied += piece.len();
         }
         let dirty = source.store.changed_bytes() as usize + Load::DEPTH * 2 * BLOCK_BYTES;
@@ -278,8 +278,8 @@ fn drive_moves_under_load_and_no_command_or_byte_is_lost() {
 fn zones_move_with_their_states_and_write_pointers() {
     let drive = drive_with(&["zones.size_mib=1", "zones.active_max=3", "zones.open_max=2"]);
     let [source, target] = serve_both("move-zones", &drive, &drive, false);
-    let mut driver = Driver::start_with_sets(connect(&source.paths[0]), RAM, Rings::Messages, 6 << 4);
-    driver.bring_up(1);
+    let mut driver = Driver::start_with_sets(connect(&source.paths[0]), RAM, DoorbellMethod::Messages, 6 << 4);
+    driver.bring_up_like_linux(1);
     driver.write(0, &[1; 4096]);
     driver.write(2048, &[2; 8192]);
     // Zone 3 is opened explicitly, and zone 1 closed.
@@ -360,19 +360,19 @@ fn placement_handles_and_enabled_events_move() {
     // Two types of events are enabled for placement handle 2.
     driver.memory().write_all_at(&[0, 3], DATA).unwrap();
     driver.administer(admin::SET_FEATURES, 1, DATA / PAGE, [0x1e, 2 | 2 << 16, 1, 0, 0, 0]);
-    write_placed(&mut driver, 0, 2);
+    write_to_stream(&mut driver, 0, 2);
     move_at_once(&mut driver, &target);
     driver.memory().write_all_at(&[0xee; 16], DATA).unwrap();
     assert_eq!(driver.administer(admin::GET_FEATURES, 1, DATA / PAGE, [0x1e, 2, 0, 0, 0, 0]).result, 3);
     let mut types = [0; 6];
     driver.memory().read_exact_at(&mut types, DATA).unwrap();
     assert_eq!(types, [0, 1, 3, 1, 0x80, 0]);
-    write_placed(&mut driver, 8, 3);
+    write_to_stream(&mut driver, 8, 3);
     assert_eq!(driver.read(0, 8192), [5; 8192]);
 }
 
 /// Writes a page with the Data Placement directive.
-fn write_placed(driver: &mut Driver, slba: u32, handle: u32) {
+fn write_to_stream(driver: &mut Driver, slba: u32, handle: u32) {
     driver.memory().write_all_at(&[5; 4096], DATA).unwrap();
     driver.submit(1, opcode::WRITE, 1, [driver.base + DATA, 0], [slba, 0, 7 | 2 << 20, handle << 16, 0, 0]);
     assert_eq!(driver.answer(1).status, Status::SUCCESS);
@@ -394,7 +394,7 @@ fn stream_of_another_drive_or_damaged_is_refused_and_a_whole_one_still_moves() {
     };
     for bad in [flipped(0), flipped(30), flipped(100), flipped(stream.len() - 20)] {
         set_state(&client, RESUMING).unwrap();
-        let refused = bad.chunks(100_000).try_for_each(|piece| write_stream(&client, piece));
+        let refused = bad.chunks(100_000).try_for_each(|piece| user_write_stream(&client, piece));
         assert_eq!((refused, state(&client)), (Err(EINVAL), ERROR));
         assert!(target.store.is_unwritten().unwrap(), "nothing is left of a refused stream");
         assert_eq!(set_state(&client, RUNNING), Err(EINVAL));
@@ -402,12 +402,12 @@ fn stream_of_another_drive_or_damaged_is_refused_and_a_whole_one_still_moves() {
         assert_eq!(state(&client), RUNNING);
     }
     set_state(&client, RESUMING).unwrap();
-    write_stream(&client, &stream[..stream.len() - 1]).unwrap();
+    user_write_stream(&client, &stream[..stream.len() - 1]).unwrap();
     assert_eq!((set_state(&client, RUNNING), state(&client)), (Err(EINVAL), ERROR));
     drop(client);
     let client = connect(&target.paths[1]);
     set_state(&client, RESUMING).unwrap();
-    assert_eq!(write_stream(&client, &stream), Err(EINVAL), "the other controller of the drive");
+    assert_eq!(user_write_stream(&client, &stream), Err(EINVAL), "the other controller of the drive");
     drop(client);
     // The source goes on after the failures.
     set_state(&driver.client, RUNNING).unwrap();
@@ -420,7 +420,7 @@ fn stream_of_another_drive_or_damaged_is_refused_and_a_whole_one_still_moves() {
     set_state(&driver.client, STOP_COPY).unwrap();
     let client = connect(&target.paths[0]);
     set_state(&client, RESUMING).unwrap();
-    assert_eq!(write_stream(&client, &read_all(&driver.client)), Err(EINVAL));
+    assert_eq!(user_write_stream(&client, &read_all(&driver.client)), Err(EINVAL));
 }
 
 #[test]
@@ -439,7 +439,7 @@ fn states_that_cannot_be_reached_are_refused_and_leave_the_state() {
     // A controller that a host has enabled is no target.
     set_state(client, STOP).unwrap();
     assert_eq!((set_state(client, RESUMING), state(client)), (Err(16), STOP));
-    assert_eq!(write_stream(client, &[0; 8]), Err(EINVAL));
+    assert_eq!(user_write_stream(client, &[0; 8]), Err(EINVAL));
     set_state(client, RUNNING).unwrap();
     driver.write(0, &[1; 512]);
     // Nothing executes while the controller is stopped.

@@ -4,7 +4,7 @@ use crate::precision::Measurement;
 use crate::predict::usage;
 use crate::results::Figures;
 use crate::results::documents::ResourceUse;
-use crate::uncertainty::FigureIntervals;
+use crate::uncertainty::RunFigureIntervals;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{DirectionOutcome, Outcome, Stage};
 use phaselink_core::number::real;
@@ -58,7 +58,7 @@ pub struct Cell {
     /// Measurement of the figures whose precision ended the run, if it did.
     pub measurement: Option<Measurement>,
     /// Prediction intervals of the figures, if they were computed.
-    pub doubted: Option<FigureIntervals>,
+    pub doubted: Option<RunFigureIntervals>,
 }
 
 impl Cell {
@@ -91,18 +91,18 @@ impl Cell {
     /// resource: then latency limits throughput, and more requests in flight would raise it.
     pub fn limit(&self) -> Option<&str> {
         let full = self.usage.first().filter(|used| used.share >= FULL).map(|used| used.resource.as_str());
-        full.or_else(|| self.awaited())
+        full.or_else(|| self.longest_awaited_resource())
     }
 
-    fn awaited(&self) -> Option<&str> {
+    fn longest_awaited_resource(&self) -> Option<&str> {
         let stages = &self.all.stages;
         let (stage, resource) = WAITS.iter().max_by_key(|(stage, _)| stages.get(*stage))?;
         let waited = stages.get(*stage) > stages.total() / WAIT_PART;
-        waited.then(|| self.busiest_of_flash().filter(|_| *stage == Stage::MediaWait).unwrap_or(resource))
+        waited.then(|| self.busiest_flash_part().filter(|_| *stage == Stage::MediaWait).unwrap_or(resource))
     }
 
     /// Returns the busiest part of a flash drive (dies or channels), in place of the banks of other memories.
-    pub(super) fn busiest_of_flash(&self) -> Option<&str> {
+    pub(super) fn busiest_flash_part(&self) -> Option<&str> {
         let is_of_flash = |name: &str| self.outcome.parts.iter().any(|part| part.resource == name);
         self.usage.iter().map(|used| used.resource.as_str()).find(|name| is_of_flash(name))
     }

@@ -16,7 +16,7 @@ impl Answer for EccAnswer {
              upper limit that the trials leave; a share of 2^{:.0} of heavily damaged words is within reach of a\ncodeword. \
              UBER: uncorrectable sectors for each bit read.",
             grouped(self.trials),
-            rates::log2_share_within_reach(),
+            rates::log2_decodable_share(),
         );
         let injected =
             format!("{} sectors of random bytes a row, compared with the truth.", grouped(self.injected_each));
@@ -40,7 +40,7 @@ impl EccAnswer {
         let mut table = Table::new().right("raw BER").right("corrected").right("uncorrectable").right("UBER");
         table = table.left("sampled uncorrectable").right("miscorrected").right("decoding ns");
         for row in &self.rates {
-            let damaged = rates::probability_above(STORED_BITS, row.raw_bit_error_rate, 0);
+            let damaged = rates::probability_more_wrong(STORED_BITS, row.raw_bit_error_rate, 0);
             table.row([
                 format!("{:.0e}", row.raw_bit_error_rate),
                 format!("{:.3e}", damaged - row.uncorrectable_sector_rate),
@@ -90,7 +90,7 @@ impl EccAnswer {
     /// statement.
     fn cycle_table(&self) -> Table {
         let of_chips = self.endurance.chunk_by(|one, other| one.claim == other.claim).filter_map(|rows| rows.first());
-        let known = of_chips.filter_map(|row| Some((row.lognormal_sigma_needed?, row.lognormal()?)));
+        let known = of_chips.filter_map(|row| Some((row.lognormal_sigma_needed?, row.lognormal_endurance()?)));
         let endurances: Vec<(f64, Endurance)> = known.collect();
         let mut table = Table::new().right("cycles");
         for (sigma, _) in &endurances {
@@ -99,7 +99,7 @@ impl EccAnswer {
         for cycles in [1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e9] {
             let rates = endurances.iter().flat_map(|(_, endurance)| {
                 let uber = endurance.uncorrectable_bit_error_rate(cycles);
-                [scientific(endurance.raw_bit_error_rate(cycles)), scientific(uber)]
+                [scientific_text(endurance.raw_bit_error_rate(cycles)), scientific_text(uber)]
             });
             table.row(std::iter::once(format!("{cycles:.0e}")).chain(rates));
         }
@@ -112,6 +112,6 @@ fn limits(estimate: &SampledProbability) -> String {
 }
 
 /// Formats a rate in scientific notation. A rate below 1e-99 is 0.
-fn scientific(rate: f64) -> String {
+fn scientific_text(rate: f64) -> String {
     if rate < 1e-99 { String::from("0") } else { format!("{rate:.1e}") }
 }

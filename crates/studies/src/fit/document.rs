@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::Value as Json;
 
 use super::text::{number, sentences};
-use super::{FigureKind, Fit, FitFinding, FitTask, Fitted, MeasuredFigure};
+use super::{FigureKind, Fit, FitRemark, FitTask, Fitted, MeasuredFigure};
 use crate::results::documents::{self, AlikeKeys, FigureUnit, FitDocument, FittedFigure, FittedKey};
 use phaselink_core::config::UncertainConstant;
 use phaselink_core::config::section::Section;
@@ -28,12 +28,12 @@ pub fn document(question: &FitTask, fit: &Fit) -> Json {
         fitted: *fitted,
     };
     let alike = fit.findings.iter().filter_map(|finding| match finding {
-        FitFinding::Together { keys, ratio } => Some(AlikeKeys { keys: keys.clone(), ratio: *ratio, known: false }),
-        FitFinding::Weakly { keys, ratio } => Some(AlikeKeys { keys: keys.clone(), ratio: *ratio, known: true }),
+        FitRemark::Together { keys, ratio } => Some(AlikeKeys { keys: keys.clone(), ratio: *ratio, known: false }),
+        FitRemark::Weakly { keys, ratio } => Some(AlikeKeys { keys: keys.clone(), ratio: *ratio, known: true }),
         _ => None,
     });
     let unseen = fit.findings.iter().filter_map(|finding| match finding {
-        FitFinding::Unseen(key) => Some(key.clone()),
+        FitRemark::Unseen(key) => Some(key.clone()),
         _ => None,
     });
     documents::value(&FitDocument {

@@ -25,18 +25,18 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use document::{document, drive_file};
-pub use doubt::{FitFinding, Fitted};
+pub use doubt::{FitRemark, Fitted};
 pub use key::{FitKey, keys};
 pub use observed::{FigureKind, MeasuredFigure, ObservedRun, RequestDirection, read};
 pub use text::text;
 
-use phaselink_core::drive_file::{Described, Override};
+use phaselink_core::drive_file::{Described, KeyOverride};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::number::length;
-use phaselink_core::problem::{Problem, Problems, all};
+use phaselink_core::problem::{InputProblem, Problems, all};
 use phaselink_core::random::mix;
 use phaselink_core::simulation::simulate;
-use phaselink_core::workload::JobFile;
+use phaselink_core::workload::WrittenJobFile;
 use search::FitSearch;
 
 /// Computes the principal axes of a symmetric matrix, for solving linear equations.
@@ -51,7 +51,7 @@ pub const MODEL_ERROR_DEFAULT: f64 = 0.005;
 
 /// Effort of a fit: length of its simulations, assumed model error, and seed.
 #[derive(Clone, Copy, Debug)]
-pub struct Effort {
+pub struct FitEffort {
     /// Approximate largest number of requests of each simulated run.
     pub ios_max: u64,
     /// Relative error that the model is assumed to have in each figure; above zero.
@@ -67,8 +67,8 @@ pub struct FitTask {
     keys: Vec<FitKey>,
     runs: Vec<ObservedRun>,
     /// Jobs of each measured run in the form in which they are simulated, and their number of requests.
-    jobs: Vec<(Vec<JobFile>, u64)>,
-    effort: Effort,
+    jobs: Vec<(Vec<WrittenJobFile>, u64)>,
+    effort: FitEffort,
 }
 
 /// One simulation of a fit: number of the measured run, values of the keys, and seed.
@@ -94,7 +94,7 @@ pub struct Fit {
     /// Measured figures of all runs, each with the value that the fitted drive gives.
     pub figures: Vec<(MeasuredFigure, f64)>,
     /// Remarks on the fitted keys, the most important first.
-    pub findings: Vec<FitFinding>,
+    pub findings: Vec<FitRemark>,
     /// Relative difference between measured and fitted figures beyond randomness. `None` if randomness explains all of
     /// it.
     pub misfit: Option<f64>,
@@ -111,7 +111,7 @@ impl FitTask {
         described: Described,
         keys: Vec<FitKey>,
         runs: Vec<ObservedRun>,
-        effort: Effort,
+        effort: FitEffort,
     ) -> Result<FitTask, Problems> {
         let jobs = all(runs.iter().map(|run| run.jobs(effort.ios_max)))?;
         let question = FitTask { described, keys, runs, jobs, effort };
@@ -128,16 +128,16 @@ impl FitTask {
     }
 
     /// Simulates one trial and returns the logarithms of its figures.
-    fn simulate_trial(&self, trial: &FitTrial) -> TrialFigures {
+    fn simulate_fit_trial(&self, trial: &FitTrial) -> TrialFigures {
         let texts = self.settings(&trial.values);
-        let overrides = all(texts.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
+        let overrides = all(texts.iter().map(|text| KeyOverride::parse(text).map_err(Problems::from)))?;
         let described = self.described.with(&overrides)?;
         let limits = described.drive().limits();
         let (files, _) = &self.jobs[trial.run];
         let jobs = all(files.iter().map(|file| file.resolve(&limits, &BTreeMap::new())))?.concat();
         let outcome = simulate(described.drive(), &jobs, trial.seed)?;
         let figures = self.runs[trial.run].figures.iter();
-        figures.map(|figure| simulated(figure, &outcome)).collect::<Result<_, Problem>>().map_err(Problems::from)
+        figures.map(|figure| simulated(figure, &outcome)).collect::<Result<_, InputProblem>>().map_err(Problems::from)
     }
 
     /// Returns one trial for each measured run with these values. Each run gets its own random numbers, as measured
@@ -154,7 +154,7 @@ impl FitTask {
 
     /// Returns the relative error of each figure apart from randomness: the resolution of fio's percentile classes, and
     /// the model's error.
-    fn independent_errors(&self) -> Vec<f64> {
+    fn non_random_errors(&self) -> Vec<f64> {
         self.figures().map(|figure| libm::hypot(figure.resolution, self.effort.model_error)).collect()
     }
 }
@@ -170,7 +170,7 @@ pub fn fit(question: &FitTask, each: SimulateEach) -> Result<Fit, Problems> {
 }
 
 /// Returns the logarithm of a figure in the outcome of a simulation. Fails if no request counted for it.
-fn simulated(figure: &MeasuredFigure, outcome: &Outcome) -> Result<f64, Problem> {
+fn simulated(figure: &MeasuredFigure, outcome: &Outcome) -> Result<f64, InputProblem> {
     let value = outcome.jobs.get(figure.job).map_or(0.0, |job| {
         let direction = match figure.direction {
             RequestDirection::Read => &job.read,
@@ -186,5 +186,5 @@ fn simulated(figure: &MeasuredFigure, outcome: &Outcome) -> Result<f64, Problem>
         return Ok(libm::log(value));
     }
     let found = format!("a simulation of job {} has no request for the figure {}", figure.name, figure.heading());
-    Err(Problem::new("command line", None, found, "more requests a run, by --number-ios"))
+    Err(InputProblem::new("command line", None, found, "more requests a run, by --number-ios"))
 }

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value as Json};
 
 use phaselink_core::number::{real, whole};
-use phaselink_core::problem::{Problem, Problems, all};
-use phaselink_core::workload::{JobFile, JobPlace, fio};
+use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::workload::{JobPlace, WrittenJobFile, fio};
 
 /// Options of fio that say when a job ends. A fit ignores them and sets an end of its own, because figures do not
 /// depend on the length of a run.
@@ -115,17 +115,17 @@ pub fn read(file: &str, text: &str, without: &[String]) -> Result<Vec<ObservedRu
     let start = text.find('{').unwrap_or(0);
     let document: Json = serde_json::from_str(&text[start..]).map_err(|error| {
         let line = text[..start].lines().count() + error.line();
-        Problem::new(file, line, format!("not JSON: {error}"), "the output of fio --output-format=json")
+        InputProblem::new(file, line, format!("not JSON: {error}"), "the output of fio --output-format=json")
     })?;
     let Some(jobs) = document["jobs"].as_array().filter(|jobs| !jobs.is_empty()) else {
         let found = "no `jobs`, or none in it";
-        return Err(Problem::new(file, None, found, "the output of fio --output-format=json").into());
+        return Err(InputProblem::new(file, None, found, "the output of fio --output-format=json").into());
     };
     let is_ours = document["fio version"].as_str().is_some_and(|version| version.starts_with("phaselink-"));
     let reader = FioReader { file, global: options(&document["global options"]), without, is_ours };
     let jobs = all(jobs.iter().map(|job| reader.job(job)))?;
     reader.check_distinct_names(&jobs)?;
-    Ok(in_runs(jobs))
+    Ok(group_into_runs(jobs))
 }
 
 /// Job as read from fio's output: the job, its figures, and true if it waits for the jobs above it.
@@ -143,7 +143,7 @@ impl FioReader<'_> {
     fn job(&self, job: &Json) -> Result<ReadJob, Problems> {
         let name = job["jobname"].as_str().unwrap_or("job").to_string();
         let place = JobPlace::new(format!("{}, job {name}", self.file), None);
-        let problem = |found: String, allowed: &str| Problem::new(place.file.clone(), None, found, allowed);
+        let problem = |found: String, allowed: &str| InputProblem::new(place.file.clone(), None, found, allowed);
         if let Some(error) = job["error"].as_i64().filter(|error| *error != 0) {
             return Err(problem(format!("the job ended with error {error}"), "jobs that ended without an error").into());
         }
@@ -161,7 +161,7 @@ impl FioReader<'_> {
         let measured = MeasuredJob { name, place, options, ios };
         let figures: Vec<MeasuredFigure> = [("read", RequestDirection::Read), ("write", RequestDirection::Write)]
             .into_iter()
-            .flat_map(|(key, direction)| self.figures(&measured.label(), &job[key], direction))
+            .flat_map(|(key, direction)| self.figures(&measured.job_label(), &job[key], direction))
             .collect();
         if figures.is_empty() {
             let found = "no request was counted";
@@ -198,14 +198,14 @@ impl FioReader<'_> {
 
     /// Fails if fio reports several jobs of one name (threads without `group_reporting`): their percentiles cannot be
     /// merged.
-    fn check_distinct_names(&self, jobs: &[ReadJob]) -> Result<(), Problem> {
+    fn check_distinct_names(&self, jobs: &[ReadJob]) -> Result<(), InputProblem> {
         let is_second = |place: usize| jobs[..place].iter().any(|(other, _, _)| other.name == jobs[place].0.name);
         match (0..jobs.len()).find(|place| is_second(*place)) {
             None => Ok(()),
             Some(place) => {
                 let found = format!("a second job `{}`", jobs[place].0.name);
                 let allowed = "a name of its own for each job, and group_reporting=1 where numjobs is above 1";
-                Err(Problem::new(self.file, None, found, allowed))
+                Err(InputProblem::new(self.file, None, found, allowed))
             }
         }
     }
@@ -214,16 +214,16 @@ impl FioReader<'_> {
 impl MeasuredJob {
     /// Returns a job file of this job that ends after `ios` requests of each thread, counted after a ramp of `ramp_us`
     /// microseconds.
-    fn file(&self, ios: u64, ramp_us: u64) -> Result<JobFile, Problems> {
+    fn file(&self, ios: u64, ramp_us: u64) -> Result<WrittenJobFile, Problems> {
         let (ios, ramp) = (ios.to_string(), format!("{ramp_us}us"));
         let own = self.options.iter().map(|(name, value)| (name.as_str(), value.as_str(), None));
         let end = [("name", self.name.as_str()), ("number_ios", &ios), ("ramp_time", &ramp), ("io_size", ENDLESS)];
         let end = end.map(|(name, value)| (name, value, None));
-        fio::from_lines(self.place.clone(), &own.chain(end).collect::<Vec<_>>())
+        fio::job_from_lines(self.place.clone(), &own.chain(end).collect::<Vec<_>>())
     }
 
     /// Returns the number of threads of the job (fio's `numjobs`).
-    fn threads(&self) -> u64 {
+    fn job_thread_count(&self) -> u64 {
         self.number("numjobs")
     }
 
@@ -234,7 +234,7 @@ impl MeasuredJob {
     }
 
     /// Returns the name of the job with its pattern, block size, queue depth and number of threads.
-    fn label(&self) -> String {
+    fn job_label(&self) -> String {
         let shown =
             |name: &&str| self.options.iter().rfind(|(given, _)| given == name).map(|(_, value)| value.as_str());
         let sizes: Vec<&str> = ["rw", "bs"].iter().filter_map(shown).collect();
@@ -250,13 +250,13 @@ impl ObservedRun {
     /// Returns the run's jobs for a simulation, and their number of requests: at most about `ios_max`. All jobs end at
     /// about the same time. Requests of the ramp do not count: measured runs are so long that their start does not
     /// matter.
-    pub(super) fn jobs(&self, ios_max: u64) -> Result<(Vec<JobFile>, u64), Problems> {
+    pub(super) fn jobs(&self, ios_max: u64) -> Result<(Vec<WrittenJobFile>, u64), Problems> {
         let part = (real(ios_max) / real(self.ios)).min(1.0);
-        let of_thread = |job: &MeasuredJob| (whole(real(job.ios) * part) / job.threads()).max(1);
-        let ios: u64 = self.jobs.iter().map(|job| of_thread(job) * job.threads()).sum();
+        let of_thread = |job: &MeasuredJob| (whole(real(job.ios) * part) / job.job_thread_count()).max(1);
+        let ios: u64 = self.jobs.iter().map(|job| of_thread(job) * job.job_thread_count()).sum();
         let iops: f64 =
             self.figures.iter().filter(|figure| figure.kind == FigureKind::Iops).map(|figure| figure.value).sum();
-        let outstanding: u64 = self.jobs.iter().map(|job| job.threads() * job.number("iodepth")).sum();
+        let outstanding: u64 = self.jobs.iter().map(|job| job.job_thread_count() * job.number("iodepth")).sum();
         let ramp_ios = (real(ios) * RAMP_SHARE).max(RAMP_ROUNDS * real(outstanding));
         let ramp_us = if iops > 0.0 { libm::ceil(ramp_ios / iops * 1e6).min(RAMP_US_MAX) } else { 0.0 };
         Ok((all(self.jobs.iter().map(|job| job.file(of_thread(job), whole(ramp_us))))?, ios))
@@ -271,7 +271,7 @@ fn options(object: &Json) -> Vec<(String, String)> {
 }
 
 /// Groups jobs into runs: jobs run at the same time, but a job with `stonewall` or the like begins a new run.
-fn in_runs(jobs: Vec<ReadJob>) -> Vec<ObservedRun> {
+fn group_into_runs(jobs: Vec<ReadJob>) -> Vec<ObservedRun> {
     let mut runs: Vec<ObservedRun> = Vec::new();
     for (job, mut figures, waits) in jobs {
         if waits || runs.is_empty() {

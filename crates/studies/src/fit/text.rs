@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{FigureKind, Fit, FitFinding, Fitted, MeasuredFigure};
+use super::{FigureKind, Fit, FitRemark, Fitted, MeasuredFigure};
 use crate::report::{Table, units};
 use phaselink_core::time::Span;
 
@@ -63,36 +63,36 @@ pub(super) fn sentences(fit: &Fit) -> Vec<String> {
     fit.findings.iter().map(sentence).chain(misfit).collect()
 }
 
-fn sentence(finding: &FitFinding) -> String {
+fn sentence(finding: &FitRemark) -> String {
     match finding {
-        FitFinding::Unseen(key) => format!("No figure depends on {key}: it stays where it was."),
-        FitFinding::OneSided { key, is_least } => {
+        FitRemark::Unseen(key) => format!("No figure depends on {key}: it stays where it was."),
+        FitRemark::OneSided { key, is_least } => {
             let (most, beyond) = if *is_least { ("at least", "larger") } else { ("at most", "smaller") };
             format!("{key} is {most} what was found: where it is {beyond}, no figure depends on it.")
         }
-        FitFinding::Together { keys, ratio: None } => {
+        FitRemark::Together { keys, ratio: None } => {
             format!("{} cannot be told apart by these results: only combinations of them matter.", listed(keys))
         }
-        FitFinding::Together { keys, ratio: Some(ratio) } => {
+        FitRemark::Together { keys, ratio: Some(ratio) } => {
             format!(
                 "{} cannot be told apart by these results: only {} matters.",
                 listed(keys),
                 combination(keys, *ratio)
             )
         }
-        FitFinding::Weakly { keys, ratio: None } => {
+        FitRemark::Weakly { keys, ratio: None } => {
             format!("{} are hardly told apart: their combinations are known better than each of them.", listed(keys))
         }
-        FitFinding::Weakly { keys, ratio: Some(ratio) } => {
+        FitRemark::Weakly { keys, ratio: Some(ratio) } => {
             let combination = combination(keys, *ratio);
             format!("{} are hardly told apart: {combination} is known better than each of them.", listed(keys))
         }
-        FitFinding::AtBound(key) => {
+        FitRemark::AtBound(key) => {
             format!(
                 "{key} has gone as far as it may: a hundredth or a hundred times its start, or what the key allows."
             )
         }
-        FitFinding::Unchecked => String::from(
+        FitRemark::Unchecked => String::from(
             "There are no more figures than keys, so that nothing shows whether the model fits: measure more jobs.",
         ),
     }
@@ -142,15 +142,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn number_prints_with_its_significant_digits() {
+    fn number_prints_its_significant_digits() {
         let shown = [110.0, 31.999_96, 0.012_345_67, 123_456.7, 0.0].map(number);
         assert_eq!(shown, ["110", "32", "0.012346", "123457", "0"]);
     }
 
     #[test]
-    fn combination_of_two_keys_is_a_sentence() {
+    fn combination_of_keys_is_printed_as_a_sentence() {
         let keys = || vec![String::from("media.read_ns"), String::from("nvme.parse_ns")];
-        let said = |ratio| sentence(&FitFinding::Together { keys: keys(), ratio });
+        let said = |ratio| sentence(&FitRemark::Together { keys: keys(), ratio });
         let apart = "media.read_ns and nvme.parse_ns cannot be told apart by these results: only";
         assert_eq!(said(Some(1.0)), format!("{apart} their sum matters."));
         assert_eq!(said(Some(-1.0)), format!("{apart} their difference matters."));

@@ -1,4 +1,4 @@
-use super::batches::{Slices, correlation, half_width, warm_up};
+use super::batches::{RunSlices, correlation, half_width, warm_up};
 use super::*;
 use phaselink_core::drive::Drive;
 use phaselink_core::random::Random;
@@ -26,8 +26,8 @@ impl Series {
         40_000.0 + self.last
     }
 
-    fn slices(&mut self, count: usize, ios: u64, drift_ns: impl Fn(usize) -> f64) -> Slices {
-        let mut slices = Slices::of(ios);
+    fn slices(&mut self, count: usize, ios: u64, drift_ns: impl Fn(usize) -> f64) -> RunSlices {
+        let mut slices = RunSlices::of(ios);
         for place in 0..count {
             let mut slice = Latency::default();
             (0..ios).for_each(|_| slice.record(Span::from_ns_f64(self.next_ns() + drift_ns(place))));
@@ -42,7 +42,7 @@ fn still(_: usize) -> f64 {
 }
 
 #[test]
-fn the_half_width_is_that_of_the_known_variance_of_a_series_that_remembers() {
+fn half_width_matches_the_variance_of_a_correlated_series() {
     // For large n, the mean of n such values has the variance (3000 / (1 - memory))^2 / n.
     let (seeds, memory, slices, ios) = (40, 0.8, 80, 400);
     let widths: Vec<f64> = (0..seeds)
@@ -56,7 +56,7 @@ fn the_half_width_is_that_of_the_known_variance_of_a_series_that_remembers() {
 }
 
 #[test]
-fn the_interval_holds_the_true_mean_and_p99_about_as_often_as_it_says() {
+fn confidence_interval_covers_the_true_mean_and_p99_as_stated() {
     for memory in [0.0, 0.9] {
         let estimates: Vec<PrecisionEstimate> =
             (0..200).filter_map(|seed| Series::new(seed, memory).slices(64, 800, still).estimate().ok()).collect();
@@ -79,7 +79,7 @@ fn the_interval_holds_the_true_mean_and_p99_about_as_often_as_it_says() {
 }
 
 #[test]
-fn a_warm_up_is_found_and_left_out() {
+fn warm_up_requests_are_detected_and_excluded() {
     let warming = |place: usize| if place < 9 { 50_000.0 - 5_000.0 * place as f64 } else { 0.0 };
     let estimate = Series::new(3, 0.5).slices(80, 400, warming).estimate().unwrap();
     assert!((8 * 400..=12 * 400).contains(&estimate.warm_up_ios), "{}", estimate.warm_up_ios);
@@ -89,7 +89,7 @@ fn a_warm_up_is_found_and_left_out() {
 }
 
 #[test]
-fn a_run_that_is_too_short_says_so_and_why() {
+fn too_short_run_states_why_precision_is_unknown() {
     let few = Series::new(1, 0.0).slices(30, 400, still).estimate();
     assert_eq!(few, Err(TooShort::Requests));
     // In each of twenty batches of 800 requests, only eight are beyond the p99.
@@ -102,12 +102,12 @@ fn a_run_that_is_too_short_says_so_and_why() {
 }
 
 #[test]
-fn equal_latencies_are_known_exactly() {
+fn equal_latencies_have_a_zero_width_interval() {
     assert_eq!((half_width(&[5.0; 20]), correlation(&[5.0; 20]), warm_up(&[5.0; 40])), (0.0, 0.0, Some(0)));
 }
 
 #[test]
-fn slices_in_pairs_are_the_same_run() {
+fn merging_slices_in_pairs_keeps_the_estimate() {
     let mut slices = Series::new(5, 0.5).slices(80, 800, still);
     let before = slices.estimate().unwrap();
     slices.pair();
@@ -117,7 +117,7 @@ fn slices_in_pairs_are_the_same_run() {
 }
 
 #[test]
-fn a_simulation_runs_until_its_figures_are_known_and_no_longer() {
+fn simulation_stops_as_soon_as_the_precision_goal_is_met() {
     let drive = Drive::shipped("nvme").unwrap();
     let run = |ios| {
         let jobs = [Job { ios: Some(ios), iodepth: 8, read_percent: 70.0, ..Job::named("mixed") }];

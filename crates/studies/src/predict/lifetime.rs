@@ -8,7 +8,7 @@ use phaselink_core::config::Precondition;
 use phaselink_core::drive::Drive;
 use phaselink_core::media::flash::shape;
 use phaselink_core::number::real;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::workload::fio;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -47,7 +47,7 @@ impl WrittenPattern {
     }
 
     /// Returns the value of fio's `rw` for the pattern.
-    fn rw(self) -> &'static str {
+    fn fio_rw_value(self) -> &'static str {
         match self {
             WrittenPattern::Sequential => "write",
             WrittenPattern::Random => "randwrite",
@@ -102,7 +102,7 @@ pub fn flash_lifetime(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) 
         WrittenPattern::Random => {
             let unit_shares =
                 f64::from(block_bytes.div_ceil(unit_bytes)) * f64::from(unit_bytes) / f64::from(block_bytes);
-            unit_shares * shape.steady_amplification(shape.units, block_bytes / unit_bytes)
+            unit_shares * shape.steady_write_amplification(shape.units, block_bytes / unit_bytes)
         }
     };
     // The drive fails with its most worn block. Wear levelling allows a difference of this many erases, so the average
@@ -123,8 +123,8 @@ pub fn flash_lifetime(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) 
     })
 }
 
-fn check(drive: &Drive) -> Result<(), Problem> {
-    let problem = |found: &str, allowed: &str| Problem::new(&drive.name, None, String::from(found), allowed);
+fn check(drive: &Drive) -> Result<(), InputProblem> {
+    let problem = |found: &str, allowed: &str| InputProblem::new(&drive.name, None, String::from(found), allowed);
     if !drive.is_flash() {
         return Err(problem("the memory has no translation layer", "translation.mapping=\"page\""));
     }
@@ -137,7 +137,12 @@ fn check(drive: &Drive) -> Result<(), Problem> {
 /// Returns the largest number of writes a second that a drive accepts in the steady state, alone on its host.
 fn most_iops(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) -> Result<f64, Problems> {
     let size = block_bytes.to_string();
-    let file = fio::from_flags(&[("rw", pattern.rw()), ("bs", &size), ("iodepth", "256"), ("io_size", "1024p")])?;
+    let file = fio::job_from_flags(&[
+        ("rw", pattern.fio_rw_value()),
+        ("bs", &size),
+        ("iodepth", "256"),
+        ("io_size", "1024p"),
+    ])?;
     let jobs = file.resolve(&drive.limits(), &Default::default())?;
     Ok(super::predict(drive, &jobs).jobs[0].loaded().most_iops)
 }
@@ -151,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn sequential_writes_last_for_all_cycles_of_all_cells() {
+    fn sequential_writes_use_all_program_erase_cycles() {
         let drive = Drive::shipped("tlc-gen4").unwrap();
         let found = lifetime("tlc-gen4", WrittenPattern::Sequential, 131_072);
         let cells_bytes = (drive.media.capacity_mib << 20) as f64 * (1.0 + drive.translation.over_provisioning);
@@ -163,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn lifetime_of_random_writes_counts_amplification_and_small_blocks_as_whole_units() {
+    fn random_write_lifetime_counts_amplification_and_partial_units() {
         let [sequential, random, small] =
             [(WrittenPattern::Sequential, 4096), (WrittenPattern::Random, 4096), (WrittenPattern::Random, 512)]
                 .map(|(pattern, bytes)| lifetime("tlc-gen5", pattern, bytes));
@@ -173,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn memories_without_a_translation_layer_or_without_an_end_are_refused() {
+    fn lifetime_without_translation_layer_or_endurance_is_refused() {
         let refused = |drive: &Drive| flash_lifetime(drive, WrittenPattern::Random, 4096).unwrap_err().to_string();
         assert!(refused(&Drive::shipped("nvme").unwrap()).contains("no translation layer"));
         let mut eternal = Drive::shipped("tlc-gen4").unwrap();

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     /// Returns the tolerance below and above a printed number with these words, in per cent.
-    fn allowed(text: &str, words: &str) -> (f64, f64) {
+    fn tolerance_of_words(text: &str, words: &str) -> (f64, f64) {
         let printed = Printed::parse(text).unwrap();
         let (low, high) = printed.accepted(Words::parse(words).unwrap());
         let pct = |bound: f64| (100.0 * (bound / printed.value - 1.0) * 100.0).round() / 100.0;
@@ -143,31 +143,31 @@ mod tests {
     }
 
     #[test]
-    fn plain_number_has_a_tolerance_of_half_a_unit_within_2_to_20_percent() {
-        assert_eq!(allowed("1.4e3", ""), (-3.57, 3.57));
-        assert_eq!(allowed("1.40e3", ""), (-2.0, 2.0));
-        assert_eq!(allowed("12", ""), (-4.17, 4.17));
-        assert_eq!(allowed("1e6", ""), (-20.0, 20.0));
-        assert_eq!(allowed("0.03", ""), (-16.67, 16.67));
-        assert_eq!(allowed("273e3", ""), (-2.0, 2.0));
+    fn printed_number_tolerance_is_half_a_unit_within_2_to_20_percent() {
+        assert_eq!(tolerance_of_words("1.4e3", ""), (-3.57, 3.57));
+        assert_eq!(tolerance_of_words("1.40e3", ""), (-2.0, 2.0));
+        assert_eq!(tolerance_of_words("12", ""), (-4.17, 4.17));
+        assert_eq!(tolerance_of_words("1e6", ""), (-20.0, 20.0));
+        assert_eq!(tolerance_of_words("0.03", ""), (-16.67, 16.67));
+        assert_eq!(tolerance_of_words("273e3", ""), (-2.0, 2.0));
     }
 
     #[test]
-    fn words_widen_the_tolerance_or_make_the_number_a_bound() {
-        assert_eq!(allowed("4.5e3", "~"), (-10.0, 10.0));
-        assert_eq!(allowed("3", "about"), (-16.67, 16.67));
-        assert_eq!(allowed("1e3", "just over"), (0.0, 10.0));
-        assert_eq!(allowed("1e6", "just under"), (-10.0, 0.0));
-        assert_eq!(allowed("700e3", "exceed"), (0.0, 20.0));
-        assert_eq!(allowed("6", "less than"), (-20.0, 0.0));
-        assert_eq!(allowed("100", "hundreds of"), (0.0, 900.0));
-        assert_eq!(allowed("1e4", "orders of magnitude"), (-68.38, 216.23));
-        assert_eq!(allowed("5.0", "figure"), (-10.0, 10.0));
-        assert_eq!(allowed("25", "exactly"), (0.0, 0.0));
+    fn words_widen_the_tolerance_or_turn_the_number_into_a_bound() {
+        assert_eq!(tolerance_of_words("4.5e3", "~"), (-10.0, 10.0));
+        assert_eq!(tolerance_of_words("3", "about"), (-16.67, 16.67));
+        assert_eq!(tolerance_of_words("1e3", "just over"), (0.0, 10.0));
+        assert_eq!(tolerance_of_words("1e6", "just under"), (-10.0, 0.0));
+        assert_eq!(tolerance_of_words("700e3", "exceed"), (0.0, 20.0));
+        assert_eq!(tolerance_of_words("6", "less than"), (-20.0, 0.0));
+        assert_eq!(tolerance_of_words("100", "hundreds of"), (0.0, 900.0));
+        assert_eq!(tolerance_of_words("1e4", "orders of magnitude"), (-68.38, 216.23));
+        assert_eq!(tolerance_of_words("5.0", "figure"), (-10.0, 10.0));
+        assert_eq!(tolerance_of_words("25", "exactly"), (0.0, 0.0));
     }
 
     #[test]
-    fn text_that_is_no_printed_number_is_refused() {
+    fn text_without_a_printed_number_is_refused() {
         for text in ["", "x", "-1", "0", "1e", "1e400", "nan", "inf", "1.2.3"] {
             assert_eq!(Printed::parse(text), None, "{text}");
         }

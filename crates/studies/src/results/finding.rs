@@ -103,7 +103,7 @@ pub enum FindingUnit {
 
 impl FindingKind {
     /// True if findings of this kind answer the question of a run or a comparison, so that they are printed first.
-    pub fn is_conclusion(self) -> bool {
+    pub fn answers_the_question(self) -> bool {
         matches!(self, FindingKind::Result | FindingKind::Fastest | FindingKind::Throughput | FindingKind::EqualLoad)
     }
 }
@@ -125,7 +125,7 @@ impl FindingPart {
     }
 
     /// Adds the resource for which requests wait longest.
-    pub fn awaiting(self, resource: Option<String>) -> FindingPart {
+    pub fn waiting_for_resource(self, resource: Option<String>) -> FindingPart {
         FindingPart { awaited: resource, ..self }
     }
 }

@@ -2,7 +2,7 @@
 
 /// Group of keys in the JSON document of a run and of rows in its table of the host. It lists figures of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunPart {
+pub enum RunFigureGroup {
     /// Busy cores, before the times for which cores worked, spun and switched.
     Cores,
     /// Costs of the host that follow from its busy cores.

@@ -67,7 +67,7 @@ impl Field {
         let mut product = vec![1];
         let mut conjugate = exponent % self.order;
         loop {
-            product = self.times_root(&product, self.power(conjugate));
+            product = self.multiply_by_root(&product, self.power(conjugate));
             conjugate = conjugate * 2 % self.order;
             if conjugate == exponent % self.order {
                 break;
@@ -78,7 +78,7 @@ impl Field {
     }
 
     /// Returns the product of `polynomial` and (x + root); coefficients are in the order of exponents, lowest first.
-    fn times_root(&self, polynomial: &[u16], root: u16) -> Vec<u16> {
+    fn multiply_by_root(&self, polynomial: &[u16], root: u16) -> Vec<u16> {
         let mut product = vec![0; polynomial.len() + 1];
         for (degree, &coefficient) in polynomial.iter().enumerate() {
             product[degree + 1] ^= coefficient;

@@ -27,12 +27,12 @@ impl Flash {
     /// Runs the garbage collection of the idle time before a request at `now`. Each step begins when the dies have
     /// ended the last one. A step that is running at `now` continues beside the request.
     #[inline]
-    pub(super) fn use_idle_time(&mut self, now: Time) {
+    pub(super) fn collect_in_idle_time(&mut self, now: Time) {
         let Some(idle) = &mut self.idle else { return };
         let (mut at, blocks) = (idle.last_at + idle.after, idle.blocks);
         idle.last_at = now;
         loop {
-            at = self.dies.iter().map(super::die::Die::is_free_at).fold(at, Time::max);
+            at = self.dies.iter().map(super::die::FlashDie::is_free_at).fold(at, Time::max);
             if at >= now || !self.collect_ahead(at, blocks) {
                 return;
             }

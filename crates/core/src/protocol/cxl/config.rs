@@ -124,7 +124,7 @@ impl Cxl {
 
     /// Returns the most lines that a core may have in flight for a read or write of `lines` lines. There is one in each
     /// fill buffer, and for long reads one in each prefetcher.
-    pub fn lines_at_once(&self, direction: DataDirection, lines: u32) -> u32 {
+    pub fn most_lines_in_flight(&self, direction: DataDirection, lines: u32) -> u32 {
         let prefetched = direction == DataDirection::Read && lines > STREAM_LINES;
         u32::from(self.fill_buffers) + if prefetched { self.prefetch_lines.into() } else { 0 }
     }

@@ -45,11 +45,11 @@ use crate::time::Span;
 use crate::workload::Limits;
 
 pub use buffer::Buffer;
-pub use cache::PageCache;
+pub use cache::CxlPageCache;
 pub use device::Device;
 pub use device::Device as Controller;
 pub use driver::Driver;
-pub use memory::DeviceMemory;
+pub use memory::CxlDeviceMemory;
 pub(crate) mod form;
 
 /// Size in bytes of a cache line, which one message carries (CXL, section 3.3.1).

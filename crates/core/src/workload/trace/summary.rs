@@ -66,7 +66,7 @@ impl Summary {
     }
 
     /// Returns the number of all requests: reads, writes and flushes.
-    pub fn with_flushes(&self) -> u64 {
+    pub fn request_count_with_flushes(&self) -> u64 {
         self.count + self.flushes
     }
 

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use phaselink_core::number::{length, wide_index};
 
-use super::{Backing, PAGE_BYTES, Store};
-use crate::planted::{PlantedBug, is_planted};
+use super::{PAGE_BYTES, Store, StoreBacking};
+use crate::planted::{PlantableBug, is_planted};
 
 /// Number of extents that are read at once when a log starts.
 const EXTENTS: usize = 1024;
@@ -30,7 +30,7 @@ impl ChangeLog {
     /// Notes the pages of `bytes` bytes from `offset` on, which have just changed, if the log is on.
     #[inline]
     pub(super) fn note(&self, offset: u64, bytes: u64) {
-        if self.is_on.load(Ordering::Relaxed) && !is_planted(PlantedBug::ChangeUncopied) {
+        if self.is_on.load(Ordering::Relaxed) && !is_planted(PlantableBug::ChangeUncopied) {
             self.mark(offset, bytes);
         }
     }
@@ -213,7 +213,7 @@ impl Store {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         if from.iter().all(|byte| *byte == 0) {
-            return store.zero_bytes(offset, length(from.len()), false);
+            return store.zero_stored_bytes(offset, length(from.len()), false);
         }
         store.write(offset, from)
     }
@@ -239,11 +239,11 @@ impl Store {
     #[inline]
     pub(super) fn read_marked(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         match &self.backing {
-            Backing::Memory(_) => self.copy_out(offset, into),
-            Backing::File(backing) => {
+            StoreBacking::Memory(_) => self.copy_out(offset, into),
+            StoreBacking::File(backing) => {
                 let _guard = backing.holes.copying();
                 if !backing.allocation.holds(offset, length(into.len())) {
-                    return backing.read_hole(offset, into);
+                    return backing.read_by_system_call(offset, into);
                 }
                 self.copy_out(offset, into);
                 backing.check()?;
@@ -275,8 +275,8 @@ mod tests {
         assert_eq!(taken(&store), [(3, 1)]);
         store.write(5 * PAGE_BYTES - 8, &[2; 16]).unwrap();
         store.zero(3 * PAGE_BYTES, PAGE_BYTES, false).unwrap();
-        store.lend(7 * PAGE_BYTES, 64, super::super::StoreAccess::Write, |_| ()).unwrap();
-        store.lend(9 * PAGE_BYTES, 64, super::super::StoreAccess::Read, |_| ()).unwrap();
+        store.lend(7 * PAGE_BYTES, 64, super::super::StoreCopyDirection::Write, |_| ()).unwrap();
+        store.lend(9 * PAGE_BYTES, 64, super::super::StoreCopyDirection::Read, |_| ()).unwrap();
         assert_eq!((store.changed_bytes(), taken(&store)), (4 * PAGE_BYTES, vec![(3, 3), (7, 1)]));
         store.write(20 * PAGE_BYTES, &vec![3; 40 * 4096]).unwrap();
         assert_eq!(taken(&store), [(20, 16), (36, 16), (52, 8)]);

@@ -48,11 +48,11 @@ impl Unreadable {
     /// Returns true if one of `bytes` bytes from `offset` on is unreadable.
     #[inline]
     pub(super) fn touches(&self, offset: u64, bytes: u64) -> bool {
-        self.has_any.load(Ordering::Acquire) && self.has_range_in(offset, bytes)
+        self.has_any.load(Ordering::Acquire) && self.has_unreadable_byte_in(offset, bytes)
     }
 
     #[cold]
-    fn has_range_in(&self, offset: u64, bytes: u64) -> bool {
+    fn has_unreadable_byte_in(&self, offset: u64, bytes: u64) -> bool {
         let ranges = locked(&self.ranges);
         ranges.range(..offset + bytes).next_back().is_some_and(|(_, end)| *end > offset)
     }
@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_are_those_of_a_list_of_bytes(changes in prop::collection::vec((0..60_u64, 1..12_u64, any::<bool>()), 0..20)) {
+        fn range_operations_match_a_list_of_unreadable_bytes(changes in prop::collection::vec((0..60_u64, 1..12_u64, any::<bool>()), 0..20)) {
             let (mut bytes, set) = ([false; 80], Unreadable::default());
             let mut record = Vec::new();
             for (offset, count, is_unreadable) in changes {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_saved_changes_nothing() {
+    fn failed_save_leaves_the_unreadable_ranges_unchanged() {
         let set = Unreadable::default();
         assert_eq!(set.set((0, 8), true, |_| Err("full")), Err("full"));
         assert!(!set.touches(0, 8));

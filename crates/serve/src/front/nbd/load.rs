@@ -13,13 +13,13 @@ use super::uri::Uri;
 use super::wire::{Request, command, transmission};
 use crate::bench::target::{Load, LoadConnection, Measurement, Target};
 use crate::clock::Clock;
-use crate::front::kind::ParsedTarget;
+use crate::front::kind::ParsedBenchTarget;
 
 /// Time before the next request for which a thread spins instead of sleeping, as it may wake up that late.
 const SLEEP_MIN: Span = Span::from_us(60);
 
 /// Parses the address of an NBD server; returns none if the text does not begin with `nbd`.
-pub(super) fn parse(text: &str) -> Option<ParsedTarget> {
+pub(super) fn parse(text: &str) -> Option<ParsedBenchTarget> {
     text.starts_with("nbd").then(|| Uri::parse(text).map(|uri| Box::new(uri) as Box<dyn Target>))
 }
 
@@ -35,24 +35,24 @@ impl Target for Uri {
     }
 
     fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measurement)>> {
-        load.measure(|_| LoadSession::connect(self))
+        load.measure(|_| NbdLoadConnection::connect(self))
     }
 }
 
 /// NBD connection of one benchmark thread. The cookie of a request is its slot.
-pub(super) struct LoadSession {
+pub(super) struct NbdLoadConnection {
     client: Client,
     /// Number of data bytes in the reply to the request in each slot; 0 if it is not a read.
     answer_bytes: Vec<usize>,
 }
 
-impl LoadSession {
-    pub(super) fn connect(uri: &Uri) -> io::Result<LoadSession> {
-        Ok(LoadSession { client: Client::connect(uri)?, answer_bytes: Vec::new() })
+impl NbdLoadConnection {
+    pub(super) fn connect(uri: &Uri) -> io::Result<NbdLoadConnection> {
+        Ok(NbdLoadConnection { client: Client::connect(uri)?, answer_bytes: Vec::new() })
     }
 }
 
-impl LoadConnection for LoadSession {
+impl LoadConnection for NbdLoadConnection {
     fn submit(&mut self, slot: usize, io: Io, data: &[u8]) -> io::Result<()> {
         let Io { op, offset, bytes } = io;
         if slot >= self.answer_bytes.len() {
@@ -100,7 +100,7 @@ mod tests {
     use crate::bench;
 
     #[test]
-    fn job_that_flushes_is_refused_where_the_server_offers_no_flush() {
+    fn job_with_flushes_is_refused_if_the_server_offers_no_flush() {
         let uri = Uri::parse("nbd://127.0.0.1:10809/disk").unwrap();
         let jobs = [Job { flushes: Flushes { fsync: 3, ..Flushes::default() }, ..Job::named("log") }];
         let limits = Limits::new(1 << 20, 512);

@@ -8,7 +8,7 @@ use phaselink_core::request::{Io, Op};
 
 use super::export::{self, Command, Export};
 use super::handshake::{Handshake, Progress};
-use super::wire::{self, Parsed, Request, Status, allocation};
+use super::wire::{self, NbdParseResult, Request, Status, allocation};
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 use crate::front::buffer::Buffer;
@@ -74,7 +74,7 @@ impl AcceptedRequest {
 
     /// Returns the part of a request that the effect of a fault lets reach the store, with its data; none if that part
     /// is empty.
-    pub fn torn_part<'a>(
+    pub fn part_of_torn_write<'a>(
         &self,
         effect: FaultEffect,
         data: &'a [u8],
@@ -97,7 +97,7 @@ impl Session {
     }
 
     /// Makes the session of a client that is refused: the handshake tells the client the reason.
-    pub fn refusing(reason: &'static str) -> Session {
+    pub fn session_that_refuses_client(reason: &'static str) -> Session {
         let mut session = Session::begin();
         if let Phase::Handshake(handshake) = &mut session.phase {
             handshake.refuse(reason);
@@ -106,7 +106,7 @@ impl Session {
     }
 
     /// Returns true if the handshake is not over: the client has not chosen its export yet.
-    pub fn is_shaking_hands(&self) -> bool {
+    pub fn is_in_nbd_handshake(&self) -> bool {
         matches!(self.phase, Phase::Handshake(_))
     }
 
@@ -125,12 +125,12 @@ impl Session {
     /// # Errors
     /// If there is no memory for that.
     pub fn room(&mut self) -> io::Result<&mut [u8]> {
-        let missing = self.missing_bytes();
+        let missing = self.bytes_missing_for_next_message();
         self.input.room(missing)
     }
 
     /// Returns the number of bytes that must still arrive before the next message can be processed; at least one.
-    pub fn missing_bytes(&self) -> usize {
+    pub fn bytes_missing_for_next_message(&self) -> usize {
         self.needs.saturating_sub(self.input.data().len()).max(1)
     }
 
@@ -141,9 +141,9 @@ impl Session {
         loop {
             match &mut self.phase {
                 Phase::Closed => return None,
-                Phase::Handshake(_) => self.shake_hands(export)?,
+                Phase::Handshake(_) => self.advance_nbd_handshake(export)?,
                 &mut Phase::Transmission { has_allocation, .. } => {
-                    let request = self.take_request()?;
+                    let request = self.take_complete_request()?;
                     let is_known =
                         |command: &Command| has_allocation || !matches!(command, Command::BlockStatus { .. });
                     let accepted = export.accept(&request);
@@ -164,7 +164,7 @@ impl Session {
     }
 
     /// Advances the handshake with the bytes received; returns none if it needs more of them.
-    fn shake_hands(&mut self, export: &Export) -> Option<()> {
+    fn advance_nbd_handshake(&mut self, export: &Export) -> Option<()> {
         let Phase::Handshake(handshake) = &mut self.phase else { return Some(()) };
         let mut output = Vec::new();
         let (used, progress) = handshake.advance(self.input.data(), export, &mut output);
@@ -185,15 +185,15 @@ impl Session {
     /// Takes the head of the next request from the input, once the request's data has arrived too. Closes the session
     /// after a disconnect request, an invalid head or an excessive length.
     #[inline]
-    fn take_request(&mut self) -> Option<Request> {
+    fn take_complete_request(&mut self) -> Option<Request> {
         let data = self.input.data();
-        let (request, head_bytes) = match wire::parse_request(data) {
-            Parsed::Whole(request, bytes) => (request, bytes),
-            Parsed::Needs(bytes) => {
+        let (request, head_bytes) = match wire::parse_request_head(data) {
+            NbdParseResult::Whole(request, bytes) => (request, bytes),
+            NbdParseResult::Needs(bytes) => {
                 self.needs = bytes;
                 return None;
             }
-            Parsed::Broken(_) => {
+            NbdParseResult::Broken(_) => {
                 self.close();
                 return None;
             }
@@ -215,17 +215,17 @@ impl Session {
     /// Adds the reply to a request, with a status and no data, to the output.
     pub fn answer(&mut self, cookie: u64, status: Status) {
         if matches!(self.phase, Phase::Transmission { structured: true, .. }) && status != Status::Ok {
-            self.output.push(&wire::chunk_header(cookie, wire::chunk::ERROR, 6));
-            return self.output.push(&wire::error_body(status));
+            self.output.push(&wire::encode_chunk_header(cookie, wire::chunk::ERROR, 6));
+            return self.output.push(&wire::encode_error_chunk_body(status));
         }
         // The protocol allows simple replies to commands that return no data.
-        self.output.push(&wire::simple_reply(cookie, status));
+        self.output.push(&wire::encode_simple_reply(cookie, status));
     }
 
     /// Adds the reply to a read, with bytes of `store`, to the output. Returns false if the reply reports an error
     /// instead, for lack of memory or because the store fails.
     #[inline]
-    pub fn answer_read(&mut self, cookie: u64, offset: u64, bytes: u32, store: &Store) -> bool {
+    pub fn add_read_reply(&mut self, cookie: u64, offset: u64, bytes: u32, store: &Store) -> bool {
         let structured = matches!(self.phase, Phase::Transmission { structured: true, .. });
         let head_bytes = if structured { wire::CHUNK_HEADER_BYTES + 8 } else { wire::SIMPLE_REPLY_BYTES };
         let Ok(room) = self.output.room(head_bytes + index(bytes)) else {
@@ -239,10 +239,10 @@ impl Session {
         }
         if structured {
             let (chunk, place) = head.split_at_mut(wire::CHUNK_HEADER_BYTES);
-            chunk.copy_from_slice(&wire::chunk_header(cookie, wire::chunk::OFFSET_DATA, bytes + 8));
+            chunk.copy_from_slice(&wire::encode_chunk_header(cookie, wire::chunk::OFFSET_DATA, bytes + 8));
             place.copy_from_slice(&offset.to_be_bytes());
         } else {
-            head.copy_from_slice(&wire::simple_reply(cookie, Status::Ok));
+            head.copy_from_slice(&wire::encode_simple_reply(cookie, Status::Ok));
         }
         self.output.filled(head_bytes + index(bytes));
         true
@@ -252,14 +252,14 @@ impl Session {
 impl Session {
     /// Adds the reply to a block status request to the output: extents of `store` from `offset` on, or the first alone.
     /// Returns false if the store cannot tell them, which the reply reports.
-    pub fn answer_block_status(&mut self, cookie: u64, offset: u64, bytes: u32, one: bool, store: &Store) -> bool {
+    pub fn add_block_status_reply(&mut self, cookie: u64, offset: u64, bytes: u32, one: bool, store: &Store) -> bool {
         let most = if one { 1 } else { EXTENTS_MAX };
         let Ok(extents) = store.extents(offset, bytes.into(), most) else {
             self.answer(cookie, Status::Io);
             return false;
         };
         let body_bytes = 4 + 8 * short_length(extents.len());
-        self.output.push(&wire::chunk_header(cookie, wire::chunk::BLOCK_STATUS, body_bytes));
+        self.output.push(&wire::encode_chunk_header(cookie, wire::chunk::BLOCK_STATUS, body_bytes));
         self.output.push(&allocation::ID.to_be_bytes());
         for extent in extents {
             let state = if extent.is_data { 0 } else { allocation::HOLE | allocation::ZERO };

@@ -18,8 +18,8 @@ use phaselink_core::protocol::nvme::spec::SUBMISSION_ENTRY_BYTES;
 use super::connection::HostConnection;
 use crate::device::faults::ConnectionFault;
 use crate::front::nvme_command::{CommandFate, QueueHost};
-use crate::nvme::registers::Registers;
-use crate::nvme::{AdminHost, Host, QUEUE_PAIRS_MAX, Unreachable};
+use crate::nvme::registers::ControllerRegisters;
+use crate::nvme::{AdminHost, Host, QUEUE_PAIRS_MAX, UnreachableMemory};
 
 /// Number of the part of the memory with submission queues, in the highest bits of an address.
 const SUBMISSIONS: u64 = 1;
@@ -37,26 +37,26 @@ fn address(region: u64, queue: u16, slot: u16) -> u64 {
 }
 
 /// Returns the addresses of the submission queue and the completion queue of a connection.
-pub(super) fn queue_addresses(queue: u16) -> (u64, u64) {
+pub(super) fn queue_ring_addresses(queue: u16) -> (u64, u64) {
     (address(SUBMISSIONS, queue, 0), address(COMPLETIONS, queue, 0))
 }
 
 /// Returns the address of the data of a command in a slot.
-pub(super) fn data_address(queue: u16, slot: u16) -> u64 {
+pub(super) fn slot_data_address(queue: u16, slot: u16) -> u64 {
     address(DATA, queue, slot)
 }
 
 /// Queues that one thread owns, as connections by the identifiers of their queues.
 #[derive(Debug)]
-pub(super) struct QueueConnections {
+pub(super) struct OwnedQueueConnections {
     connections: [Option<Box<HostConnection>>; QUEUE_PAIRS_MAX + 1],
     /// True if completions are sent as soon as they are made, since a model says when they are due.
     pub is_timed: bool,
 }
 
-impl QueueConnections {
-    pub(super) fn new(is_timed: bool) -> QueueConnections {
-        QueueConnections { connections: [const { None }; QUEUE_PAIRS_MAX + 1], is_timed }
+impl OwnedQueueConnections {
+    pub(super) fn new(is_timed: bool) -> OwnedQueueConnections {
+        OwnedQueueConnections { connections: [const { None }; QUEUE_PAIRS_MAX + 1], is_timed }
     }
 
     #[inline]
@@ -85,7 +85,7 @@ impl QueueConnections {
     }
 
     /// Moves the connections of another thread here.
-    pub(super) fn join(&mut self, mut other: QueueConnections) {
+    pub(super) fn join(&mut self, mut other: OwnedQueueConnections) {
         for (place, connection) in self.connections.iter_mut().zip(&mut other.connections) {
             *place = place.take().or_else(|| connection.take());
         }
@@ -107,20 +107,20 @@ impl QueueConnections {
     }
 }
 
-impl Host for QueueConnections {
+impl Host for OwnedQueueConnections {
     #[inline]
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), UnreachableMemory> {
         if self.read_mapped(address, into) {
             return Ok(());
         }
-        let (connection, slot, offset) = self.at(address, DATA).ok_or(Unreachable)?;
-        into.copy_from_slice(connection.session.readable(slot, offset, into.len()).ok_or(Unreachable)?);
+        let (connection, slot, offset) = self.at(address, DATA).ok_or(UnreachableMemory)?;
+        into.copy_from_slice(connection.session.readable(slot, offset, into.len()).ok_or(UnreachableMemory)?);
         Ok(())
     }
 
     #[inline]
-    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
-        self.data(address, from.len()).ok_or(Unreachable)?.copy_from_slice(from);
+    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), UnreachableMemory> {
+        self.data(address, from.len()).ok_or(UnreachableMemory)?.copy_from_slice(from);
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl Host for QueueConnections {
     fn read_mapped(&mut self, address: u64, into: &mut [u8]) -> bool {
         let found = self.at(address, SUBMISSIONS);
         let entry = found.and_then(|(connection, _, offset)| {
-            connection.session.ring_entry(offset / SUBMISSION_ENTRY_BYTES).map(|entry| entry.encode())
+            connection.session.submission_ring_entry(offset / SUBMISSION_ENTRY_BYTES).map(|entry| entry.encode())
         });
         match entry {
             Some(entry) if into.len() == entry.len() => into.copy_from_slice(&entry),
@@ -152,8 +152,8 @@ impl Host for QueueConnections {
     }
 
     #[inline]
-    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable> {
-        let (connection, ..) = self.at(address, COMPLETIONS).ok_or(Unreachable)?;
+    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), UnreachableMemory> {
+        let (connection, ..) = self.at(address, COMPLETIONS).ok_or(UnreachableMemory)?;
         connection.session.complete(entry);
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Host for QueueConnections {
     #[inline]
     fn peek(&mut self, address: u64) -> Option<u32> {
         let (connection, _, offset) = self.at(address, SUBMISSIONS)?;
-        let entry = connection.session.ring_entry(offset / SUBMISSION_ENTRY_BYTES)?;
+        let entry = connection.session.submission_ring_entry(offset / SUBMISSION_ENTRY_BYTES)?;
         (offset % SUBMISSION_ENTRY_BYTES == 0).then(|| u32::from(entry.opcode))
     }
 
@@ -176,7 +176,7 @@ impl Host for QueueConnections {
     fn interrupt(&mut self, _vector: u16) {}
 }
 
-impl QueueHost for QueueConnections {
+impl QueueHost for OwnedQueueConnections {
     /// Sends the completions of a batch, if a model has said when they are due.
     #[inline]
     fn end_batch(&mut self) {
@@ -200,26 +200,26 @@ impl QueueHost for QueueConnections {
 
 /// Host of a controller: its connections and the properties of the controller.
 #[derive(Debug)]
-pub(super) struct FabricHost {
+pub(super) struct NvmeTcpFabricHost {
     /// Connections that are not lent to another thread.
-    pub queues: QueueConnections,
+    pub queues: OwnedQueueConnections,
     /// Properties of the controller.
-    pub registers: Registers,
+    pub registers: ControllerRegisters,
     /// Instant at which the host connected.
     pub begun: Instant,
 }
 
 /// Forwards the access to memory to the connections.
-impl Host for FabricHost {
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
+impl Host for NvmeTcpFabricHost {
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), UnreachableMemory> {
         self.queues.read(address, into)
     }
 
-    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
+    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), UnreachableMemory> {
         self.queues.write(address, from)
     }
 
-    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable> {
+    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), UnreachableMemory> {
         self.queues.post(address, entry)
     }
 
@@ -238,10 +238,10 @@ impl Host for FabricHost {
     fn interrupt(&mut self, _vector: u16) {}
 }
 
-impl AdminHost for FabricHost {
+impl AdminHost for NvmeTcpFabricHost {
     fn clear_doorbells(&mut self, queue: u16, tail: bool, head: bool) {
         if let Some(connection) = self.queues.get(queue) {
-            connection.session.clear_ring(tail, head);
+            connection.session.reset_ring_positions(tail, head);
         }
     }
 
@@ -249,7 +249,7 @@ impl AdminHost for FabricHost {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn registers(&mut self) -> &mut Registers {
+    fn registers(&mut self) -> &mut ControllerRegisters {
         &mut self.registers
     }
 }

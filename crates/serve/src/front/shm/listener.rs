@@ -1,7 +1,7 @@
 //! Thread that talks to the connections of shared-memory clients: they connect, ring doorbells and disconnect.
 //!
 //! The thread never waits for one client: a greeting must arrive whole, and soon. A device thread learns of changes
-//! through a [`QueueHandover`], which costs it a read of one flag per round. While a device thread sleeps, it polls the
+//! through a [`PollGroupMailbox`], which costs it a read of one flag per round. While a device thread sleeps, it polls the
 //! clients' doorbells itself, as the detour over this thread would wake it later.
 
 use std::io;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use phaselink_client::shared::memory::Memory;
 use phaselink_client::shared::socket;
-use phaselink_ring::greeting::{HELLO_BYTES, Hello, Refusal, VERSION, Welcome};
+use phaselink_ring::greeting::{HELLO_BYTES, Hello, Refusal, ServerWelcomeMessage, VERSION};
 use phaselink_ring::layout::Layout;
 use phaselink_ring::trailer::TagWidth;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -21,14 +21,14 @@ use rustix::net::RecvFlags;
 use super::client::Client;
 use super::share::{CLIENTS_MAX, ShareSocket};
 use crate::device::Device;
-use crate::front::poll_group::{QueueHandover, owner};
+use crate::front::poll_group::{PollGroupMailbox, owner};
 
 /// Time within which a client must have sent its greeting.
 const GREETING_MAX: Duration = Duration::from_secs(1);
 
 /// Message to a device thread: a client has connected or disconnected.
 #[derive(Debug)]
-pub(super) enum ClientChange {
+pub(super) enum ClientConnectionChange {
     /// A client has connected. Carries the client, with those of its queues that the receiving device thread owns, and
     /// a file descriptor of its socket.
     Arrived(Box<Client>, OwnedFd),
@@ -61,7 +61,7 @@ pub(super) struct ClientListener<'a> {
     pub device: &'a Device,
     pub served: &'a [ShareSocket],
     /// Mailbox of each device thread, for clients that connect or disconnect.
-    pub handovers: &'a [QueueHandover<'a, ClientChange>],
+    pub handovers: &'a [PollGroupMailbox<'a, ClientConnectionChange>],
     /// True if clients are told to ring doorbells when a device thread sleeps.
     pub doorbells: bool,
     pub modelled: bool,
@@ -87,7 +87,7 @@ impl ClientListener<'_> {
             if self.device.stop.is_requested() {
                 break Ok(());
             }
-            if let Err(error) = self.wait_and_serve(&mut connections) {
+            if let Err(error) = self.wait_and_serve_sockets(&mut connections) {
                 break Err(error);
             }
         };
@@ -96,7 +96,7 @@ impl ClientListener<'_> {
     }
 
     /// Waits until a socket is readable or the device is told to stop, then serves all readable sockets.
-    fn wait_and_serve(&self, connections: &mut ClientConnections) -> io::Result<()> {
+    fn wait_and_serve_sockets(&self, connections: &mut ClientConnections) -> io::Result<()> {
         let guests = connections.guests.iter().map(|guest| guest.socket.as_fd());
         let clients = connections.clients.iter().map(|(_, socket)| socket.as_fd());
         let fds = self.served.iter().map(AsFd::as_fd).chain(guests).chain(clients).chain([self.device.stop.as_fd()]);
@@ -109,15 +109,15 @@ impl ClientListener<'_> {
         let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
         let (_, ready) = ready.split_at(self.served.len());
         let (guests, clients) = ready.split_at(connections.guests.len());
-        self.serve_clients(connections, clients);
-        self.greet(connections, guests);
+        self.wake_for_doorbells(connections, clients);
+        self.read_greetings(connections, guests);
         self.accept(connections);
         Ok(())
     }
 
     /// Wakes all device threads for each client that rings its doorbell, and tells them of clients that have
     /// disconnected.
-    fn serve_clients(&self, connections: &mut ClientConnections, ready: &[bool]) {
+    fn wake_for_doorbells(&self, connections: &mut ClientConnections, ready: &[bool]) {
         let mut ready = ready.iter();
         connections.clients.retain(|(number, socket)| {
             if ready.next() != Some(&true) {
@@ -130,13 +130,13 @@ impl ClientListener<'_> {
             };
             self.handovers.iter().for_each(|handover| match is_there {
                 true => handover.wake(),
-                false => handover.put(ClientChange::Left(*number)),
+                false => handover.put(ClientConnectionChange::Left(*number)),
             });
             is_there
         });
     }
 
-    fn greet(&self, connections: &mut ClientConnections, ready: &[bool]) {
+    fn read_greetings(&self, connections: &mut ClientConnections, ready: &[bool]) {
         for (guest, ready) in mem::take(&mut connections.guests).into_iter().zip(ready) {
             match ready {
                 // If a client sends no valid greeting, or does not read the reply, disconnect it.
@@ -153,22 +153,28 @@ impl ClientListener<'_> {
         let mut message = [0; HELLO_BYTES];
         let (bytes, _) = socket::receive(socket.as_fd(), &mut message)?;
         let hello = Hello::decode(&message[..bytes]).ok_or(io::ErrorKind::InvalidData)?;
-        let welcome = match self.grant(&hello, place, connections) {
+        let welcome = match self.grant_greeting(&hello, place, connections) {
             Ok(welcome) => welcome,
-            refused => return socket::send(socket.as_fd(), &Welcome::encode(refused), None),
+            refused => return socket::send(socket.as_fd(), &ServerWelcomeMessage::encode(refused), None),
         };
         let (memory, fd) = Memory::create(welcome.layout.memory_bytes())?;
-        socket::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd()))?;
+        socket::send(socket.as_fd(), &ServerWelcomeMessage::encode(Ok(welcome)), Some(fd.as_fd()))?;
         let client = AdmittedClient { number: connections.clients_ever, layout: welcome.layout, place };
         connections.clients_ever += 1;
-        self.divide(&client, &socket, memory, &fd)?;
+        self.distribute_queues(&client, &socket, memory, &fd)?;
         connections.clients.push((client.number, socket));
         Ok(())
     }
 
     /// Hands each device thread those queues of a client that it owns, each thread with its own mapping of the client's
     /// memory.
-    fn divide(&self, client: &AdmittedClient, socket: &UnixStream, memory: Memory, fd: &OwnedFd) -> io::Result<()> {
+    fn distribute_queues(
+        &self,
+        client: &AdmittedClient,
+        socket: &UnixStream,
+        memory: Memory,
+        fd: &OwnedFd,
+    ) -> io::Result<()> {
         let AdmittedClient { number, layout, place } = *client;
         let (part, threads) = (self.served[place].part, self.handovers.len());
         let mut mapped = Some(memory);
@@ -179,12 +185,17 @@ impl ClientListener<'_> {
             }
             let memory = mapped.take().map_or_else(|| Memory::open(fd, layout.memory_bytes()), Ok)?;
             let client = Box::new(Client::new(number, memory, layout, part, queues));
-            handover.put(ClientChange::Arrived(client, socket.try_clone()?.into()));
+            handover.put(ClientConnectionChange::Arrived(client, socket.try_clone()?.into()));
         }
         Ok(())
     }
 
-    fn grant(&self, hello: &Hello, place: usize, connections: &ClientConnections) -> Result<Welcome, Refusal> {
+    fn grant_greeting(
+        &self,
+        hello: &Hello,
+        place: usize,
+        connections: &ClientConnections,
+    ) -> Result<ServerWelcomeMessage, Refusal> {
         let part = self.served[place].part;
         let refusal = match hello {
             hello if hello.version != VERSION => Refusal::Version,
@@ -192,7 +203,7 @@ impl ClientListener<'_> {
             hello if hello.writes && !part.writes => Refusal::ReadOnly,
             _ if connections.clients.len() >= CLIENTS_MAX => Refusal::Full,
             _ => {
-                return Ok(Welcome {
+                return Ok(ServerWelcomeMessage {
                     capacity_bytes: part.bytes,
                     block_bytes: part.block_bytes,
                     tag_width: TagWidth::from_bits(self.device.drive.dc_express.tag_bits).unwrap_or(TagWidth::Bits32),
@@ -232,7 +243,7 @@ mod tests {
     const LAYOUT: Layout = Layout { queues: 5, entries: 8, transfer_bytes: 512 };
 
     #[test]
-    fn every_queue_is_one_threads_and_clients_with_one_queue_take_turns() {
+    fn queues_have_one_owner_and_single_queue_clients_rotate() {
         for (client, threads) in [(0, 1), (0, 3), (7, 3), (2, 16)] {
             let mut queues: Vec<u32> =
                 (0..threads).flat_map(|thread| owned_queues(client, LAYOUT.queues, thread, threads)).collect();
@@ -246,7 +257,7 @@ mod tests {
     /// A cache line that a device thread writes for requests, in its own state or in a client's memory, is written by
     /// no other device thread.
     #[test]
-    fn no_line_is_written_by_two_device_threads() {
+    fn no_cache_line_is_written_by_two_device_threads_over_shm() {
         const THREADS: usize = 3;
         let layout = Layout { queues: 3, ..LAYOUT };
         let part = DriveRange { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
@@ -260,8 +271,8 @@ mod tests {
                 let memory = Memory::open(&fd, layout.memory_bytes()).unwrap();
                 let queues = owned_queues(number, layout.queues, thread, THREADS);
                 let client = Box::new(Client::new(number, memory, layout, part, queues));
-                own.extend(client.lines_written());
-                let lines: BTreeSet<u64> = client.lines_shared().collect();
+                own.extend(client.written_server_cache_lines());
+                let lines: BTreeSet<u64> = client.written_client_cache_lines().collect();
                 assert!(lines.len() > 8 && shared.is_disjoint(&lines), "client {number}, thread {thread}");
                 shared.extend(lines);
                 kept.push(client);

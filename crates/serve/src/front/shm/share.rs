@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 
 use crate::device::store::Geometry;
-use crate::front::socket::bind_unix;
+use crate::front::socket::bind_unix_socket;
 
 /// Maximum number of clients of one server, over all its sockets. Each has at most
 /// [`phaselink_ring::layout::MEMORY_BYTES_MAX`] of memory.
@@ -58,9 +58,9 @@ impl Share {
     ///
     /// # Errors
     /// If the path is missing, or a word is unknown or malformed.
-    pub fn parse(text: &str) -> Result<Share, Problem> {
+    pub fn parse(text: &str) -> Result<Share, InputProblem> {
         let allowed = "PATH[,offset=SIZE][,size=SIZE][,readonly], with SIZE as in 4096, 64k, 16m, 1g";
-        let problem = |found: String| Problem::new("--shm", None, found, allowed);
+        let problem = |found: String| InputProblem::new("--shm", None, found, allowed);
         let mut words = text.split(',');
         let path = words.next().filter(|path| !path.is_empty());
         let path = path.ok_or_else(|| problem(format!("{text} has no path")))?;
@@ -81,7 +81,7 @@ impl Share {
     ///
     /// # Errors
     /// If the part reaches beyond the drive, is empty, or begins or ends within a block.
-    pub fn part(&self, geometry: Geometry) -> Result<DriveRange, Problem> {
+    pub fn part(&self, geometry: Geometry) -> Result<DriveRange, InputProblem> {
         let Geometry { capacity_bytes, block_bytes } = geometry;
         let bytes = self.bytes.unwrap_or(capacity_bytes.saturating_sub(self.start));
         let end = self.start.checked_add(bytes).filter(|end| *end <= capacity_bytes);
@@ -90,7 +90,7 @@ impl Share {
             Some(_) if bytes > 0 && self.start.is_multiple_of(block) && bytes.is_multiple_of(block) => {
                 Ok(DriveRange { start: self.start, bytes, block_bytes, writes: self.writes })
             }
-            _ => Err(Problem::new(
+            _ => Err(InputProblem::new(
                 "--shm",
                 None,
                 format!("{self}: {bytes} bytes from {} on", self.start),
@@ -105,13 +105,13 @@ impl ShareSocket {
     ///
     /// # Errors
     /// If the share does not fit the drive, or no socket can be created at its path.
-    pub fn bind(share: &Share, geometry: Geometry) -> Result<ShareSocket, Problem> {
+    pub fn bind(share: &Share, geometry: Geometry) -> Result<ShareSocket, InputProblem> {
         let part = share.part(geometry)?;
-        let bound = bind_unix(&share.path).and_then(|listener| {
+        let bound = bind_unix_socket(&share.path).and_then(|listener| {
             listener.set_nonblocking(true)?;
             Ok(ShareSocket { listener, share: share.clone(), part })
         });
-        bound.map_err(|error| Problem::new("--shm", None, format!("{share} cannot be served: {error}"), ""))
+        bound.map_err(|error| InputProblem::new("--shm", None, format!("{share} cannot be served: {error}"), ""))
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
     const DRIVE: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
 
     #[test]
-    fn a_share_is_a_path_and_what_may_be_done_there() {
+    fn share_option_has_a_path_range_and_access() {
         let share = Share::parse("x.sock,offset=64k,size=4096,readonly").unwrap();
         assert_eq!(share, Share { path: "x.sock".into(), start: 65536, bytes: Some(4096), writes: false });
         let part = share.part(DRIVE).unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_share_or_no_part_of_the_drive_is_refused() {
+    fn invalid_share_options_are_refused() {
         for text in ["", ",readonly", "x,write", "x,size=", "x,size=4kk", "x,offset=-1", "x,size=99999999999g"] {
             assert!(Share::parse(text).is_err(), "{text}");
         }

@@ -9,26 +9,26 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{PollFd, PollFlags};
 use sha2::{Digest, Sha256};
 
 use super::connection::{Connection, MESSAGES_MAX};
-use super::lending::{ControllerGroups, Handover, LentQueues};
+use super::lending::{ControllerGroups, ControllerHandover, LentQueues};
 use super::moving::DriveDigest;
-use super::reach::Reach;
+use super::reach::ClientAccess;
 use crate::clock::Wait;
 use crate::device::Device;
 use crate::device::pace::BATCH;
 use crate::device::store::Geometry;
-use crate::device::tally::CompletionsTaken;
+use crate::device::tally::ConsumedCompletionCounts;
 use crate::front::lifecycle::RequestInFlight;
-use crate::front::nvme_command::{CommandRequest, join_subsystem};
-use crate::front::poll_group::QueueHandover;
-use crate::front::service::Service;
-use crate::front::socket::bind_unix;
+use crate::front::nvme_command::{CommandRequest, join_nvm_subsystem};
+use crate::front::poll_group::PollGroupMailbox;
+use crate::front::service::FrontEndService;
+use crate::front::socket::bind_unix_socket;
 use crate::nvme::{AdminHost, Command, Controller, Identity, NextCommand, QueueSet, limits};
 
 /// Name of the socket within a directory, where user-space drivers such as SPDK look for it.
@@ -58,12 +58,17 @@ impl ControllerSocket {
     /// # Errors
     /// If no socket can be created at the path, or the drive is one that [real hosts cannot
     /// have](limits::served_limits).
-    pub fn bind(path: &Path, drive: &Drive, geometry: Geometry, number: usize) -> Result<ControllerSocket, Problem> {
+    pub fn bind(
+        path: &Path,
+        drive: &Drive,
+        geometry: Geometry,
+        number: usize,
+    ) -> Result<ControllerSocket, InputProblem> {
         let identity = Identity::new(&drive.name, limits::served_limits(drive, geometry)?, number)
             .with_atomic_bytes(drive.nvme.atomic_write_bytes);
         let digest = Sha256::digest(format!("{drive:?} {}", identity.description())).into();
         let (is_for_drivers, path) = (path.is_dir(), socket_path(path));
-        let bound = bind_unix(&path).and_then(|listener| {
+        let bound = bind_unix_socket(&path).and_then(|listener| {
             listener.set_nonblocking(true)?;
             Ok(listener)
         });
@@ -74,7 +79,7 @@ impl ControllerSocket {
             }
             Err(error) => {
                 let found = format!("{} cannot be served: {error}", path.display());
-                Err(Problem::new("--vfio-user", None, found, ""))
+                Err(InputProblem::new("--vfio-user", None, found, ""))
             }
         }
     }
@@ -95,10 +100,10 @@ impl ControllerSocket {
     ///
     /// # Errors
     /// If the store has namespaces that the drive cannot have.
-    pub(super) fn join(&self, service: &Service<'_>) -> io::Result<()> {
-        let identity = join_subsystem(service, &self.identity)?;
-        let path = identity.subsystem.add_path(&service.device.faults, self.address());
-        // A socket is served once.
+    pub(super) fn join(&self, service: &FrontEndService<'_>) -> io::Result<()> {
+        let identity = join_nvm_subsystem(service, &self.identity)?;
+        let path = identity.subsystem.add_host_path(&service.device.faults, self.address());
+        // A socket is served only once, so `set` cannot fail.
         let _ = self.joined.set(identity.on_path(path));
         Ok(())
     }
@@ -182,7 +187,7 @@ pub(super) struct ServedController<'a> {
     /// True once this thread has waited for a client of the socket: later clients move to the spare thread at once.
     is_slow: bool,
     /// Counts of completions that clients had taken when they disconnected, until they are reported.
-    taken: CompletionsTaken,
+    taken: ConsumedCompletionCounts,
 }
 
 /// Controller that moves from one thread to another, with its client.
@@ -206,7 +211,7 @@ impl<'a> ServedController<'a> {
         let is_mappable = wait == Wait::Spin || wait == Wait::Adaptive && served.is_for_drivers;
         let controller = served.new_controller(groups.sets());
         ServedController {
-            empty: (1..groups.sets()).map(|_| controller.empty_queue_set()).collect(),
+            empty: (1..groups.sets()).map(|_| controller.vacant_queue_set()).collect(),
             groups,
             is_lent: false,
             number,
@@ -219,12 +224,12 @@ impl<'a> ServedController<'a> {
             is_spare_thread: false,
             is_here: true,
             is_slow: false,
-            taken: CompletionsTaken::default(),
+            taken: ConsumedCompletionCounts::default(),
         }
     }
 
     /// Returns counts of completions that clients have taken since the last call, in queues that are not lent.
-    pub(super) fn take_completions_taken(&mut self) -> CompletionsTaken {
+    pub(super) fn take_completions_taken(&mut self) -> ConsumedCompletionCounts {
         let mut taken = std::mem::take(&mut self.taken);
         if let Some(client) = &mut self.client {
             taken.merge(&self.controller.take_completions_taken(client));
@@ -246,17 +251,17 @@ impl<'a> ServedController<'a> {
         if self.client.is_none() && !self.is_spare_thread {
             return self.accept(device);
         }
-        let any = self.answer_messages(device);
+        let any = self.execute_client_messages(device);
         self.stop_if_asked(device);
-        self.check_connection(device);
-        if !self.leave_if_needed() && !self.is_spare_thread {
+        self.check_host_and_client(device);
+        if !self.move_if_needed() && !self.is_spare_thread {
             self.lend();
         }
         any
     }
 
     /// Executes the client's messages. Returns true if there was any, or if the connection has ended.
-    fn answer_messages(&mut self, device: &Device) -> bool {
+    fn execute_client_messages(&mut self, device: &Device) -> bool {
         let (mut any, mut has_rung) = (false, false);
         for _ in 0..MESSAGES_MAX {
             let client = self.client.as_mut().filter(|client| !client.is_stopping());
@@ -291,7 +296,7 @@ impl<'a> ServedController<'a> {
 
     /// Executes what the host has asked for by register writes, and checks that host and client are still there. Powers
     /// the controller off if the client has gone.
-    fn check_connection(&mut self, device: &Device) {
+    fn check_host_and_client(&mut self, device: &Device) {
         let Some(client) = &mut self.client else { return };
         client.interrupt_again();
         // A fault may have hit a queue before it was lent to another thread, so take the queues back now.
@@ -304,21 +309,21 @@ impl<'a> ServedController<'a> {
         } else {
             self.controller.update(client, &device.store);
         }
-        let is_silent = !client.has_agreed() && self.heard_at.elapsed() > GREETING_MAX;
+        let is_silent = !client.has_negotiated_version() && self.heard_at.elapsed() > GREETING_MAX;
         let is_over = client.is_over() || is_silent;
         if let Some((time, heard)) = self.controller.poll_keep_alive() {
             if heard {
                 self.heard_at = Instant::now();
             } else if self.heard_at.elapsed() > time {
                 self.take_back();
-                self.client.iter_mut().for_each(|client| self.controller.expire_keep_alive(client));
+                self.client.iter_mut().for_each(|client| self.controller.fail_for_keep_alive(client));
             }
         }
         if is_over {
             self.take_back();
             self.taken = self.take_completions_taken();
             self.is_slow |= self.client.take().is_some_and(|client| client.has_waited());
-            self.controller.power_off();
+            self.controller.disable_after_disconnect();
         }
     }
 
@@ -329,7 +334,7 @@ impl<'a> ServedController<'a> {
         let sets = self.controller.queue_sets();
         let is_wanted = sets[1..].iter().any(|set| set.has_io_queues());
         let mut is_mapped = |(address, bytes)| client.memory().mapped(address, bytes).is_some();
-        if !is_wanted || !sets.iter().flat_map(|set| set.memory_ranges()).all(&mut is_mapped) {
+        if !is_wanted || !sets.iter().flat_map(|set| set.queue_memory_ranges()).all(&mut is_mapped) {
             return;
         }
         for number in 1..self.groups.sets() {
@@ -357,7 +362,7 @@ impl<'a> ServedController<'a> {
                 client.take_back(host);
             }
         }
-        self.client.iter_mut().for_each(Connection::have_alone);
+        self.client.iter_mut().for_each(Connection::note_access_returned);
     }
 
     /// Returns the set of queues of a client's command, taken back if it was lent, and the client's connection; none if
@@ -391,11 +396,11 @@ impl<'a> ServedController<'a> {
     #[inline]
     pub(super) fn administer(&mut self, answered: impl FnMut(Status)) -> bool {
         let Some(client) = self.client.as_mut().filter(|client| !client.is_stopped()) else { return false };
-        self.controller.has_admin_commands(client) && self.administer_some(answered)
+        self.controller.has_admin_commands(client) && self.execute_admin_commands(answered)
     }
 
     #[cold]
-    fn administer_some(&mut self, mut answered: impl FnMut(Status)) -> bool {
+    fn execute_admin_commands(&mut self, mut answered: impl FnMut(Status)) -> bool {
         self.take_back();
         let mut any = false;
         for _ in 0..BATCH {
@@ -420,16 +425,16 @@ impl<'a> ServedController<'a> {
         if self.served.is_strict {
             self.client.iter_mut().for_each(|client| client.registers().check_strictly());
         }
-        self.client.iter_mut().for_each(|client| client.set_neighbours(self.groups.spare_thread.is_some()));
+        self.client.iter_mut().for_each(|client| client.set_has_neighbours(self.groups.spare_thread.is_some()));
         self.clients_ever += 1;
         self.heard_at = Instant::now();
-        self.leave_if_needed();
+        self.move_if_needed();
         true
     }
 
     /// Returns the handover from which this thread takes what others have for its controller.
     #[inline]
-    pub(super) fn inbox(&self) -> &'a QueueHandover<'a, Handover> {
+    pub(super) fn inbox(&self) -> &'a PollGroupMailbox<'a, ControllerHandover> {
         match &self.groups.spare_thread {
             Some(spare_thread) if self.is_spare_thread => spare_thread,
             _ => &self.groups.handover,
@@ -437,7 +442,7 @@ impl<'a> ServedController<'a> {
     }
 
     /// Returns the handover to the controller's other thread; none if it has only one.
-    fn other_thread(&self) -> Option<&'a QueueHandover<'a, Handover>> {
+    fn handover_to_other_thread(&self) -> Option<&'a PollGroupMailbox<'a, ControllerHandover>> {
         let spare_thread = self.groups.spare_thread.as_ref()?;
         Some(if self.is_spare_thread { &self.groups.handover } else { spare_thread })
     }
@@ -445,7 +450,7 @@ impl<'a> ServedController<'a> {
     /// Moves the controller to its spare thread if this thread has waited for the client, or back if the client has
     /// gone. Returns true if the controller has moved.
     #[inline]
-    pub(super) fn leave_if_needed(&mut self) -> bool {
+    pub(super) fn move_if_needed(&mut self) -> bool {
         let has_to = match &self.client {
             Some(client) => !self.is_spare_thread && (self.is_slow || client.has_waited()),
             None => self.is_spare_thread && self.is_here,
@@ -456,7 +461,7 @@ impl<'a> ServedController<'a> {
     /// Moves the controller with its client to its other thread. Returns false if there is no other thread.
     #[cold]
     fn move_to_other_thread(&mut self) -> bool {
-        let Some(other) = self.other_thread() else { return false };
+        let Some(other) = self.handover_to_other_thread() else { return false };
         self.take_back();
         self.is_slow = !self.is_spare_thread;
         self.is_here = false;
@@ -464,7 +469,12 @@ impl<'a> ServedController<'a> {
         let controller = std::mem::replace(&mut self.controller, fresh);
         let client = self.client.take();
         let (clients_ever, heard_at) = (self.clients_ever, self.heard_at);
-        other.put(Handover::Controller(Box::new(ControllerState { controller, client, clients_ever, heard_at })));
+        other.put(ControllerHandover::Controller(Box::new(ControllerState {
+            controller,
+            client,
+            clients_ever,
+            heard_at,
+        })));
         true
     }
 
@@ -474,7 +484,7 @@ impl<'a> ServedController<'a> {
         (self.controller, self.client, self.is_here) = (controller, client, true);
         (self.clients_ever, self.heard_at) = (clients_ever, heard_at);
         let has_neighbours = !self.is_spare_thread;
-        self.client.iter_mut().for_each(|client| client.set_neighbours(has_neighbours));
+        self.client.iter_mut().for_each(|client| client.set_has_neighbours(has_neighbours));
     }
 
     /// Returns the request if the controller is on this thread, and hands it over to the spare thread otherwise. On the
@@ -483,8 +493,8 @@ impl<'a> ServedController<'a> {
         if self.is_here {
             return Some(request);
         }
-        if let Some(other) = self.other_thread().filter(|_| !self.is_spare_thread) {
-            other.put(Handover::Request(Box::new(request)));
+        if let Some(other) = self.handover_to_other_thread().filter(|_| !self.is_spare_thread) {
+            other.put(ControllerHandover::Request(Box::new(request)));
         }
         None
     }
@@ -525,7 +535,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn socket_of_a_driver_name_has_a_note_unless_its_doorbells_can_be_mapped() {
+    fn driver_socket_name_is_noted_unless_doorbells_can_be_mapped() {
         let directory = std::env::temp_dir().join(format!("phaselink-note-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let drive = Drive::shipped("nvme").unwrap();
@@ -540,7 +550,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_name_of_a_socket_goes_with_its_controller() {
+    fn socket_file_is_removed_with_its_controller() {
         let served = sockets("gone", 1, 1).remove(0);
         let path = served.path.clone();
         assert!(path.exists());

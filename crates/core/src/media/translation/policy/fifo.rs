@@ -1,7 +1,7 @@
 //! First-in, first-out garbage collection: the victim is the block that was filled up first, however many of its units
 //! are valid.
 
-use super::{PolicySettings, TranslationPolicy};
+use super::{TranslationPolicySettings, TranslationPolicy};
 use crate::media::translation::blocks::Blocks;
 use crate::media::translation::stationary::VictimPolicy;
 use crate::random::Random;
@@ -11,11 +11,11 @@ use crate::random::Random;
 pub struct Fifo;
 
 impl TranslationPolicy for Fifo {
-    fn new(_settings: &PolicySettings) -> Fifo {
+    fn new(_settings: &TranslationPolicySettings) -> Fifo {
         Fifo
     }
 
-    fn closed_form(_settings: &PolicySettings) -> Option<VictimPolicy> {
+    fn closed_form(_settings: &TranslationPolicySettings) -> Option<VictimPolicy> {
         Some(VictimPolicy::Oldest)
     }
 

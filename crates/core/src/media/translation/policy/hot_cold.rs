@@ -6,9 +6,9 @@
 //! Moved units also go to two streams: units of hot or young blocks, and old units. The layer keeps no time for each
 //! unit, so the mean of its block stands for it. Victims are chosen by [`super::cost_benefit`].
 
-use super::cost_benefit::most_beneficial;
-use super::{PolicySettings, TranslationPolicy};
-use crate::media::translation::blocks::{Blocks, UnitLocation};
+use super::cost_benefit::best_benefit_block;
+use super::{TranslationPolicySettings, TranslationPolicy};
+use crate::media::translation::blocks::{Blocks, FlashUnitLocation};
 use crate::random::Random;
 
 /// Number of collected hot blocks over which the mean lifetime is taken, as in the paper.
@@ -38,19 +38,19 @@ impl TranslationPolicy for HotCold {
     const USER_STREAMS: u8 = 2;
     const MOVED_STREAMS: u8 = 2;
 
-    fn new(_settings: &PolicySettings) -> HotCold {
-        // Until 16 hot blocks have been collected, every overwritten unit counts as hot; a unit without an earlier
-        // location is cold.
+    fn new(_settings: &TranslationPolicySettings) -> HotCold {
+        // Until 16 hot blocks have been collected, count every overwritten unit as hot. A unit written for the first
+        // time is cold.
         HotCold { lifetime: f64::INFINITY, collected: 0, lifetimes: 0.0 }
     }
 
     fn victim(&mut self, blocks: &Blocks, _random: &mut Random) -> Option<u32> {
-        most_beneficial(blocks)
+        best_benefit_block(blocks)
     }
 
-    fn user_stream(&mut self, blocks: &Blocks, before: UnitLocation) -> u8 {
+    fn user_stream(&mut self, blocks: &Blocks, before: FlashUnitLocation) -> u8 {
         match before {
-            UnitLocation::NONE => COLD,
+            FlashUnitLocation::NONE => COLD,
             _ if blocks.age(before.block) < self.lifetime => HOT,
             _ => COLD,
         }

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_cores_take_two_commands_at_a_time() {
+    fn two_firmware_cores_process_two_commands_at_once() {
         let mut firmware = Firmware::new(2, Span::from_us(10));
         let mut work = || firmware.work(Time::ZERO).map(|time| time.since(Time::ZERO).as_us());
         assert_eq!([work(), work(), work(), work()], [[0.0, 10.0], [0.0, 10.0], [10.0, 20.0], [10.0, 20.0]]);

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use super::ReplacementPolicy;
 use crate::number::{index};
-use crate::table::NumberMap;
+use crate::table::NumberHashMap;
 
 /// Largest number of accesses of a page that S3-FIFO counts.
 const ACCESSES_MAX: u8 = 3;
@@ -31,32 +31,32 @@ const FRAMES_OF_SMALL: u32 = 10;
 pub struct S3Fifo {
     small: VecDeque<u32>,
     small_frames: usize,
-    main: MainQueue,
+    main: S3FifoMainQueue,
     /// Number of accesses of each frame's page, four bits for each frame.
     accesses: Vec<u8>,
-    ghosts: Ghosts,
+    ghosts: GhostQueue,
 }
 
 /// Main queue of S3-FIFO. Frames that have been in it since the start of the run come first, in the order of their
 /// numbers, and then all others.
 #[derive(Clone, Debug)]
-struct MainQueue {
+struct S3FifoMainQueue {
     first: Range<u32>,
     others: VecDeque<u32>,
 }
 
 /// Ghost queue of S3-FIFO: the pages that were last evicted from the small queue.
 #[derive(Clone, Debug)]
-struct Ghosts {
+struct GhostQueue {
     most: usize,
     /// Evicted pages in the order of their eviction, each with its serial number in that order.
     order: VecDeque<(u64, u64)>,
     /// Serial number of the latest eviction of each page that has not returned to the cache.
-    places: NumberMap<u64, u64>,
+    places: NumberHashMap<u64, u64>,
     next: u64,
 }
 
-impl Ghosts {
+impl GhostQueue {
     fn add(&mut self, page: u64) {
         self.places.insert(page, self.next);
         self.order.push_back((page, self.next));
@@ -116,9 +116,9 @@ impl ReplacementPolicy for S3Fifo {
         S3Fifo {
             small: VecDeque::new(),
             small_frames: index(small_frames),
-            main: MainQueue { first: if is_full { 0..frames } else { 0..0 }, others: VecDeque::new() },
+            main: S3FifoMainQueue { first: if is_full { 0..frames } else { 0..0 }, others: VecDeque::new() },
             accesses: vec![0; index(frames.div_ceil(2))],
-            ghosts: Ghosts { most, order: VecDeque::new(), places: NumberMap::default(), next: 0 },
+            ghosts: GhostQueue { most, order: VecDeque::new(), places: NumberHashMap::default(), next: 0 },
         }
     }
 
