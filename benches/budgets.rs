@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use phaselink_core::simulation::Simulation;
 use phaselink_studies::report::Table;
-use scenarios::{Scaling, Scenario};
+use scenarios::{BudgetScenario, Scaling};
 
 /// Runs of each measurement: many and short, as undisturbed moments may be.
 const RUNS: usize = 150;
@@ -35,10 +35,12 @@ struct Measured {
 }
 
 fn main() {
-    println!("{}", machine());
+    println!("{}", processor_model_and_count());
     let mut table =
         Table::new().left("budget").right("best").right("median").right("allowed").left("").right("ratio").left("");
-    for measured in simulations().into_iter().chain(scaling()).chain([memory(), memory_of_drives(), start_up()]) {
+    for measured in
+        simulations().into_iter().chain(scaling()).chain([memory(), peak_memory_per_drive(), start_up_time()])
+    {
         let holds = (measured.best >= measured.budget) == measured.rate;
         table.row([
             measured.what,
@@ -50,9 +52,9 @@ fn main() {
             String::from(if holds { "holds" } else { "MISSED" }),
         ]);
     }
-    let clocks = sorted((0..RUNS).map(|_| clock_ghz()));
+    let clocks = sorted_values((0..RUNS).map(|_| measure_core_clock_ghz()));
     println!("clock: {:.2} GHz at best, {:.2} GHz in the median", clocks[RUNS - 1], clocks[RUNS / 2]);
-    let rates = sorted((0..RUNS).map(|_| instructions_per_ns()));
+    let rates = sorted_values((0..RUNS).map(|_| measure_instructions_per_ns()));
     println!(
         "{:.1} arithmetic instructions a nanosecond at best, {:.1} in the median\n",
         rates[RUNS - 1],
@@ -63,7 +65,7 @@ fn main() {
 
 /// Clock of the core that this thread runs on, as far as others leave it alone, if multiplications that wait for each
 /// other take three cycles each, as they do on x86-64. On other processors it serves to compare one hour with another.
-fn clock_ghz() -> f64 {
+fn measure_core_clock_ghz() -> f64 {
     const MULTIPLICATIONS: u64 = 2_000_000;
     let start = Instant::now();
     black_box((0..MULTIPLICATIONS).fold(black_box(3_u64), |square, _| square.wrapping_mul(square)));
@@ -72,7 +74,7 @@ fn clock_ghz() -> f64 {
 
 /// Arithmetic that the core takes in, as far as others leave it alone: a shift, an exclusive or and an addition for each
 /// of eight numbers that do not wait for each other.
-fn instructions_per_ns() -> f64 {
+fn measure_instructions_per_ns() -> f64 {
     const ROUNDS: u64 = 1_000_000;
     let mut numbers = black_box([1_u64, 2, 3, 4, 5, 6, 7, 8]);
     let start = Instant::now();
@@ -86,15 +88,15 @@ fn instructions_per_ns() -> f64 {
 /// Simulated requests per second of wall time.
 fn simulations() -> Vec<Measured> {
     let scenarios = scenarios::all();
-    // Alternate between the scenarios, so that each of them meets the same variations of the machine's speed.
+    // Alternate between the scenarios, so that slow and fast phases of the machine affect all of them alike.
     let mut rates = vec![Vec::new(); scenarios.len()];
     for _ in 0..RUNS {
         for (scenario, rates) in scenarios.iter().zip(&mut rates) {
-            rates.push(simulate(scenario) / 1e3);
+            rates.push(simulated_requests_per_second(scenario) / 1e3);
         }
     }
     let measured = scenarios.iter().zip(rates).map(|(scenario, rates)| {
-        let rates = sorted(rates.into_iter());
+        let rates = sorted_values(rates.into_iter());
         let (best, median) = (rates[RUNS - 1], rates[RUNS / 2]);
         let budget = scenario.budget_k_per_s;
         Measured { what: scenario.what.into(), unit: "k requests/s", best, median, budget, rate: true }
@@ -103,7 +105,7 @@ fn simulations() -> Vec<Measured> {
 }
 
 /// Requests per second of one run.
-fn simulate(scenario: &Scenario) -> f64 {
+fn simulated_requests_per_second(scenario: &BudgetScenario) -> f64 {
     scenario.requests as f64 / seconds(scenario.simulation(scenario.requests))
 }
 
@@ -118,7 +120,7 @@ fn seconds(mut simulation: Simulation) -> f64 {
 fn scaling() -> Vec<Measured> {
     let measured = Scaling::all().into_iter().map(|scaling| {
         let times: Vec<[f64; 2]> = (0..SCALING_RUNS).map(|_| scaling.simulations().map(seconds)).collect();
-        let [smaller, larger] = [0, 1].map(|run| sorted(times.iter().map(|times| times[run])));
+        let [smaller, larger] = [0, 1].map(|run| sorted_values(times.iter().map(|times| times[run])));
         let (best, median) = (larger[0] / smaller[0], larger[SCALING_RUNS / 2] / smaller[SCALING_RUNS / 2]);
         Measured { what: scaling.what.into(), unit: "times", best, median, budget: scaling.times_at_most, rate: false }
     });
@@ -127,7 +129,7 @@ fn scaling() -> Vec<Measured> {
 
 /// Peak resident memory of a run of the program.
 fn memory() -> Measured {
-    let mib = peak_mib(&["run", scenarios::all()[0].drive, "--iodepth", "32", "--number-ios", "1000000"]);
+    let mib = peak_program_mib(&["run", scenarios::all()[0].drive, "--iodepth", "32", "--number-ios", "1000000"]);
     Measured {
         what: "peak memory of a run, QD32".into(),
         unit: "MiB",
@@ -139,11 +141,11 @@ fn memory() -> Measured {
 }
 
 /// Peak resident memory that a run needs for each further drive.
-fn memory_of_drives() -> Measured {
+fn peak_memory_per_drive() -> Measured {
     const DRIVES: u32 = 64;
     let mib = |drives: u32| {
         let drives = format!("drives={drives}");
-        peak_mib(&[
+        peak_program_mib(&[
             "run",
             "optane-p5800x",
             "--set",
@@ -168,8 +170,8 @@ fn memory_of_drives() -> Measured {
 }
 
 /// Peak resident memory of the program with these arguments.
-fn peak_mib(arguments: &[&str]) -> f64 {
-    let mut child = program(arguments);
+fn peak_program_mib(arguments: &[&str]) -> f64 {
+    let mut child = spawn_measured_program(arguments);
     let mut peak_kib = 0;
     while child.try_wait().expect("a child").is_none() {
         peak_kib = peak_kib.max(peak_resident_kib(&child));
@@ -179,10 +181,10 @@ fn peak_mib(arguments: &[&str]) -> f64 {
 }
 
 /// From the start of the program to the end of a run of one request.
-fn start_up() -> Measured {
-    let times = sorted((0..PROGRAM_RUNS).map(|_| {
+fn start_up_time() -> Measured {
+    let times = sorted_values((0..PROGRAM_RUNS).map(|_| {
         let start = Instant::now();
-        program(&["run", scenarios::all()[0].drive, "--number-ios", "1"]).wait().expect("a child");
+        spawn_measured_program(&["run", scenarios::all()[0].drive, "--number-ios", "1"]).wait().expect("a child");
         start.elapsed().as_secs_f64() * 1e3
     }));
     Measured {
@@ -195,7 +197,7 @@ fn start_up() -> Measured {
     }
 }
 
-fn program(arguments: &[&str]) -> Child {
+fn spawn_measured_program(arguments: &[&str]) -> Child {
     let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_phaselink")));
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program")
 }
@@ -208,7 +210,7 @@ fn peak_resident_kib(child: &Child) -> u64 {
 }
 
 /// The processor, as far as the system tells, and how many of them there are.
-fn machine() -> String {
+fn processor_model_and_count() -> String {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model =
         cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name));
@@ -221,7 +223,7 @@ fn number(value: f64) -> String {
     if value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+fn sorted_values(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values

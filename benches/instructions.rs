@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::process::{Command, ExitCode};
 
 use phaselink_studies::report::Table;
-use scenarios::Scenario;
+use scenarios::BudgetScenario;
 
 /// Requests of the two runs.
 const REQUESTS: [u64; 2] = [4_000, 12_000];
@@ -26,12 +26,12 @@ fn main() -> ExitCode {
         && mode == "simulate"
     {
         let number = |text: &str| text.parse().expect("a number");
-        simulate(&scenarios::all()[number(place) as usize], number(requests));
+        simulate_under_valgrind(&scenarios::all()[number(place) as usize], number(requests));
         return ExitCode::SUCCESS;
     }
-    match count_all() {
+    match count_instructions() {
         Some(counted) if std::env::var_os("UPDATE_EXPECT").is_some() => store(&counted),
-        Some(counted) => compare(&counted),
+        Some(counted) => compare_with_stored_instructions(&counted),
         None => {
             println!("valgrind is not installed: instructions are NOT counted");
             ExitCode::from(u8::from(std::env::var("CI").is_ok_and(|ci| ci == "true")))
@@ -40,13 +40,13 @@ fn main() -> ExitCode {
 }
 
 /// What valgrind watches.
-fn simulate(scenario: &Scenario, requests: u64) {
+fn simulate_under_valgrind(scenario: &BudgetScenario, requests: u64) {
     let mut simulation = scenario.simulation(requests);
     while simulation.step(1 << 20) {}
 }
 
 /// Instructions a request of every scenario; nothing without valgrind.
-fn count_all() -> Option<Vec<(&'static str, u64)>> {
+fn count_instructions() -> Option<Vec<(&'static str, u64)>> {
     let counted = scenarios::all().into_iter().enumerate().map(|(place, scenario)| {
         let [few, many] = REQUESTS;
         let more = count(place, many)? - count(place, few)?;
@@ -78,7 +78,7 @@ fn store(counted: &[(&str, u64)]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn compare(counted: &[(&str, u64)]) -> ExitCode {
+fn compare_with_stored_instructions(counted: &[(&str, u64)]) -> ExitCode {
     let file = std::fs::read_to_string(STORED).expect("benches/instructions.csv");
     let stored: Vec<(&str, f64)> = file.lines().skip(1).map(stored).collect();
     let mut table =

@@ -1,14 +1,14 @@
 //! Runs that the benchmarks simulate: the lines of `budgets.csv` and of `scaling.csv`.
 
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::fio;
 
 /// A line of `budgets.csv`.
 #[derive(Debug)]
 #[allow(dead_code, reason = "each benchmark reads what it needs")]
-pub(crate) struct Scenario {
+pub(crate) struct BudgetScenario {
     pub what: &'static str,
     pub drive: &'static str,
     /// Overrides, or nothing.
@@ -20,16 +20,16 @@ pub(crate) struct Scenario {
 }
 
 /// All of them.
-pub(crate) fn all() -> Vec<Scenario> {
-    include_str!("budgets.csv").lines().skip(1).map(Scenario::parse).collect()
+pub(crate) fn all() -> Vec<BudgetScenario> {
+    include_str!("budgets.csv").lines().skip(1).map(BudgetScenario::parse).collect()
 }
 
-impl Scenario {
-    fn parse(line: &'static str) -> Scenario {
+impl BudgetScenario {
+    fn parse(line: &'static str) -> BudgetScenario {
         let fields: Vec<&str> = line.split(';').collect();
         let [what, drive, set, bytes, iodepth, requests, budget] = fields[..] else { panic!("seven fields: {line}") };
         let number = |text: &str| text.parse().expect("a number");
-        Scenario {
+        BudgetScenario {
             what,
             drive,
             set,
@@ -96,9 +96,9 @@ impl Scaling {
 /// A run of random reads on a shipped drive with these overrides, about to begin.
 fn simulation(drive: &str, set: &str, options: &[(&str, &str)]) -> Simulation {
     let shipped = shipped::find(drive).expect("a shipped drive");
-    let set = set.split_whitespace().map(|text| Override::parse(text).expect("an override"));
+    let set = set.split_whitespace().map(|text| KeyOverride::parse(text).expect("an override"));
     let drive = Drive::from_toml(shipped.file, shipped.text, &set.collect::<Vec<_>>()).expect("a drive");
     let options = [&[("rw", "randread"), ("io_size", "1024p")], options].concat();
-    let jobs = fio::from_flags(&options).and_then(|file| file.resolve(&drive.limits(), &Default::default()));
+    let jobs = fio::job_from_flags(&options).and_then(|file| file.resolve(&drive.limits(), &Default::default()));
     Simulation::new(&drive, &jobs.expect("a job"), 1).expect("a run")
 }

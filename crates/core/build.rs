@@ -7,13 +7,13 @@ use std::{env, fs};
 
 fn main() {
     let root = &PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo"));
-    let text = descriptions(root, "DRIVES", "drives") + &descriptions(root, "DEVICES", "devices");
+    let text = descriptions_constant(root, "DRIVES", "drives") + &descriptions_constant(root, "DEVICES", "devices");
     let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo")).join("shipped.rs");
     fs::write(out, text).expect("the build folder can be written");
 }
 
 /// A constant with the name and the text of each description in a folder.
-fn descriptions(root: &Path, constant: &str, folder: &str) -> String {
+fn descriptions_constant(root: &Path, constant: &str, folder: &str) -> String {
     let mut text = format!("pub(crate) const {constant}: &[(&str, &str, &str)] = &[\n");
     for file in list(&root.join(folder), |path| path.extension().is_some_and(|ending| ending == "toml")) {
         let (name, shown) = (stem(&file), format!("{folder}/{}.toml", stem(&file)));

@@ -26,7 +26,7 @@ fn inputs_that_fail(target: &Target) -> Vec<String> {
 }
 
 #[test]
-fn every_target_accepts_its_seeds_and_corpus_with_and_without_changes() {
+fn fuzz_targets_accept_seeds_and_corpus_with_and_without_changes() {
     for target in ALL {
         let failed = inputs_that_fail(target);
         assert!(failed.is_empty(), "{} fails on:\n{}", target.name, failed.join("\n"));
@@ -34,7 +34,7 @@ fn every_target_accepts_its_seeds_and_corpus_with_and_without_changes() {
 }
 
 #[test]
-fn target_that_panics_on_a_changed_seed_is_reported() {
+fn fuzz_target_that_panics_on_a_changed_seed_is_reported() {
     let target = Target { name: "test", run: |input| assert_eq!(input, b"seed"), seeds: || vec![b"seed".to_vec()] };
     assert_eq!(inputs_that_fail(&target).len(), 2 * 4);
 }

@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use phaselink_serve::{bench, front};
 use phaselink_studies::report;
 use phaselink_studies::results::units;
 
-use crate::ending::{Ending, Failure};
+use crate::ending::{CommandEnding, Failure};
 use crate::interrupt;
 use crate::output;
 use crate::run::workload::{ONE_JOB, WorkloadFlags};
@@ -40,20 +40,20 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink bench`. Ends with `Off` if requests have failed.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    if arguments.workload.is_burst() {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
+    if arguments.workload.is_counted_from_start() {
         let allowed = "no --burst, since a benchmark counts requests from the first one on; or `phaselink run --burst`";
-        return Err(Problem::new("command line", None, "--burst", allowed).into());
+        return Err(InputProblem::new("command line", None, "--burst", allowed).into());
     }
-    let target = front::parse_target(&arguments.target)?;
-    let unreachable = |error: std::io::Error| Problem::new(target.to_string(), None, error.to_string(), "");
+    let target = front::parse_bench_target(&arguments.target)?;
+    let unreachable = |error: std::io::Error| InputProblem::new(target.to_string(), None, error.to_string(), "");
     let limits = target.limits().map_err(unreachable)?;
     let workload = arguments.workload.clone().with_files(arguments.jobs.clone()).resolve(&limits)?;
     bench::check(&*target, &limits, &workload.jobs)?;
     let file = arguments.json.iter().flatten().next().map(|path| output::Target::create("--json", path)).transpose()?;
     let stopped = interrupt::flag();
     let outcome = bench::run(&*target, &workload.jobs, arguments.seed, &stopped).map_err(unreachable)?;
-    let document = report::json_of_served(&outcome, target.to_string());
+    let document = report::served_benchmark_json(&outcome, target.to_string());
     let document = output::stamped(output::headed("bench", document));
     if let Some(file) = file {
         file.write(&output::json_text(&document))?;
@@ -63,9 +63,9 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         _ => output::print(&format!("{}{}", workload.summary, text(&outcome)))?,
     }
     Ok(match (stopped.load(Ordering::Relaxed), errors(&outcome)) {
-        (true, _) => Ending::Interrupted,
-        (false, 0) => Ending::Fine,
-        (false, _) => Ending::Off,
+        (true, _) => CommandEnding::Interrupted,
+        (false, 0) => CommandEnding::Fine,
+        (false, _) => CommandEnding::Off,
     })
 }
 

@@ -5,7 +5,7 @@ use clap::Args;
 use phaselink_core::problem::Problems;
 use phaselink_studies::breakeven::{BreakEvenQuestion, Description};
 
-use crate::ending::{Ending, Failure, print_answer};
+use crate::ending::{CommandEnding, Failure, print_answer};
 use crate::input;
 use crate::output::ReportFlags;
 
@@ -46,10 +46,10 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink breakeven`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let answer = arguments.question()?.answer()?;
     print_answer(&answer, arguments.json, arguments.report.open()?)?;
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 impl Arguments {

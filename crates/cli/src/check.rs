@@ -3,12 +3,12 @@
 use clap::Args;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{presets, schema, shipped, stage_costs};
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_studies::evidence;
 use phaselink_studies::report::Table;
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure};
+use crate::ending::{CommandEnding, Failure};
 use crate::{input, output};
 
 /// Host preset on which `phaselink check --stages` compares two software stacks if `--host` is not given.
@@ -41,18 +41,18 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink check`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     if let Some(what) = &arguments.schema {
         output::print_json(&match what.as_str() {
             "results" => phaselink_studies::schema::schema(),
             "sweep" => phaselink_studies::sweep::schema::schema(),
             _ => schema(),
         })?;
-        return Ok(Ending::Fine);
+        return Ok(CommandEnding::Fine);
     }
     if let Some(stacks) = &arguments.stages {
         output::print(&stages(stacks, arguments.flags.host.as_deref().unwrap_or(STAGES_HOST))?)?;
-        return Ok(Ending::Fine);
+        return Ok(CommandEnding::Fine);
     }
     let overrides = arguments.flags.resolve()?;
     let text = match arguments.drives.is_empty() {
@@ -61,14 +61,16 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
             let drives = input::drives(&arguments.drives, &overrides)?;
             let text = |drive: &Drive| match arguments.toml {
                 true => drive.to_toml(),
-                false => drive
-                    .explain_within(output::width::prose_columns(), &evidence::sentence(&evidence::of_drives([drive]))),
+                false => drive.explain_within(
+                    output::width::prose_width_columns(),
+                    &evidence::sentence(&evidence::of_drives([drive])),
+                ),
             };
             drives.iter().map(|described| text(described.drive())).collect::<Vec<_>>().join("\n")
         }
     };
     output::print(&text)?;
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 /// Returns a text with tables of all shipped drives and presets.
@@ -100,7 +102,7 @@ fn list() -> String {
 /// hosts. `stacks` has two names with a comma.
 fn stages(stacks: &str, host: &str) -> Result<String, Problems> {
     let Some((first, second)) = stacks.split_once(',') else {
-        let problem = Problem::new("--stages", None, format!("`{stacks}`"), "two stacks, as in linux-5,linux-6");
+        let problem = InputProblem::new("--stages", None, format!("`{stacks}`"), "two stacks, as in linux-5,linux-6");
         return Err(problem.into());
     };
     let mut table = Table::new().left("stage");
@@ -121,7 +123,7 @@ fn stages(stacks: &str, host: &str) -> Result<String, Problems> {
         table.row([pair.stage.clone()].into_iter().chain(cells).chain([ratio]));
     }
     let mut hosts = Table::new().left("host").right(format!("{first} times")).right(format!("{second} times"));
-    let factors = stage_costs::host_factors(first)?.into_iter().zip(stage_costs::host_factors(second)?);
+    let factors = stage_costs::host_cost_factors(first)?.into_iter().zip(stage_costs::host_cost_factors(second)?);
     for ((name, of_first), (_, of_second)) in factors {
         hosts.row([name, format!("{of_first:.3}"), format!("{of_second:.3}")]);
     }

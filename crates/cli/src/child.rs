@@ -56,22 +56,22 @@ pub(crate) fn run(
     mut hear: impl FnMut(&[u8]),
 ) -> io::Result<CommandEnd> {
     let mut child = command.spawn()?;
-    // Close the parent's copies of the pipe's writing ends. While they are open, reads do not see the end of the
+    // Close the parent's copies of the pipe's write ends. Otherwise reads would never see the end of the child's
     // output.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     rustix::io::ioctl_fionbio(&output, true)?;
-    let ended = listen(&mut child, output, limit, stopped, &mut hear);
+    let ended = read_until_end_or_kill(&mut child, output, limit, stopped, &mut hear);
     end_group(&child);
     let status = child.wait()?;
     Ok(match ended? {
         Some(end) => end,
-        None => end_of(status),
+        None => command_end_of_status(status),
     })
 }
 
 /// Reads a shell command's output until the command ends or must be killed. Returns the reason for killing, or none if
 /// the command has ended by itself.
-fn listen(
+fn read_until_end_or_kill(
     child: &mut Child,
     mut output: PipeReader,
     limit: Option<Duration>,
@@ -93,7 +93,7 @@ fn listen(
             other => drop(other?),
         }
         let has_ended = !polled[0].revents().is_empty();
-        is_open = is_open && drain(&mut output, hear)?;
+        is_open = is_open && drain_available_output(&mut output, hear)?;
         if has_ended {
             return Ok(None);
         }
@@ -108,7 +108,7 @@ fn listen(
 
 /// Reads the output of a shell command that is available now, at most 1 MiB, so that endless output cannot delay the
 /// caller. Returns false at the end of the output.
-fn drain(output: &mut PipeReader, hear: &mut impl FnMut(&[u8])) -> io::Result<bool> {
+fn drain_available_output(output: &mut PipeReader, hear: &mut impl FnMut(&[u8])) -> io::Result<bool> {
     let mut piece = [0; 1 << 16];
     for _ in 0..16 {
         match output.read(&mut piece) {
@@ -129,7 +129,7 @@ fn end_group(child: &Child) {
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
 }
 
-fn end_of(status: ExitStatus) -> CommandEnd {
+fn command_end_of_status(status: ExitStatus) -> CommandEnd {
     match status.code() {
         Some(code) => CommandEnd::Exited(code),
         None => CommandEnd::Killed(status.signal().unwrap_or(0)),

@@ -8,11 +8,11 @@ use clap::{Arg, Args, Command, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use phaselink_core::drive_file::{presets, shipped};
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use phaselink_studies::reproduce::papers;
 
 use crate::docs;
-use crate::ending::{Ending, Failure};
+use crate::ending::{CommandEnding, Failure};
 use crate::output::{self, claims::unwritable};
 
 const EXAMPLES: &str = include_str!("../help/completions.txt");
@@ -30,21 +30,21 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink completions`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     match (&arguments.man, arguments.shell) {
         (Some(folder), _) => write_man_pages(folder)?,
         (None, Some(shell)) => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut with_names(crate::command()), "phaselink", &mut script);
-            output::print(&with_files(shell, &String::from_utf8_lossy(&script)))?;
+            clap_complete::generate(shell, &mut grammar_with_shipped_names(crate::command()), "phaselink", &mut script);
+            output::print(&completions_with_files(shell, &String::from_utf8_lossy(&script)))?;
         }
         (None, None) => {
             let shells: Vec<String> = Shell::value_variants().iter().map(ToString::to_string).collect();
             let allowed = format!("{}, or --man DIR", shells.join(", "));
-            return Err(Problem::new("completions", None, "no shell is named", allowed).into());
+            return Err(InputProblem::new("completions", None, "no shell is named", allowed).into());
         }
     }
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 /// Writes `phaselink.1`, and `phaselink-COMMAND.1` for each command, to a folder, and prints their paths.
@@ -68,11 +68,11 @@ fn write_man_pages(folder: &Path) -> Result<(), Failure> {
 }
 
 /// Returns the command line grammar with shipped names as possible values of the arguments that take them.
-fn with_names(command: Command) -> Command {
-    command.mut_subcommands(|verb| verb.mut_args(with_names_of))
+fn grammar_with_shipped_names(command: Command) -> Command {
+    command.mut_subcommands(|verb| verb.mut_args(argument_with_shipped_names))
 }
 
-fn with_names_of(argument: Arg) -> Arg {
+fn argument_with_shipped_names(argument: Arg) -> Arg {
     let names = names(argument.get_id().as_str());
     match names.is_empty() {
         true => argument,
@@ -98,7 +98,7 @@ fn names(argument: &str) -> Vec<&'static str> {
 
 /// Returns a completion script in which drives, devices and presets may also be files. Only the script for zsh changes;
 /// other shells offer files where no name fits.
-fn with_files(shell: Shell, script: &str) -> String {
+fn completions_with_files(shell: Shell, script: &str) -> String {
     if shell != Shell::Zsh {
         return script.into();
     }

@@ -18,7 +18,7 @@ use crate::output::width;
 /// Breaks a paragraph into lines of at most 100 columns, or of the terminal's width. `indent` precedes each line but
 /// the first.
 pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
-    wrap_paragraph(paragraph, indent, width::prose_columns())
+    wrap_paragraph(paragraph, indent, width::prose_width_columns())
 }
 
 /// Breaks the lines of a text that are wider than the terminal. Without a known width, returns the text as it is.
@@ -39,7 +39,7 @@ pub(crate) fn memory(drive: &Drive) -> String {
         Technology::Pcm => "phase-change memory",
         Technology::Dram => "DRAM",
         Technology::Nand => "NAND flash",
-        Technology::Disk => "magnetic disks",
+        Technology::SimulatedFailingDisk => "magnetic disks",
     };
     format!(
         "{technology}, {}, {} of {}, {} to read, {} to program",
@@ -99,7 +99,7 @@ pub(crate) fn interface(drive: &Drive, jobs: &[Job]) -> String {
     let protocol = drive.protocol();
     if let Some((engine, switches)) = engine(drive, jobs) {
         let wait = if polls(engine, switches) { "polling" } else { wait_method(Wait::Sleep) };
-        return format!("{}, {wait}, {}", protocol.title(), software_of(drive, engine, switches));
+        return format!("{}, {wait}, {}", protocol.title(), engine_stage_names(drive, engine, switches));
     }
     let wait = protocol.wait_description(drive).unwrap_or_else(|| String::from(wait_method(drive.host.wait)));
     format!("{}, {wait}, {}", protocol.title(), software(drive))
@@ -133,10 +133,10 @@ fn software(drive: &Drive) -> String {
 
 /// Names the software stages that a request of an I/O engine passes. Stages that share a column of tables are named
 /// once.
-fn software_of(drive: &Drive, engine: IoEngine, switches: EngineOptions) -> String {
+fn engine_stage_names(drive: &Drive, engine: IoEngine, switches: EngineOptions) -> String {
     let words = drive.stack.words(engine, switches);
     let mut names: Vec<String> = Vec::new();
-    for stage in drive.stack.stages.iter().filter(|stage| stage.is_passed(&words)) {
+    for stage in drive.stack.stages.iter().filter(|stage| stage.applies_to_job(&words)) {
         if !names.iter().any(|name| name == stage.column()) {
             names.push(stage.column().into());
         }
@@ -149,31 +149,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_the_largest_unit_that_divides_them() {
+    fn sizes_are_printed_in_the_largest_dividing_unit() {
         let sizes = [1, 512, 1000, 1024, 1536, 4096, 1 << 20, 3 << 30].map(size);
         assert_eq!(sizes, ["1 B", "512 B", "1000 B", "1 KiB", "1536 B", "4 KiB", "1 MiB", "3 GiB"]);
     }
 
     #[test]
-    fn figures_have_three_digits_and_never_less_than_the_whole_part() {
+    fn figures_are_printed_with_three_digits_and_all_before_the_point() {
         let figures = [0.0, 0.1254, 0.9996, 9.994, 9.996, 99.96, 2550.4].map(figure);
         assert_eq!(figures, ["0.000", "0.125", "1.00", "9.99", "10.0", "100", "2550"]);
     }
 
     #[test]
-    fn lines_break_between_words_and_never_at_an_unbroken_blank() {
+    fn lines_break_between_words_but_not_at_a_fixed_blank() {
         let text = wrapped(&format!("{} 12.5{UNBROKEN}us", "word ".repeat(19).trim_end()), "  ");
         assert_eq!(text, format!("{}\n  12.5 us\n", "word ".repeat(19).trim_end()));
     }
 
     #[test]
-    fn last_part_of_a_list_follows_an_and() {
+    fn last_item_of_a_list_follows_and() {
         let parts = ["a", "b", "c"].map(String::from);
         assert_eq!([listed(&parts[..1]), listed(&parts[..2]), listed(&parts)], ["a", "a and b", "a, b and c"]);
     }
 
     #[test]
-    fn noun_of_one_item_is_singular() {
+    fn noun_is_singular_after_one() {
         assert_eq!(
             [counted(1, "bank"), counted(0, "bank"), counted(1200, "bank")],
             ["1 bank", "0 banks", "1,200 banks"]

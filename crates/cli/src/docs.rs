@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 
 use clap::Args;
 use flate2::read::GzDecoder;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use phaselink_core::spelling;
 use phaselink_studies::report::Table;
 
-use crate::ending::{Ending, Failure};
+use crate::ending::{CommandEnding, Failure};
 use crate::output;
 
 const EXAMPLES: &str = include_str!("../help/docs.txt");
@@ -19,7 +19,7 @@ const EXAMPLES: &str = include_str!("../help/docs.txt");
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/docs.gz"));
 
 /// Returns name and text of each documentation page, in the order of the book.
-fn pages() -> impl Iterator<Item = (&'static str, &'static str)> {
+fn book_pages() -> impl Iterator<Item = (&'static str, &'static str)> {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         let mut text = String::new();
         GzDecoder::new(PACKED).read_to_string(&mut text).expect("the build has packed the pages");
@@ -39,22 +39,22 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink docs`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     match &arguments.page {
         None => output::print(&output::shown(&list()))?,
         Some(name) => output::print(page(name)?)?,
     }
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 /// Returns the names of all documentation pages.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    pages().map(|(name, _)| name)
+    book_pages().map(|(name, _)| name)
 }
 
 fn list() -> Table {
     let mut table = Table::new().left("page").left("");
-    for (name, text) in pages() {
+    for (name, text) in book_pages() {
         table.row([name, title(text)]);
     }
     table
@@ -65,10 +65,15 @@ fn title(text: &str) -> &str {
     text.lines().next().map_or("", |line| line.trim_start_matches("# "))
 }
 
-fn page(name: &str) -> Result<&'static str, Problem> {
-    pages().find(|(known, _)| *known == name).map(|(_, text)| text).ok_or_else(|| {
+fn page(name: &str) -> Result<&'static str, InputProblem> {
+    book_pages().find(|(known, _)| *known == name).map(|(_, text)| text).ok_or_else(|| {
         let meant = spelling::question(spelling::nearest(name, names()));
-        Problem::new("docs", None, format!("there is no page {name}{meant}"), names().collect::<Vec<_>>().join(", "))
+        InputProblem::new(
+            "docs",
+            None,
+            format!("there is no page {name}{meant}"),
+            names().collect::<Vec<_>>().join(", "),
+        )
     })
 }
 
@@ -79,7 +84,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn every_page_of_the_folder_is_in_the_contents_and_embedded_once() {
+    fn all_pages_of_the_folder_are_in_the_contents_and_embedded_once() {
         let files = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs"))
             .unwrap()
             .map(|entry| entry.unwrap().path());

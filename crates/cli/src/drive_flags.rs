@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
-use phaselink_core::drive_file::{Override, fault_timeline};
+use phaselink_core::drive_file::{KeyOverride, fault_timeline};
 use phaselink_core::problem::Problems;
 
 use crate::input;
@@ -44,14 +44,15 @@ impl DriveFlags {
     /// # Errors
     ///
     /// If an option is invalid; all problems are listed.
-    pub(crate) fn resolve(&self) -> Result<Vec<Override>, Problems> {
+    pub(crate) fn resolve(&self) -> Result<Vec<KeyOverride>, Problems> {
         let presets = self.presets().map(|(section, name)| {
             let given = format!("--{section} {name}");
-            Override::parse_given_as(&given, &format!("{section}.preset={name}")).map_err(Problems::from)
+            KeyOverride::parse_override_given_as(&given, &format!("{section}.preset={name}")).map_err(Problems::from)
         });
-        let set = self.set.iter().map(|text| Override::parse(text).map_err(Problems::from));
-        let faults =
-            self.fault_override().map(|text| Override::parse_given_as("--fault", &text?).map_err(Problems::from));
+        let set = self.set.iter().map(|text| KeyOverride::parse(text).map_err(Problems::from));
+        let faults = self
+            .fault_override()
+            .map(|text| KeyOverride::parse_override_given_as("--fault", &text?).map_err(Problems::from));
         input::all(presets.chain(set).chain(faults))
     }
 
@@ -61,7 +62,7 @@ impl DriveFlags {
         let lines = |given: &String| {
             let is_file = Path::new(given).exists() || !given.contains(' ') && !fault_timeline::is_line(given);
             match is_file {
-                true => fault_timeline::lines_of_file(given, &input::description(given)?),
+                true => fault_timeline::lines_without_comments(given, &input::description(given)?),
                 false => Ok(vec![given.clone()]),
             }
         };

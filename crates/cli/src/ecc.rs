@@ -5,7 +5,7 @@ use phaselink_core::media::ecc::SectorCodec;
 use phaselink_studies::ecc::{EccQuestion, EccTaskResult};
 use rayon::prelude::*;
 
-use crate::ending::{Ending, Failure, print_answer};
+use crate::ending::{CommandEnding, Failure, print_answer};
 
 const EXAMPLES: &str = include_str!("../help/ecc.txt");
 
@@ -29,11 +29,11 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink ecc`. Ends with `Off` (exit code 1) if damage that the code can correct is not always corrected.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let Arguments { trials, inject, seed, json } = *arguments;
     let (question, codec) = (EccQuestion { trials, inject, seed }, SectorCodec::new());
     let results: Vec<EccTaskResult> = question.tasks()?.par_iter().map(|task| task.run(&codec)).collect();
     let answer = question.answer(&results);
     print_answer(&answer, json, None)?;
-    Ok(if answer.keeps_its_promise() { Ending::Fine } else { Ending::Off })
+    Ok(if answer.keeps_its_promise() { CommandEnding::Fine } else { CommandEnding::Off })
 }

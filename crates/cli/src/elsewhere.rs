@@ -9,9 +9,9 @@ macro_rules! linux_commands {
             use std::ffi::OsString;
 
             use clap::Args;
-            use phaselink_core::problem::Problem;
+            use phaselink_core::problem::InputProblem;
 
-            use crate::ending::{Ending, Failure};
+            use crate::ending::{CommandEnding, Failure};
 
             #[doc = $about]
             #[derive(Args, Debug)]
@@ -25,10 +25,10 @@ macro_rules! linux_commands {
             ///
             /// # Errors
             /// Always: the command needs Linux.
-            pub(crate) fn command(_arguments: &Arguments) -> Result<Ending, Failure> {
+            pub(crate) fn command(_arguments: &Arguments) -> Result<CommandEnding, Failure> {
                 let found = format!("needs Linux, and this system is {}", env::consts::OS);
                 let allowed = "the commands that simulate on any system, or this one in a virtual machine or container with Linux";
-                Err(Problem::new(concat!("phaselink ", stringify!($name)), None, found, allowed).into())
+                Err(InputProblem::new(concat!("phaselink ", stringify!($name)), None, found, allowed).into())
             }
         })+
     };
@@ -46,7 +46,7 @@ mod tests {
     use clap::{FromArgMatches, Parser, Subcommand};
 
     use super::*;
-    use crate::ending::{Ending, Failure};
+    use crate::ending::{CommandEnding, Failure};
 
     #[derive(Debug, Parser)]
     struct LinuxCommandLine {
@@ -62,7 +62,7 @@ mod tests {
         Serve(serve::Arguments),
     }
 
-    fn ended(line: &str) -> Result<Ending, Failure> {
+    fn run_linux_command_line(line: &str) -> Result<CommandEnding, Failure> {
         let matches = <LinuxCommandLine as clap::CommandFactory>::command().get_matches_from(line.split(' '));
         match LinuxCommandLine::from_arg_matches(&matches).unwrap().command {
             Command::Bench(arguments) => bench::command(&arguments),
@@ -73,14 +73,15 @@ mod tests {
     }
 
     #[test]
-    fn command_of_linux_with_any_flags_is_refused_in_one_sentence() {
+    fn linux_only_command_is_refused_elsewhere_in_one_sentence() {
         for (name, flags) in [
             ("bench", "shm:disk.sock --bs 4k"),
             ("crash", "--file --size 1m --run true"),
             ("fault", "control.sock"),
             ("serve", "nvme --vfio-user nvme.sock -O direct=1"),
         ] {
-            let Err(Failure::Wrong(problems)) = ended(&format!("phaselink {name} {flags}")) else {
+            let Err(Failure::RangeMistake(problems)) = run_linux_command_line(&format!("phaselink {name} {flags}"))
+            else {
                 panic!("{name} is not refused")
             };
             let sentence = problems.to_string();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_studies::report::Answer;
 
 use crate::interrupt::INTERRUPTED;
@@ -14,7 +14,7 @@ const LINES_MAX: usize = 1000;
 
 /// Ending of a command that has done its work, which decides on the exit code of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum CommandEnding {
     Fine,
     /// The command has done its work, but a simulated figure is off or a check has failed: exit code 1.
     Off,
@@ -26,20 +26,20 @@ pub(crate) enum Ending {
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The command's input is invalid, for the listed reasons.
-    Wrong(Problems),
+    RangeMistake(Problems),
     /// Standard output refuses the command's result.
     Output(io::Error),
 }
 
 impl From<Problems> for Failure {
     fn from(problems: Problems) -> Failure {
-        Failure::Wrong(problems)
+        Failure::RangeMistake(problems)
     }
 }
 
-impl From<Problem> for Failure {
-    fn from(problem: Problem) -> Failure {
-        Failure::Wrong(problem.into())
+impl From<InputProblem> for Failure {
+    fn from(problem: InputProblem) -> Failure {
+        Failure::RangeMistake(problem.into())
     }
 }
 
@@ -68,18 +68,18 @@ pub(crate) fn print_answer(answer: &impl Answer, is_json: bool, report: Option<R
 /// Prints the problems of a failed command to standard error, one a line, and returns the exit code of the process.
 ///
 /// A closed pipe counts as success, since its reader has seen enough.
-pub(crate) fn exit_code(ending: Result<Ending, Failure>) -> u8 {
+pub(crate) fn exit_code(ending: Result<CommandEnding, Failure>) -> u8 {
     match ending {
-        Ok(Ending::Fine) => 0,
-        Ok(Ending::Off) => 1,
-        Ok(Ending::Interrupted) => INTERRUPTED,
+        Ok(CommandEnding::Fine) => 0,
+        Ok(CommandEnding::Off) => 1,
+        Ok(CommandEnding::Interrupted) => INTERRUPTED,
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
         Err(Failure::Output(error)) => {
             output::errors([format!("the result cannot be written: {error}")]);
             2
         }
-        Err(Failure::Wrong(problems)) => {
-            output::errors(distinct_lines(&problems));
+        Err(Failure::RangeMistake(problems)) => {
+            output::errors(distinct_problem_lines(&problems));
             2
         }
     }
@@ -87,9 +87,9 @@ pub(crate) fn exit_code(ending: Result<Ending, Failure>) -> u8 {
 
 /// Returns the problems of a failed command as lines, in order and without repetitions, since several drives may share
 /// a problem. At most [`LINES_MAX`] lines, and then the number of further problems.
-fn distinct_lines(problems: &Problems) -> Vec<String> {
+fn distinct_problem_lines(problems: &Problems) -> Vec<String> {
     let mut told = BTreeSet::new();
-    let lines = problems.0.iter().map(Problem::to_string);
+    let lines = problems.0.iter().map(InputProblem::to_string);
     let mut lines: Vec<String> = lines.filter(|line| told.insert(line.clone())).collect();
     if lines.len() > LINES_MAX {
         let more = lines.len() - LINES_MAX;

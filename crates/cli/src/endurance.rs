@@ -4,7 +4,7 @@ use clap::Args;
 use phaselink_studies::endurance::{EnduranceQuestion, bytes_per_day};
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure, print_answer};
+use crate::ending::{CommandEnding, Failure, print_answer};
 use crate::input;
 
 const EXAMPLES: &str = include_str!("../help/endurance.txt");
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink endurance`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
     let question = EnduranceQuestion {
         workload: arguments.workload.clone(),
@@ -48,7 +48,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         seed: arguments.seed,
     };
     print_answer(&question.answer(&drive)?, arguments.json, None)?;
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 fn per_day(text: &str) -> Result<u64, String> {

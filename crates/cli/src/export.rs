@@ -7,7 +7,7 @@ use clap::Args;
 use phaselink_studies::export::{ExportAnswer, ExportQuestion};
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure, print_answer};
+use crate::ending::{CommandEnding, Failure, print_answer};
 use crate::output::{Target, create_directory};
 use crate::progress::Progress;
 use crate::{input, interrupt};
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink export`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
     let study = arguments.question().study(&drive)?;
     let targets = arguments.targets()?;
@@ -66,12 +66,12 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let each = |count: usize, run: &(dyn Fn(usize) + Sync)| progress.each(count, run);
     let answer = study.answer(&each, &|| stopped.load(Ordering::Relaxed))?;
     progress.finish();
-    let Some(answer) = answer else { return Ok(Ending::Interrupted) };
+    let Some(answer) = answer else { return Ok(CommandEnding::Interrupted) };
     for (target, (_, text)) in targets.into_iter().zip(answer.files()) {
         target.write(&text)?;
     }
     print_answer(&answer, arguments.json, None)?;
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 impl Arguments {

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_studies::report::Table;
 use serde_json::Value;
 
-use crate::ending::{Ending, Failure};
+use crate::ending::{CommandEnding, Failure};
 use crate::output;
 
 const EXAMPLES: &str = include_str!("../help/fault.txt");
@@ -49,20 +49,20 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink fault`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let unreachable = |error: io::Error| {
         let found = format!("no server answers there: {error}");
-        Problem::new(arguments.path.display().to_string(), None, found, "the PATH of phaselink serve --control")
+        InputProblem::new(arguments.path.display().to_string(), None, found, "the PATH of phaselink serve --control")
     };
-    let mut control = Control::connect(&arguments.path).map_err(unreachable)?;
+    let mut control = ControlConnection::connect(&arguments.path).map_err(unreachable)?;
     let (mut text, mut wrong) = (String::new(), Problems::default());
     for line in arguments.lines() {
-        let answer = control.ask(&line).map_err(unreachable)?;
-        wrong.0.extend(problems(&answer));
-        text += &if arguments.json { format!("{answer}\n") } else { response_text(&answer) };
+        let answer = control.request_response(&line).map_err(unreachable)?;
+        wrong.0.extend(problems_of_response(&answer));
+        text += &if arguments.json { format!("{answer}\n") } else { response_for_people(&answer) };
     }
     output::print(&text)?;
-    wrong.or(Ending::Fine).map_err(Failure::from)
+    wrong.or(CommandEnding::Fine).map_err(Failure::from)
 }
 
 impl Arguments {
@@ -85,17 +85,17 @@ impl Arguments {
 }
 
 /// Connection to the control socket of a server.
-struct Control(BufReader<UnixStream>);
+struct ControlConnection(BufReader<UnixStream>);
 
-impl Control {
-    fn connect(path: &Path) -> io::Result<Control> {
+impl ControlConnection {
+    fn connect(path: &Path) -> io::Result<ControlConnection> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Control(BufReader::new(stream)))
+        Ok(ControlConnection(BufReader::new(stream)))
     }
 
     /// Sends a line to the server, and returns its response.
-    fn ask(&mut self, line: &str) -> io::Result<Value> {
+    fn request_response(&mut self, line: &str) -> io::Result<Value> {
         self.0.get_mut().write_all(format!("{line}\n").as_bytes())?;
         let mut answer = String::new();
         if self.0.read_line(&mut answer)? == 0 {
@@ -106,15 +106,15 @@ impl Control {
 }
 
 /// Returns the problems that a response of the server lists.
-fn problems(answer: &Value) -> Vec<Problem> {
+fn problems_of_response(answer: &Value) -> Vec<InputProblem> {
     let told = answer["problems"].as_array().into_iter().flatten().filter_map(Value::as_str);
     told.map(|text| text.split_once(": ").unwrap_or(("control", text)))
-        .map(|(place, found)| Problem::new(place, None, found, ""))
+        .map(|(place, found)| InputProblem::new(place, None, found, ""))
         .collect()
 }
 
 /// Formats a response of the server for people.
-fn response_text(answer: &Value) -> String {
+fn response_for_people(answer: &Value) -> String {
     if let Some(number) = answer["added"].as_u64() {
         return format!("rule {number} holds\n");
     }

@@ -9,7 +9,7 @@ use phaselink_studies::fit::{self, Effort, FitTask, FitTrial, ObservedRun, Trial
 use rayon::prelude::*;
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure, print_answer};
+use crate::ending::{CommandEnding, Failure, print_answer};
 use crate::progress::Progress;
 use crate::{input, interrupt, notes, output, precision};
 
@@ -59,28 +59,28 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink fit`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     if let Some(file) = &arguments.data_sheet {
-        return from_data_sheet(file, arguments);
+        return fit_from_data_sheet(file, arguments);
     }
     let drive = arguments.drive.as_deref().unwrap_or_default();
     let described = input::drive(drive, &arguments.flags.resolve()?)?;
     let keys = fit::keys(described.drive(), &arguments.keys)?;
-    let question = FitTask::new(described, keys, arguments.runs()?, arguments.effort())?;
-    let fit = fit::fit(&question, &side_by_side)?;
+    let question = FitTask::new(described, keys, arguments.observed_runs_to_fit()?, arguments.fit_search_effort())?;
+    let fit = fit::fit(&question, &run_in_parallel)?;
     match (arguments.json, arguments.toml) {
         (true, _) => output::print_json(&output::headed("fit", fit::document(&question, &fit)))?,
         (_, true) => {
             let changes = arguments.flags.texts();
             output::print(&fit::drive_file(&question, &fit, drive, &changes))?;
         }
-        _ => output::print(&output::with_bold_head(&fit::text(&fit)))?,
+        _ => output::print(&output::table_with_bold_heading(&fit::text(&fit)))?,
     }
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 /// Finds the drive that a data sheet means, and prints it.
-fn from_data_sheet(file: &str, arguments: &Arguments) -> Result<Ending, Failure> {
+fn fit_from_data_sheet(file: &str, arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let sheet = DataSheet::parse(file, &input::description(file)?)?;
     let (progress, stopped) = (Progress::of(fit::sheet::SIMULATIONS_MAX), interrupt::flag());
     let is_stopped = || stopped.load(Ordering::Relaxed);
@@ -88,28 +88,28 @@ fn from_data_sheet(file: &str, arguments: &Arguments) -> Result<Ending, Failure>
     progress.finish();
     if is_stopped() {
         notes::tell("stopped: no drive is found");
-        return Ok(Ending::Interrupted);
+        return Ok(CommandEnding::Interrupted);
     }
     let answer = answer?;
     match arguments.toml {
         true => output::print(&answer.drive_file)?,
         false => print_answer(&answer, arguments.json, None)?,
     }
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 impl Arguments {
-    fn effort(&self) -> Effort {
+    fn fit_search_effort(&self) -> Effort {
         Effort { ios_max: self.number_ios, model_error: self.model_error, seed: self.seed }
     }
 
-    fn runs(&self) -> Result<Vec<ObservedRun>, Problems> {
+    fn observed_runs_to_fit(&self) -> Result<Vec<ObservedRun>, Problems> {
         let read = |file: &String| fit::read(file, &input::result(file)?, &self.without);
         Ok(input::all(self.results.iter().map(read))?.concat())
     }
 }
 
 /// Runs the simulations of one step of the fit in parallel, and returns their figures in order.
-fn side_by_side(trials: &[FitTrial], answer: &(dyn Fn(&FitTrial) -> TrialFigures + Sync)) -> Vec<TrialFigures> {
+fn run_in_parallel(trials: &[FitTrial], answer: &(dyn Fn(&FitTrial) -> TrialFigures + Sync)) -> Vec<TrialFigures> {
     trials.par_iter().map(answer).collect()
 }

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Described, Override, shipped};
+use phaselink_core::drive_file::{Described, KeyOverride, shipped};
 use phaselink_core::number::length;
 pub(crate) use phaselink_core::problem::all;
-use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::workload::{JobFile, fio};
-use phaselink_studies::report::parse_block_size;
-use phaselink_studies::uncertainty::Draws;
+use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::workload::{WrittenJobFile, fio};
+use phaselink_studies::report::parse_block_bytes;
+use phaselink_studies::uncertainty::ConstantDraws;
 
 use crate::describe::listed;
 use crate::notes;
@@ -29,7 +29,7 @@ const STREAM_BYTES_MAX: u64 = 1 << 30;
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// Drive that has been read, with changes that the reader has made beside the drive file and the overrides.
-struct ReadDrive {
+struct DriveWithNotes {
     described: Described,
     /// Key that the reader has set to turn interrupts on, because the threads of the chosen stack sleep for
     /// completions; or none.
@@ -48,7 +48,7 @@ pub(crate) fn choice<T: Copy + Send + Sync + 'static, const N: usize>(
 }
 
 /// Returns the drive names of a command line, or the default names if the command line has none.
-pub(crate) fn names_or(named: &[String], usual: &[&str]) -> Vec<String> {
+pub(crate) fn drive_names_or_default(named: &[String], usual: &[&str]) -> Vec<String> {
     match named {
         [] => usual.iter().map(|name| String::from(*name)).collect(),
         named => named.to_vec(),
@@ -61,11 +61,11 @@ pub(crate) fn names_or(named: &[String], usual: &[&str]) -> Vec<String> {
 /// # Errors
 ///
 /// If the drive or an override is invalid; all problems are listed.
-pub(crate) fn drive(word: &str, overrides: &[Override]) -> Result<Described, Problems> {
+pub(crate) fn drive(word: &str, overrides: &[KeyOverride]) -> Result<Described, Problems> {
     Ok(report_changed_parts(vec![read_drive(word, overrides)?]).remove(0))
 }
 
-fn read_drive(word: &str, overrides: &[Override]) -> Result<ReadDrive, Problems> {
+fn read_drive(word: &str, overrides: &[KeyOverride]) -> Result<DriveWithNotes, Problems> {
     let described = match shipped::find(word) {
         None if is_path(word) => Described::read(word, &description(word)?, overrides, description)?,
         _ => Described::shipped(word, overrides, description)?,
@@ -74,16 +74,16 @@ fn read_drive(word: &str, overrides: &[Override]) -> Result<ReadDrive, Problems>
         Some((with_interrupts, key)) => (with_interrupts, Some(key)),
         None => (described, None),
     };
-    Ok(ReadDrive { described, interrupts, keeps_stack: false })
+    Ok(DriveWithNotes { described, interrupts, keeps_stack: false })
 }
 
 /// Reports on standard error which parts of the drives were replaced, assumed or set, and returns the drives.
-fn report_changed_parts(drives: Vec<ReadDrive>) -> Vec<Described> {
+fn report_changed_parts(drives: Vec<DriveWithNotes>) -> Vec<Described> {
     let tell = |note: String| notes::tell(&format!("note: {note}"));
-    for ReadDrive { described, .. } in &drives {
+    for DriveWithNotes { described, .. } in &drives {
         described.drive().notes().into_iter().chain(described.unstated()).for_each(tell);
     }
-    let names = |is_meant: &dyn Fn(&ReadDrive) -> bool| -> Vec<String> {
+    let names = |is_meant: &dyn Fn(&DriveWithNotes) -> bool| -> Vec<String> {
         drives.iter().filter(|drive| is_meant(drive)).map(|drive| drive.described.drive().name.clone()).collect()
     };
     let with_interrupts = names(&|drive| drive.interrupts.is_some());
@@ -108,7 +108,7 @@ fn report_changed_parts(drives: Vec<ReadDrive>) -> Vec<Described> {
 /// # Errors
 ///
 /// If the device or an override is invalid; all problems are listed.
-pub(crate) fn device(word: &str, overrides: &[Override]) -> Result<Drive, Problems> {
+pub(crate) fn device(word: &str, overrides: &[KeyOverride]) -> Result<Drive, Problems> {
     let (file, text) = match shipped::find_device(word) {
         None if is_path(word) => (String::from(word), description(word)?),
         Some(shipped) => (String::from(shipped.file), String::from(shipped.text)),
@@ -120,7 +120,7 @@ pub(crate) fn device(word: &str, overrides: &[Override]) -> Result<Drive, Proble
 }
 
 /// Returns the drive with the constants of one random draw, or none if the drawn constants contradict each other.
-pub(crate) fn drive_of_draw(described: &Described, draws: &Draws, draw: usize) -> Option<Drive> {
+pub(crate) fn drive_of_draw(described: &Described, draws: &ConstantDraws, draw: usize) -> Option<Drive> {
     described.with(&draws.overrides(described.drive(), draw)).ok().map(Described::into_drive)
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn drive_of_draw(described: &Described, draws: &Draws, draw: usize) -
 /// # Errors
 ///
 /// If the file cannot be read, is too long or is no text.
-pub(crate) fn description(path: &str) -> Result<String, Problem> {
+pub(crate) fn description(path: &str) -> Result<String, InputProblem> {
     text(path, DESCRIPTION_BYTES_MAX)
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn description(path: &str) -> Result<String, Problem> {
 /// # Errors
 ///
 /// If a drive of the list is invalid; all problems are listed.
-pub(crate) fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Described>, Problems> {
+pub(crate) fn drives(words: &[String], overrides: &[KeyOverride]) -> Result<Vec<Described>, Problems> {
     Ok(report_changed_parts(all(words.iter().map(|word| read_drive(word, overrides)))?))
 }
 
@@ -148,15 +148,15 @@ pub(crate) fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Des
 /// # Errors
 ///
 /// If any of the drives is invalid; all problems are listed.
-pub(crate) fn drives_side_by_side(words: &[String], overrides: &[Override]) -> Result<Vec<Described>, Problems> {
+pub(crate) fn drives_to_compare(words: &[String], overrides: &[KeyOverride]) -> Result<Vec<Described>, Problems> {
     let read: Vec<_> = words.iter().map(|word| read_drive(word, overrides)).collect();
-    let rest: Vec<Override> = overrides.iter().filter(|given| !given.is_of("stack")).cloned().collect();
+    let rest: Vec<KeyOverride> = overrides.iter().filter(|given| !given.is_of("stack")).cloned().collect();
     if rest.len() == overrides.len() || !read.iter().any(Result::is_ok) {
         return Ok(report_changed_parts(all(read)?));
     }
-    let beside = |(word, read): (&String, Result<ReadDrive, Problems>)| {
+    let beside = |(word, read): (&String, Result<DriveWithNotes, Problems>)| {
         let own = || read_drive(word, &rest).ok().filter(|own| !own.described.drive().protocol().takes_engines());
-        read.or_else(|problems| own().map(|own| ReadDrive { keeps_stack: true, ..own }).ok_or(problems))
+        read.or_else(|problems| own().map(|own| DriveWithNotes { keeps_stack: true, ..own }).ok_or(problems))
     };
     Ok(report_changed_parts(all(words.iter().zip(read).map(beside))?))
 }
@@ -166,7 +166,7 @@ pub(crate) fn drives_side_by_side(words: &[String], overrides: &[Override]) -> R
 /// # Errors
 ///
 /// If the file cannot be read or is invalid; all problems are listed.
-pub(crate) fn job_file(path: &str) -> Result<JobFile, Problems> {
+pub(crate) fn job_file(path: &str) -> Result<WrittenJobFile, Problems> {
     fio::parse(path, &text(path, DESCRIPTION_BYTES_MAX)?)
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn job_file(path: &str) -> Result<JobFile, Problems> {
 /// # Errors
 ///
 /// If the file cannot be read, is too long or is no text.
-pub(crate) fn result(path: &str) -> Result<String, Problem> {
+pub(crate) fn result(path: &str) -> Result<String, InputProblem> {
     text(path, RESULT_BYTES_MAX)
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn result(path: &str) -> Result<String, Problem> {
 /// # Errors
 /// A text that is not a size, and a size of 0.
 pub(crate) fn block_size(text: &str) -> Result<u32, String> {
-    parse_block_size(text).ok_or_else(|| String::from("a size as in 4k"))
+    parse_block_bytes(text).ok_or_else(|| String::from("a size as in 4k"))
 }
 
 /// Returns true if a word of the command line means a file, not the name of a drive.
@@ -193,15 +193,15 @@ pub(crate) fn is_path(word: &str) -> bool {
 }
 
 /// Reads the text of a file of at most `bytes_max` bytes.
-fn text(path: &str, bytes_max: u64) -> Result<String, Problem> {
-    let unreadable = |error: io::Error| Problem::new(path, None, format!("cannot be read: {error}"), "");
-    claims::note(Role::Input, Path::new(path));
+fn text(path: &str, bytes_max: u64) -> Result<String, InputProblem> {
+    let unreadable = |error: io::Error| InputProblem::new(path, None, format!("cannot be read: {error}"), "");
+    claims::note(Role::ExternalInput, Path::new(path));
     let file = File::open(path).map_err(unreadable)?;
     let is_file = file.metadata().map_err(unreadable)?.is_file();
     let bytes_max = if is_file { bytes_max } else { bytes_max.min(STREAM_BYTES_MAX) };
-    let bytes = read_text(file, bytes_max).map_err(unreadable)?;
+    let bytes = read_input_text(file, bytes_max).map_err(unreadable)?;
     if length(bytes.len()) > bytes_max {
-        return Err(Problem::new(path, None, "the file is too long", format!("at most {bytes_max} bytes")));
+        return Err(InputProblem::new(path, None, "the file is too long", format!("at most {bytes_max} bytes")));
     }
     // UTF-8 allows zero bytes, but no text file contains them.
     let zero = bytes.iter().position(|byte| *byte == 0);
@@ -211,12 +211,12 @@ fn text(path: &str, bytes_max: u64) -> Result<String, Problem> {
     };
     let Some(wrong_at) = wrong_at else { return Ok(text) };
     let line = 1 + text.bytes().take(wrong_at).filter(|byte| *byte == b'\n').count();
-    Err(Problem::new(path, line, "bytes that are not text", "UTF-8"))
+    Err(InputProblem::new(path, line, "bytes that are not text", "UTF-8"))
 }
 
 /// Reads an input file up to its end, or up to the first piece that is too long or contains a zero byte. A device may
 /// have no end.
-fn read_text(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
+fn read_input_text(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut rest = file.take(bytes_max + 1);
     let mut bytes = Vec::new();
     loop {

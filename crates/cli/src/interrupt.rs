@@ -11,7 +11,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Sets a handler that calls `stop` at the first Ctrl-C or SIGTERM. A second signal ends the process at once.
-pub(crate) fn on_first(stop: impl Fn() + Send + 'static) {
+pub(crate) fn handle_first_signal(stop: impl Fn() + Send + 'static) {
     let handler = move || {
         if ASKED.swap(true, Ordering::Relaxed) {
             process::exit(INTERRUPTED.into());
@@ -26,13 +26,13 @@ pub(crate) fn on_first(stop: impl Fn() + Send + 'static) {
 pub(crate) fn flag() -> Arc<AtomicBool> {
     let stopped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stopped);
-    on_first(move || flag.store(true, Ordering::Relaxed));
+    handle_first_signal(move || flag.store(true, Ordering::Relaxed));
     stopped
 }
 
-/// Ends the process if a signal has asked the command to stop. Commands without a result yet call `exit_if_asked` while
+/// Ends the process if a signal has asked the command to stop. Commands without a result yet call `exit_if_interrupted` while
 /// they wait.
-pub(crate) fn exit_if_asked() {
+pub(crate) fn exit_if_interrupted() {
     if ASKED.load(Ordering::Relaxed) {
         process::exit(INTERRUPTED.into());
     }

@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use clap::Args;
-use phaselink_studies::knee::{KneeQuestion, parse_rates};
+use phaselink_studies::knee::{KneeQuestion, parse_offered_rates};
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure, print_answer};
+use crate::ending::{CommandEnding, Failure, print_answer};
 use crate::output::ReportFlags;
 use crate::progress::Progress;
 use crate::run::workload::WorkloadFlags;
@@ -55,13 +55,13 @@ pub(crate) struct Arguments {
 }
 
 /// Returns the grammar of `phaselink knee` with the help of workload options as it holds at a load.
-pub(crate) fn with_help_at_load(verb: clap::Command) -> clap::Command {
+pub(crate) fn grammar_with_help_at_load(verb: clap::Command) -> clap::Command {
     let verb = HELP_AT_LOAD.iter().fold(verb, |verb, (name, help)| verb.mut_arg(name, |arg| arg.help(*help)));
     WITHOUT_LOAD.iter().fold(verb, |verb, name| verb.mut_arg(name, |arg| arg.hide(true)))
 }
 
 /// Runs `phaselink knee`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let report = arguments.report.open()?;
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
     let workload = arguments.workload.at_load(IOS_DEFAULT).resolve(&drive.limits())?;
@@ -72,14 +72,14 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let each = |count: usize, run: &(dyn Fn(usize) + Sync)| progress.each(count, run);
     let answer = study.answer(&each, &|| stopped.load(Ordering::Relaxed))?;
     progress.finish();
-    let Some(answer) = answer else { return Ok(Ending::Interrupted) };
+    let Some(answer) = answer else { return Ok(CommandEnding::Interrupted) };
     print_answer(&answer, arguments.json, report)?;
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 /// Checks the loads of `--rates`.
 fn rates(text: &str) -> Result<String, String> {
-    parse_rates(text).map(|_| String::from(text)).map_err(|problem| problem.allowed)
+    parse_offered_rates(text).map(|_| String::from(text)).map_err(|problem| problem.allowed)
 }
 
 #[cfg(test)]
@@ -87,8 +87,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn help_has_the_defaults_at_a_load_and_no_option_that_sets_a_pace() {
-        let help = with_help_at_load(Arguments::augment_args(clap::Command::new("knee"))).render_help().to_string();
+    fn knee_help_has_at_load_defaults_and_no_pace_option() {
+        let help =
+            grammar_with_help_at_load(Arguments::augment_args(clap::Command::new("knee"))).render_help().to_string();
         let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
         let (threads, depth) = phaselink_studies::compare::AT_LOAD;
         for default in

@@ -4,7 +4,7 @@
 //! The program is a library with one function, to build faster: cargo begins to compile a library once it knows the
 //! signatures of its dependencies, but a program only once they are compiled.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
-// Parts that only the commands for Linux use are unused on other systems.
+// On other systems than Linux, code that only the Linux commands use is unused.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
 
 #[cfg(target_os = "linux")]
@@ -66,7 +66,7 @@ pub struct AddingAFrontEnd;
 /// Documentation page on embedded drives, whose examples run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/embed.md")]
-pub struct EmbeddedDrives;
+pub struct EmbeddedDrivesPage;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -76,7 +76,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(not(target_os = "linux"))]
 use elsewhere::{bench, crash, fault, serve};
-use ending::{Ending, Failure};
+use ending::{CommandEnding, Failure};
 use phaselink_core::workload::options::OPTIONS;
 
 const EXAMPLES: &str = include_str!("../help/main.txt");
@@ -105,7 +105,7 @@ enum Command {
     TraceInfo(trace_info::Arguments),
     Dma(Box<dma::Arguments>),
     Check(check::Arguments),
-    Endurance(endurance::Arguments),
+    CellEndurance(endurance::Arguments),
     Breakeven(breakeven::Arguments),
     Kvcache(Box<kvcache::Arguments>),
     Export(Box<export::Arguments>),
@@ -134,11 +134,11 @@ pub fn main() -> ExitCode {
 /// `arguments` are the words of the command line, of which the first is the program's name. Results go to standard
 /// output, which is flushed at the end, and messages to standard error. Ctrl-C may end the process.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let matches = command().try_get_matches_from(with_files(arguments.into_iter()));
+    let matches = command().try_get_matches_from(join_options_with_files(arguments.into_iter()));
     let code = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
-        Ok(arguments) => ending::exit_code(traces::checked(ended(arguments))),
-        Err(error) if fio_option(&error).is_some() => {
-            let (flag, name) = fio_option(&error).unwrap_or_default();
+        Ok(arguments) => ending::exit_code(traces::checked(run_parsed_command(arguments))),
+        Err(error) if unknown_fio_option(&error).is_some() => {
+            let (flag, name) = unknown_fio_option(&error).unwrap_or_default();
             eprintln!("error: {flag} is an option of fio that has no flag of its own: write -O {name}=VALUE");
             2
         }
@@ -153,7 +153,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     code
 }
 
-fn ended(arguments: Arguments) -> Result<Ending, Failure> {
+fn run_parsed_command(arguments: Arguments) -> Result<CommandEnding, Failure> {
     notes::quiet(arguments.quiet);
     match arguments.command {
         Command::Compare(arguments) => compare::command(&arguments),
@@ -166,7 +166,7 @@ fn ended(arguments: Arguments) -> Result<Ending, Failure> {
         Command::TraceInfo(arguments) => trace_info::command(&arguments),
         Command::Dma(arguments) => dma::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
-        Command::Endurance(arguments) => endurance::command(&arguments),
+        Command::CellEndurance(arguments) => endurance::command(&arguments),
         Command::Breakeven(arguments) => breakeven::command(&arguments),
         Command::Kvcache(arguments) => kvcache::command(&arguments),
         Command::Export(arguments) => export::command(&arguments),
@@ -188,12 +188,12 @@ fn ended(arguments: Arguments) -> Result<Ending, Failure> {
 /// Returns the command line grammar. Negative numbers are values of options, so that an option reports which values it
 /// allows.
 fn command() -> clap::Command {
-    let command = Arguments::command().mut_subcommand("knee", knee::with_help_at_load);
+    let command = Arguments::command().mut_subcommand("knee", knee::grammar_with_help_at_load);
     command.mut_subcommands(|verb| verb.allow_negative_numbers(true))
 }
 
 /// Returns the unknown option of a command line error, and its name in fio, if fio has such an option.
-fn fio_option(error: &clap::Error) -> Option<(String, String)> {
+fn unknown_fio_option(error: &clap::Error) -> Option<(String, String)> {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
     let name = flag.strip_prefix("--")?.replace('-', "_");
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;
@@ -206,7 +206,7 @@ const FILE_FLAGS: [(&str, &str); 3] = [("--json", ".json"), ("--csv", ".csv"), (
 
 /// Joins an option and its file, `--json out.json`, to `--json=out.json`. A word without the ending is a drive or a
 /// job.
-fn with_files(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+fn join_options_with_files(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     for word in arguments {
         let ending =
@@ -227,9 +227,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_name_may_follow_its_flag_behind_a_space() {
+    fn option_may_be_separated_from_its_file_by_a_space() {
         let words = |line: &str| -> Vec<String> {
-            let words = with_files(line.split(' ').map(OsString::from));
+            let words = join_options_with_files(line.split(' ').map(OsString::from));
             words.into_iter().map(|word| word.into_string().unwrap()).collect()
         };
         assert_eq!(words("run --json out.json nvme"), ["run", "--json=out.json", "nvme"]);
@@ -238,10 +238,10 @@ mod tests {
     }
 
     #[test]
-    fn option_of_fio_without_a_flag_is_told_from_a_mistake() {
+    fn fio_options_without_a_flag_are_recognised() {
         let told = |line: &str| {
             let matches = command().try_get_matches_from(line.split(' '));
-            matches.err().and_then(|error| fio_option(&error))
+            matches.err().and_then(|error| unknown_fio_option(&error))
         };
         let expected = (String::from("--fsync"), String::from("fsync"));
         assert_eq!(told("phaselink run tlc-gen4 --fsync 1"), Some(expected));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_arguments_conflict() {
+    fn command_line_arguments_do_not_conflict() {
         command().debug_assert();
     }
 }

@@ -10,13 +10,13 @@ pub(crate) fn quiet(quiet: bool) {
 }
 
 /// Returns true if notes and progress bars are suppressed.
-pub(crate) fn are_quiet() -> bool {
+pub(crate) fn are_notes_suppressed() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
 /// Prints a note to standard error, unless notes are suppressed.
 pub(crate) fn tell(note: &str) {
-    if !are_quiet() {
+    if !are_notes_suppressed() {
         eprintln!("{note}");
     }
 }

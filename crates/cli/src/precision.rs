@@ -56,14 +56,14 @@ fn known(estimate: &PrecisionEstimate) -> String {
     };
     format!(
         "mean {}, p99 {} with 95 % confidence, from {BATCHES} batches of {} requests, {warm_up}",
-        interval(&estimate.mean),
-        interval(&estimate.p99),
+        figure_with_interval(&estimate.mean),
+        figure_with_interval(&estimate.p99),
         units::grouped(estimate.batch_ios),
     )
 }
 
 /// Formats a figure with its confidence interval, as in `13.7 us ± 21.0 ns`.
-fn interval(known: &KnownFigure) -> String {
+fn figure_with_interval(known: &KnownFigure) -> String {
     let span = |ns| units::span(Span::from_ns_f64(ns));
     format!("{} \u{b1} {}", span(known.value_ns), span(known.half_width_ns))
 }

@@ -7,8 +7,8 @@ use phaselink_studies::results::units;
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure};
-use crate::intervals::{FigureIntervals, IntervalFlags, Subject};
+use crate::ending::{CommandEnding, Failure};
+use crate::intervals::{IntervalFlags, IntervalSubject, RunFigureIntervals};
 use crate::run::workload::{Workload, WorkloadFlags, tell_engine_without_effect};
 use crate::{describe, input, intervals, output};
 
@@ -19,7 +19,7 @@ const EXAMPLES: &str = include_str!("../help/predict.txt");
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Drives whose latency and throughput limits are computed: drive files, or names of shipped drives
-    #[arg(value_name = "DRIVE", default_value = shipped::default_name())]
+    #[arg(value_name = "DRIVE", default_value = shipped::default_drive_name())]
     drives: Vec<String>,
     /// Print latency and throughput limits as JSON in place of tables
     #[arg(long)]
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink predict`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let described = input::drives(&arguments.drives, &arguments.flags.resolve()?)?;
     let workloads = input::all(described.iter().map(|it| arguments.workload.resolve(&it.drive().limits())))?;
     let drives = described.iter().map(Described::drive);
@@ -43,28 +43,28 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         .zip(&workloads)
         .map(|(described, workload)| predict::predict(described.drive(), &workload.jobs))
         .collect();
-    let doubted = arguments.prediction_intervals(&described, &workloads, &predictions);
+    let doubted = arguments.intervals_by_drive(&described, &workloads, &predictions);
     match arguments.json {
         true => output::print_json(&document(&described, &predictions, &doubted))?,
         false => {
             output::print(&format!("{}{}", text(&workloads, &predictions), intervals_text(&predictions, &doubted)))?
         }
     }
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 impl Arguments {
     /// Returns the prediction intervals of each drive's figures. Empty without `--intervals`.
-    fn prediction_intervals(
+    fn intervals_by_drive(
         &self,
         described: &[Described],
         workloads: &[Workload],
         predictions: &[Prediction],
-    ) -> Vec<FigureIntervals> {
+    ) -> Vec<RunFigureIntervals> {
         let pairs = described.iter().zip(workloads).zip(predictions);
         let subjects = pairs.filter_map(|((described, workload), prediction)| {
-            let draws = self.intervals.draws_of(described.drive())?;
-            Some(Subject { draws, central: prediction.figures(), subject: (described, workload) })
+            let draws = self.intervals.draws_for_drive(described.drive())?;
+            Some(IntervalSubject { draws, central: prediction.figures(), subject: (described, workload) })
         });
         intervals::intervals(subjects.collect(), |(described, workload), draws, draw| {
             let drive = input::drive_of_draw(described, draws, draw)?;
@@ -74,10 +74,10 @@ impl Arguments {
     }
 }
 
-fn document(described: &[Described], predictions: &[Prediction], doubted: &[FigureIntervals]) -> Value {
+fn document(described: &[Described], predictions: &[Prediction], doubted: &[RunFigureIntervals]) -> Value {
     let each = described.iter().zip(predictions).enumerate().map(|(place, (described, prediction))| {
         let mut document = json(prediction, described.drive().resolved());
-        document.intervals = doubted.get(place).map(FigureIntervals::document);
+        document.intervals = doubted.get(place).map(RunFigureIntervals::document);
         document
     });
     output::headed("predict", predict::document(each))
@@ -88,7 +88,7 @@ fn text(workloads: &[Workload], predictions: &[Prediction]) -> String {
         [one] => predict::text(one),
         several => {
             let notes: &str = workloads.first().map_or("", |workload| &workload.summary);
-            format!("{notes}\n{}", output::with_bold_head(&table(several)))
+            format!("{notes}\n{}", output::table_with_bold_heading(&table(several)))
         }
     }
 }
@@ -104,8 +104,8 @@ fn figure_text(name: &str, value: f64) -> String {
 }
 
 /// Returns a text with a table of prediction intervals for each drive; empty without `--intervals`.
-fn intervals_text(predictions: &[Prediction], doubted: &[FigureIntervals]) -> String {
-    let one = |(prediction, doubted): (&Prediction, &FigureIntervals)| {
+fn intervals_text(predictions: &[Prediction], doubted: &[RunFigureIntervals]) -> String {
+    let one = |(prediction, doubted): (&Prediction, &RunFigureIntervals)| {
         let rows =
             doubted.figures().map(|figure| (figure.name.clone(), figure, |value| figure_text(&figure.name, value)));
         format!("\n{}\n{}", prediction.drive, intervals::table(rows))

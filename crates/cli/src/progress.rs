@@ -10,9 +10,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::number::{length, real, whole};
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::simulation::Simulation;
-use phaselink_core::timeline::Timeline;
+use phaselink_core::timeline::RunTimeline;
 use phaselink_core::workload::Job;
 use rayon::prelude::*;
 
@@ -44,7 +44,7 @@ impl Progress {
         let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} passed, {eta} left")
             .expect("the template is right");
         bar.set_style(style);
-        let wanted = io::stdout().is_terminal() && io::stderr().is_terminal() && !notes::are_quiet();
+        let wanted = io::stdout().is_terminal() && io::stderr().is_terminal() && !notes::are_notes_suppressed();
         Progress { bar, started: Instant::now(), wanted, expected: Once::new() }
     }
 
@@ -58,15 +58,15 @@ impl Progress {
 
     /// Runs a simulation to its end, or until `stop` returns true, and advances the progress bar.
     pub(crate) fn drive(&self, simulation: &mut Simulation, stop: impl Fn() -> bool) {
-        self.go_on(simulation, Simulation::step, stop);
+        self.print_progress_until_done(simulation, Simulation::step, stop);
     }
 
     /// Runs a simulation like [`drive`](Self::drive), and records its windows of time in a timeline.
-    pub(crate) fn watch(&self, simulation: &mut Simulation, timeline: &mut Timeline, stop: impl Fn() -> bool) {
-        self.go_on(simulation, |simulation, events| timeline.step(simulation, events), stop);
+    pub(crate) fn watch(&self, simulation: &mut Simulation, timeline: &mut RunTimeline, stop: impl Fn() -> bool) {
+        self.print_progress_until_done(simulation, |simulation, events| timeline.step(simulation, events), stop);
     }
 
-    fn go_on(
+    fn print_progress_until_done(
         &self,
         simulation: &mut Simulation,
         mut step: impl FnMut(&mut Simulation, u64) -> bool,
@@ -99,7 +99,7 @@ impl Progress {
         stop: impl Fn() -> bool,
     ) -> Result<Outcome, Problems> {
         let outcome = self.outcome(Simulation::new(drive, jobs, seed)?, &stop);
-        if stop() { Err(Problem::new("command line", None, "stopped", "").into()) } else { Ok(outcome) }
+        if stop() { Err(InputProblem::new("command line", None, "stopped", "").into()) } else { Ok(outcome) }
     }
 
     /// Advances the progress bar by one finished simulation.
@@ -113,12 +113,12 @@ impl Progress {
         }
         self.bar.inc(steps);
         if self.bar.position() >= STEPS {
-            self.expected.call_once(|| self.tell_expected());
+            self.expected.call_once(|| self.print_expected_time());
         }
     }
 
     /// Tells how long all simulations will take, judged by those that are done.
-    fn tell_expected(&self) {
+    fn print_expected_time(&self) {
         let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
         let note = expected(self.started.elapsed(), done, all).filter(|_| io::stderr().is_terminal());
         note.into_iter().for_each(|note| self.bar.suspend(|| notes::tell(&note)));
@@ -144,10 +144,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_of_many_simulations_tells_how_long_all_will_take() {
+    fn first_finished_simulation_predicts_the_total_time() {
         let after = |ms, done, all| expected(Duration::from_millis(ms), done * STEPS, all * STEPS);
         assert_eq!(after(2_600, 1, 20).unwrap(), "20 simulations will take about 52 s");
-        // Two at a time.
+        // Two simulations run at a time: 2.6 s for two of them means 1.3 s each, and 40 take 52 s.
         assert_eq!(after(2_600, 2, 40).unwrap(), "40 simulations will take about 52 s");
         assert_eq!(after(3_000, 1, 100).unwrap(), "100 simulations will take about 5 minutes");
         assert_eq!((after(100, 1, 20), after(60_000, 1, 1)), (None, None));

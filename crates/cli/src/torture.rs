@@ -13,12 +13,12 @@ use clap::Args;
 use phaselink_core::config::FaultAction;
 use phaselink_core::drive::Interface;
 use phaselink_core::number::real;
-use phaselink_core::torture::coverage::Coverage;
-use phaselink_core::torture::trial::FailureKind;
-use phaselink_core::torture::{Failure as Broken, explain, try_seed};
+use phaselink_core::torture::coverage::TortureCoverage;
+use phaselink_core::torture::trial::TrialFailureKind;
+use phaselink_core::torture::{Failure as Broken, explain, run_seed};
 use phaselink_studies::report::{self, Table};
 
-use crate::ending::{Ending, Failure};
+use crate::ending::{CommandEnding, Failure};
 use crate::{interrupt, output};
 
 const EXAMPLES: &str = include_str!("../help/torture.txt");
@@ -55,7 +55,7 @@ thread_local! {
 }
 
 /// Runs `phaselink torture`. Ends with `Off` if an invariant broke.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let stopped = interrupt::flag();
     // A panic counts as a finding and is reported like one.
     let usual = panic::take_hook();
@@ -70,14 +70,14 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let found = hunt.found.into_inner().unwrap_or_default();
     output::print(&summary(&found, hunt.begun.elapsed()))?;
     Ok(match found.broken.is_empty() {
-        false => Ending::Off,
-        true if was_stopped => Ending::Interrupted,
-        true => Ending::Fine,
+        false => CommandEnding::Off,
+        true if was_stopped => CommandEnding::Interrupted,
+        true => CommandEnding::Fine,
     })
 }
 
 impl Arguments {
-    fn hunt(&self) -> Hunt {
+    fn hunt(&self) -> SeedHunt {
         let first = self.seed.unwrap_or(1);
         let seeds = match (self.seeds, self.seed, self.seconds) {
             (Some(seeds), ..) => seeds,
@@ -86,7 +86,7 @@ impl Arguments {
         };
         let seconds = self.seconds.or_else(|| (seeds == u64::MAX).then_some(SECONDS));
         let begun = Instant::now();
-        Hunt {
+        SeedHunt {
             next: AtomicU64::new(first),
             last: first.saturating_add(seeds - 1),
             begun,
@@ -97,7 +97,7 @@ impl Arguments {
 }
 
 /// Range of seeds that all processors try together, with the time limit and the results.
-struct Hunt {
+struct SeedHunt {
     next: AtomicU64,
     last: u64,
     begun: Instant,
@@ -110,11 +110,11 @@ struct Hunt {
 #[derive(Default)]
 struct HuntResults {
     tried: u64,
-    coverage: Coverage,
+    coverage: TortureCoverage,
     broken: Vec<(Broken, String)>,
 }
 
-impl Hunt {
+impl SeedHunt {
     fn run(&self, stopped: &AtomicBool) {
         let workers = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| {
@@ -131,7 +131,7 @@ impl Hunt {
         else {
             return ControlFlow::Break(());
         };
-        let tried = try_seed(seed);
+        let tried = run_seed(seed);
         let broken = tried.as_ref().err().map(|finding| {
             let broken = explain(seed, finding.clone());
             let place = PANICKED_AT.with_borrow(String::clone);
@@ -163,10 +163,10 @@ fn summary(found: &HuntResults, time: Duration) -> String {
         time.as_secs_f64(),
         found.coverage.ios,
         found.broken.len(),
-        output::with_bold_head(&coverage_table(&found.coverage)),
+        output::table_with_bold_heading(&coverage_table(&found.coverage)),
         found.coverage.pairs(),
     );
-    let unreached = found.coverage.uncovered_cases();
+    let unreached = found.coverage.uncovered_case_texts();
     if !unreached.is_empty() && found.tried >= SEEDS_FOR_ALL {
         let _ = write!(text, "\nnot reached:\n  {}\n", unreached.join("\n  "));
     }
@@ -175,7 +175,7 @@ fn summary(found: &HuntResults, time: Duration) -> String {
 
 /// Returns a table with, for each fault and protocol, the number of kinds of packets on the wire in runs with that
 /// fault. It also has the number of runs and of all kinds.
-fn coverage_table(coverage: &Coverage) -> String {
+fn coverage_table(coverage: &TortureCoverage) -> String {
     let mut table = Table::new().left("packets reached");
     for interface in Interface::ALL {
         table = table.right(interface.name());
@@ -185,14 +185,14 @@ fn coverage_table(coverage: &Coverage) -> String {
         std::iter::once(String::from(title)).chain(cells).collect::<Vec<_>>()
     };
     table.row(row("runs", &|interface| coverage.runs(interface).to_string()));
-    table.row(row("kinds of packets", &|interface| coverage.kinds_count(interface).to_string()));
+    table.row(row("kinds of packets", &|interface| coverage.packet_kind_count(interface).to_string()));
     table.group();
-    // Drives of these runs are in their host, and have no connections.
-    let actions = FaultAction::ALL.into_iter().filter(|action| !action.is_of_connection());
+    // These drives are inside their host, without a network, so skip faults of network connections.
+    let actions = FaultAction::ALL.into_iter().filter(|action| !action.is_network_connection_effect());
     for fault in std::iter::once(None).chain(actions.map(Some)) {
         let title = fault.map_or("nothing happens", FaultAction::name);
         table.row(row(title, &|interface| {
-            coverage.kinds_with(interface, fault).map_or(String::from("-"), |kinds| kinds.to_string())
+            coverage.packet_kinds_with_fault(interface, fault).map_or(String::from("-"), |kinds| kinds.to_string())
         }));
     }
     table.to_string()
@@ -202,10 +202,10 @@ fn coverage_table(coverage: &Coverage) -> String {
 /// request.
 fn failure_text(broken: &Broken, place: &str) -> String {
     let Broken { seed, finding, least, found, involved } = broken;
-    let place = if found.kind == FailureKind::Panic { format!(" ({place})") } else { String::new() };
+    let place = if found.kind == TrialFailureKind::Panic { format!(" ({place})") } else { String::new() };
     let ladder = involved.as_ref().map_or(String::new(), |involved| {
         let title = format!("{}: request {}", least.drive, involved.number);
-        format!("\n{}", ends(&report::ladder(&involved.steps, &title)))
+        format!("\n{}", first_and_last_lines(&report::ladder(&involved.steps, &title)))
     });
     format!(
         "seed {seed}: {finding}\n  again:   phaselink torture --seed {seed}\n  smaller: {least}\n           {found}{place}\n{ladder}"
@@ -213,7 +213,7 @@ fn failure_text(broken: &Broken, place: &str) -> String {
 }
 
 /// Returns the first and the last lines of a long packet diagram.
-fn ends(ladder: &str) -> String {
+fn first_and_last_lines(ladder: &str) -> String {
     let lines: Vec<&str> = ladder.lines().collect();
     let left_out = lines.len().saturating_sub(2 * LADDER_LINES);
     let mut text = String::new();

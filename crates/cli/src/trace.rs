@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use phaselink_core::drive_file::shipped;
-use phaselink_studies::stream::RequestStream;
+use phaselink_studies::stream::EqualRequestStream;
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure};
+use crate::ending::{CommandEnding, Failure};
 use crate::input;
 use crate::output::{self, Target};
 
@@ -18,7 +18,7 @@ const EXAMPLES: &str = include_str!("../help/trace.txt");
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Drive file, or name of a shipped drive (`phaselink check` lists them), whose packets are drawn
-    #[arg(value_name = "DRIVE", default_value = shipped::default_name())]
+    #[arg(value_name = "DRIVE", default_value = shipped::default_drive_name())]
     drive: String,
     /// Block size of the drawn request in bytes, as in 4k (fio's bs)
     #[arg(long, value_name = "BYTES", default_value = "4k")]
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink trace`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let timeline = arguments.perfetto.as_deref().map(|path| Target::create("--perfetto", path)).transpose()?;
     let steps = arguments.stream().record(described.drive())?;
@@ -55,12 +55,12 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         timeline.write(&steps.perfetto())?;
     }
     output::print(&steps.ladder())?;
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 impl Arguments {
-    fn stream(&self) -> RequestStream<'_> {
-        RequestStream {
+    fn stream(&self) -> EqualRequestStream<'_> {
+        EqualRequestStream {
             rw: &self.rw,
             bs: &self.bs,
             iodepth: &self.iodepth,

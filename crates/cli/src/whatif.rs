@@ -2,14 +2,14 @@
 //! prediction interval.
 
 use clap::Args;
-use phaselink_core::drive_file::{Described, Override};
+use phaselink_core::drive_file::{Described, KeyOverride};
 use phaselink_core::problem::Problems;
-use phaselink_core::workload::trace::{Format, NamedTrace, Selection};
+use phaselink_core::workload::trace::{NamedJobTrace, TraceFileFormat, TraceSelection};
 use phaselink_studies::uncertainty::DRAWS_MIN;
 use phaselink_studies::whatif::{RecordedDrive, Recording, WhatIfQuestion, WhatIfStudy};
 use rayon::prelude::*;
 
-use crate::ending::{Ending, Failure, print_answer};
+use crate::ending::{CommandEnding, Failure, print_answer};
 use crate::output::ReportFlags;
 use crate::progress::Progress;
 use crate::{input, interrupt, traces};
@@ -34,8 +34,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ID")]
     trace_device: Option<String>,
     /// Format of the block trace that is replayed [default: as its content tells]
-    #[arg(long, value_name = "FORMAT", value_parser = input::choice(Format::ALL, Format::word))]
-    trace_format: Option<Format>,
+    #[arg(long, value_name = "FORMAT", value_parser = input::choice(TraceFileFormat::ALL, TraceFileFormat::word))]
+    trace_format: Option<TraceFileFormat>,
     /// Software stacks with which each drive is tried, separated by commas; drives whose interface takes no I/O engines
     /// keep their own stack [default: linux-6,user-space]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -67,10 +67,10 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink whatif`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let report = arguments.report.open()?;
     let study = arguments.study()?;
-    interrupt::on_first(|| std::process::exit(interrupt::INTERRUPTED.into()));
+    interrupt::handle_first_signal(|| std::process::exit(interrupt::INTERRUPTED.into()));
     let progress = Progress::of(study.simulations());
     let answer = study.answer(&|count, replay| {
         (0..count).into_par_iter().for_each(|place| {
@@ -79,15 +79,15 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         });
     });
     progress.finish();
-    let Some(answer) = answer else { return Ok(Ending::Interrupted) };
+    let Some(answer) = answer else { return Ok(CommandEnding::Interrupted) };
     print_answer(&answer, arguments.json, report)?;
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 impl Arguments {
     fn study(&self) -> Result<WhatIfStudy, Problems> {
-        let selection = Selection { device: self.trace_device.clone(), format: self.trace_format };
-        let trace = traces::read(&NamedTrace { path: self.trace.clone(), selection })?;
+        let selection = TraceSelection { device: self.trace_device.clone(), format: self.trace_format };
+        let trace = traces::read(&NamedJobTrace { path: self.trace.clone(), selection })?;
         let mut question =
             WhatIfQuestion { draws: self.draws, requests: self.requests, seed: self.seed, ..Default::default() };
         if !self.stack.is_empty() {
@@ -96,17 +96,19 @@ impl Arguments {
         let drive = match self.recorded_on.as_deref() {
             None => RecordedDrive::Now,
             Some("instant") => RecordedDrive::Instant,
-            Some(name) => RecordedDrive::Other(Box::new(on_stack(&[name.into()], &question.stack[0])?.remove(0))),
+            Some(name) => {
+                RecordedDrive::Other(Box::new(drives_on_stack(&[name.into()], &question.stack[0])?.remove(0)))
+            }
         };
         let names = self.names();
         let recording = Recording { file: &self.trace, trace: &trace, drive };
-        let study = question.study(recording, |stack| on_stack(&names, stack))?;
+        let study = question.study(recording, |stack| drives_on_stack(&names, stack))?;
         traces::failures().or(study)
     }
 
     /// Returns the names of all drives, first the one that the application uses now.
     fn names(&self) -> Vec<String> {
-        let mut names = input::names_or(&self.drives, &DRIVES);
+        let mut names = input::drive_names_or_default(&self.drives, &DRIVES);
         let now = self.now.clone().unwrap_or_else(|| names[0].clone());
         names.retain(|name| *name != now);
         names.insert(0, now);
@@ -115,8 +117,8 @@ impl Arguments {
 }
 
 /// Returns the drives with a software stack, which drives without I/O engines may keep from taking.
-fn on_stack(names: &[String], stack: &str) -> Result<Vec<Described>, Problems> {
+fn drives_on_stack(names: &[String], stack: &str) -> Result<Vec<Described>, Problems> {
     let given = format!("--stack {stack}");
-    let overrides = [Override::parse_given_as(&given, &format!("stack.preset={stack}"))?];
-    input::drives_side_by_side(names, &overrides)
+    let overrides = [KeyOverride::parse_override_given_as(&given, &format!("stack.preset={stack}"))?];
+    input::drives_to_compare(names, &overrides)
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use common::{ROOT, phaselink, printed};
 
 #[test]
-fn the_code_on_the_page_stands_in_the_folder() {
+fn protocol_page_code_equals_the_example_folder() {
     let page = fs::read_to_string(Path::new(ROOT).join("crates/cli/docs/adding-a-protocol.md")).unwrap();
     let sources = sources();
     let blocks: Vec<&str> =
@@ -28,7 +28,7 @@ fn sources() -> String {
 }
 
 #[test]
-fn every_command_knows_the_example() {
+fn all_commands_accept_the_example_protocol() {
     assert!(printed("check ramdisk --set ramdisk.slots=8").contains("slots                   8  --set"));
     assert!(printed("compare ramdisk nvme --bs 4k --iodepth 1 --ios 200").contains("ramdisk"));
     assert!(printed("predict ramdisk").contains("command parser"));
@@ -37,14 +37,14 @@ fn every_command_knows_the_example() {
 }
 
 #[test]
-fn a_mistake_in_its_keys_is_told_like_any_other() {
+fn wrong_key_of_the_example_protocol_is_reported() {
     let ran = phaselink("run ramdisk --set ramdisk.slot=3");
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("did you mean slots?"), "{}", ran.stderr);
 }
 
 #[test]
-fn its_data_survives_reads_writes_splitting_and_more_requests_than_slots() {
+fn example_protocol_keeps_data_with_splits_and_few_slots() {
     for more in ["--bs 4k --iodepth 16", "--bs 512k --iodepth 2", "--bs 512 --iodepth 32 --set ramdisk.slots=3"] {
         let text = printed(&format!("run ramdisk --rw randrw --size 8m --number-ios 400 --verify {more}"));
         assert!(text.contains("data_errors"), "{text}");

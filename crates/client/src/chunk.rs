@@ -88,7 +88,7 @@ pub fn mark<W: Word>(buffer: &[W], tag: Tag) {
 pub fn is_complete<W: Word>(buffer: &[W], tag: Tag) -> bool {
     let is_marked = |chunk: usize| {
         let trailer = &buffer[((chunk + 1) * CHUNK_WORDS).min(buffer.len()) - 1];
-        tag.stands_in(trailer.load(Ordering::Acquire))
+        tag.matches_chunk_trailer(trailer.load(Ordering::Acquire))
     };
     trailer::first_incomplete(buffer.len().div_ceil(CHUNK_WORDS), is_marked).is_none()
 }
@@ -211,9 +211,9 @@ mod tests {
     }
 
     #[test]
-    fn marking_words_writes_the_tag_at_the_trailer_bytes_and_nowhere_else() {
+    fn marking_words_writes_tags_only_at_trailer_bytes() {
         for width in [TagWidth::Bits8, TagWidth::Bits16, TagWidth::Bits32, TagWidth::Bits64] {
-            let tag = Tag { value: 0x8877_6655_4433_22f1 & width.value_max(), width };
+            let tag = Tag { value: 0x8877_6655_4433_22f1 & width.max_tag_value(), width };
             for words in [1, 2, CHUNK_WORDS - 1, CHUNK_WORDS, CHUNK_WORDS + 1, 3 * CHUNK_WORDS] {
                 let buffer: Vec<Lone> = (0..words).map(|_| Lone(Cell::new(0))).collect();
                 mark(&buffer, tag);

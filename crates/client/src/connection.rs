@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::shared::memory::Memory;
 use crate::shared::{clock, socket};
-use phaselink_ring::greeting::{Hello, WELCOME_BYTES, Welcome};
+use phaselink_ring::greeting::{ClientHelloMessage, ServerWelcomeMessage, WELCOME_BYTES};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::SendFlags;
 
@@ -16,19 +16,19 @@ use rustix::net::SendFlags;
 pub(crate) struct Connection {
     socket: UnixStream,
     pub memory: Memory,
-    pub welcome: Welcome,
+    pub welcome: ServerWelcomeMessage,
     /// Latency in nanoseconds that an application adds to its own measurement by reading the clock once before and once
     /// after.
     pub clock_reads_ns: u64,
 }
 
 impl Connection {
-    pub(crate) fn open(path: &Path, hello: &Hello) -> io::Result<Connection> {
+    pub(crate) fn open(path: &Path, hello: &ClientHelloMessage) -> io::Result<Connection> {
         let stream = UnixStream::connect(path)?;
         socket::send(stream.as_fd(), &hello.encode(), None)?;
         let mut message = [0; WELCOME_BYTES];
         let (bytes, fd) = socket::receive(stream.as_fd(), &mut message)?;
-        let welcome = Welcome::decode(&message[..bytes])?;
+        let welcome = ServerWelcomeMessage::decode(&message[..bytes])?;
         let fd = fd.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the server gave no memory"))?;
         let memory = Memory::open(&fd, welcome.layout.memory_bytes())?;
         let clock_reads_ns = if welcome.modelled { 2 * clock::read_duration_ns() } else { 0 };

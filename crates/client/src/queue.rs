@@ -13,7 +13,7 @@ use crate::shared::clock;
 use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
 use phaselink_ring::layout::{self, MODE_DOORBELL, QueueOffsets, words};
 use phaselink_ring::status::Status;
-use phaselink_ring::trailer::{Tag, TagSource};
+use phaselink_ring::trailer::{ArrivalTagSource, Tag};
 
 use crate::connection::Connection;
 
@@ -81,7 +81,7 @@ pub struct Queue {
     attempts: Vec<u8>,
     /// Tag and length in bytes for which the buffer of each free slot is marked already, or none if it is not.
     marked: Vec<Option<(u64, u32)>>,
-    tags: TagSource,
+    tags: ArrivalTagSource,
     collisions: u64,
 }
 
@@ -97,7 +97,7 @@ impl Queue {
             pending: (0..slots).map(|_| None).collect(),
             attempts: vec![0; slots.into()],
             marked: vec![None; slots.into()],
-            tags: TagSource::random(welcome.tag_width, seed),
+            tags: ArrivalTagSource::random(welcome.tag_width, seed),
             collisions: 0,
             connection,
         }
@@ -120,7 +120,7 @@ impl Queue {
 
     /// Replaces the source of tags, for tests with data that ends in the tag.
     #[doc(hidden)]
-    pub fn replace_tags(&mut self, tags: TagSource) {
+    pub fn replace_tags(&mut self, tags: ArrivalTagSource) {
         self.tags = tags;
     }
 
@@ -149,7 +149,7 @@ impl Queue {
     ///
     /// None yet.
     pub fn submit_flush(&mut self) -> io::Result<Option<Slot>> {
-        self.submit(Operation::Flush, 0, 0, &[])
+        self.submit(Operation::DeepFlush, 0, 0, &[])
     }
 
     /// Returns true if the command in `slot` has completed. The data of a read is then copied to `into`, as much as
@@ -249,7 +249,7 @@ impl Queue {
     /// # Errors
     /// As [`Queue::read`].
     pub fn flush(&mut self) -> io::Result<()> {
-        self.run(Operation::Flush, 0, 0, &[], &mut [])
+        self.run(Operation::DeepFlush, 0, 0, &[], &mut [])
     }
 
     fn run(&mut self, operation: Operation, offset: u64, bytes: u32, data: &[u8], into: &mut [u8]) -> io::Result<()> {

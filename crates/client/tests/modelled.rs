@@ -13,7 +13,7 @@ use phaselink_client::shared::memory::Memory;
 use phaselink_client::shared::{clock, socket};
 use phaselink_client::{Client, Options};
 use phaselink_ring::command::{Command, FIRST_PASS};
-use phaselink_ring::greeting::{HELLO_BYTES, Hello, Welcome};
+use phaselink_ring::greeting::{ClientHelloMessage, HELLO_BYTES, ServerWelcomeMessage};
 use phaselink_ring::layout::{self, words};
 use phaselink_ring::status::Status;
 use phaselink_ring::trailer::TagWidth;
@@ -23,12 +23,19 @@ fn serve_once(listener: &UnixListener, latency: Duration, status: Status) {
     let (socket, _) = listener.accept().unwrap();
     let mut message = [0; HELLO_BYTES];
     socket::receive(socket.as_fd(), &mut message).unwrap();
-    let hello = Hello::decode(&message).unwrap();
+    let hello = ClientHelloMessage::decode(&message).unwrap();
     let (capacity_bytes, block_bytes, tag_width, layout) = (1 << 20, 512, TagWidth::Bits32, hello.layout);
-    let welcome =
-        Welcome { capacity_bytes, block_bytes, tag_width, layout, writes: true, doorbells: false, modelled: true };
+    let welcome = ServerWelcomeMessage {
+        capacity_bytes,
+        block_bytes,
+        tag_width,
+        layout,
+        writes: true,
+        doorbells: false,
+        modelled: true,
+    };
     let (memory, fd) = Memory::create(layout.memory_bytes()).unwrap();
-    socket::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd())).unwrap();
+    socket::send(socket.as_fd(), &ServerWelcomeMessage::encode(Ok(welcome)), Some(fd.as_fd())).unwrap();
     let places = layout.places(0);
     let bytes = loop {
         if let Some(bytes) = chunk::take(memory.words(places.entry(0), COMMAND_WORDS), FIRST_PASS) {
@@ -37,7 +44,7 @@ fn serve_once(listener: &UnixListener, latency: Duration, status: Status) {
         thread::yield_now();
     };
     let command = Command::decode(&bytes).unwrap();
-    assert!((1..=clock::now_ns()).contains(&layout::stamped_ns(&bytes)));
+    assert!((1..=clock::now_ns()).contains(&layout::load_submission_time_ns(&bytes)));
     let slot = command.slot.into();
     chunk::deliver(memory.words(places.buffer(slot), words(command.bytes)), &vec![7; command.bytes as usize]);
     memory.word(places.latency(slot)).store(latency.as_nanos() as u64, Ordering::Relaxed);
@@ -61,7 +68,7 @@ fn read(test: &str, latency: Duration, status: Status) -> (Duration, bool) {
 }
 
 #[test]
-fn data_that_is_there_is_handed_over_when_it_is_due() {
+fn early_data_is_delivered_at_its_due_time() {
     let latency = Duration::from_millis(20);
     let (elapsed, is_fine) = read("due", latency, Status::Success);
     // The measured time includes the two calls that read the clock.
@@ -69,7 +76,7 @@ fn data_that_is_there_is_handed_over_when_it_is_due() {
 }
 
 #[test]
-fn what_is_over_already_and_what_has_failed_is_not_waited_for() {
+fn overdue_and_failed_requests_are_not_waited_for() {
     let second = Duration::from_secs(1);
     assert!(read("over", Duration::ZERO, Status::Success).0 < second);
     let (elapsed, is_fine) = read("failed", 10 * second, Status::Failed);

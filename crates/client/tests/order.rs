@@ -91,7 +91,7 @@ fn deliver(shared: &Shared) {
 
 fn explore(from_words: bool, host: fn(&Shared)) {
     let mut model = loom::model::Builder::new();
-    // With one hand-over in each direction, more than two preemptions show no further behaviour.
+    // There is one hand-over in each direction, so more than two preemptions cannot show further behaviour.
     model.preemption_bound = Some(2);
     // Each access to a word counts as one branch.
     model.max_branches = 16 * WORDS;
@@ -119,17 +119,17 @@ fn read_until_complete(shared: &Shared) {
 }
 
 #[test]
-fn a_read_whose_tags_are_gone_has_all_its_data() {
+fn read_with_cleared_tags_has_all_its_data() {
     explore(false, read_until_complete);
 }
 
 #[test]
-fn a_read_straight_from_shared_words_has_all_its_data_too() {
+fn read_from_shared_words_has_all_its_data() {
     explore(true, read_until_complete);
 }
 
 #[test]
-fn a_status_is_seen_after_all_the_data_it_speaks_of() {
+fn status_is_visible_only_after_its_data() {
     explore(false, |shared| {
         chunk::mark(&shared.buffer, TAG);
         chunk::publish(&shared.entry, &command(Operation::Read).encode());
@@ -140,7 +140,7 @@ fn a_status_is_seen_after_all_the_data_it_speaks_of() {
 }
 
 #[test]
-fn data_of_a_write_is_seen_with_its_command() {
+fn write_data_is_visible_with_its_command() {
     explore(false, |shared| {
         chunk::copy_in(&shared.buffer, &data());
         chunk::publish(&shared.entry, &command(Operation::Write).encode());
@@ -149,7 +149,7 @@ fn data_of_a_write_is_seen_with_its_command() {
 
 #[test]
 #[should_panic(expected = "as it should be")]
-fn the_model_finds_a_trailer_that_is_stored_without_release() {
+fn loom_finds_a_trailer_stored_without_release() {
     explore_unordered();
 }
 

@@ -4,15 +4,15 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value as Json};
 
-use crate::config::origin::Sources;
+use crate::config::origin::KeyOrigins;
 use crate::config::section::{self, Section, any, names, section};
 use crate::config::{
-    DataPlacement, Fault, FaultAction, FaultTimeline, Mapping, Precondition, StartingCredits, UncertainConstant, Wait,
+    DataPlacement, Fault, FaultAction, FaultTimeline, Mapping, Precondition, StartCredits, UncertainConstant, Wait,
     Zoning,
 };
 use crate::media;
-use crate::media::keys::{IndexPages, KeyLayout};
-use crate::media::translation::PlacedStreams;
+use crate::media::keys::{KeyIndexPages, KeyLayout};
+use crate::media::translation::HostStreams;
 use crate::media::zones::ZoneLayout;
 use crate::number::narrow;
 use crate::time::Span;
@@ -86,7 +86,7 @@ macro_rules! drive_of {
             /// Keys of the drive whose value in effect is assumed, without a source.
             pub assumed: Vec<UncertainConstant>,
             /// Origins of the values: files, presets and overrides that gave them.
-            pub sources: Sources,
+            pub sources: KeyOrigins,
         }
 
         impl Drive {
@@ -103,7 +103,7 @@ macro_rules! drive_of {
                     $($protocol: Default::default(),)+
                     fitted: Vec::new(),
                     assumed: Vec::new(),
-                    sources: Sources::default(),
+                    sources: KeyOrigins::default(),
                 }
             }
 
@@ -201,7 +201,7 @@ impl Drive {
     /// over NVMe/TCP, but not simulated.
     pub fn fault_without_network(&self) -> Option<FaultAction> {
         let mut actions = self.faults.iter().map(|fault| fault.action);
-        actions.find(|action| action.is_of_connection() && !self.fabric.is_there())
+        actions.find(|action| action.is_network_connection_effect() && !self.fabric.is_there())
     }
 
     /// True if the drive's memory is flash behind a translation layer and a write buffer, whose speed depends on what
@@ -223,12 +223,12 @@ impl Drive {
         let mut drive = Cow::Borrowed(self);
         if self.translation.precondition == Precondition::Auto {
             let is_random = jobs.iter().any(|job| job.is_steady() && job.writes_at_random() && !self.zones.is_there());
-            let precondition = if is_random { Precondition::Random } else { Precondition::Sequential };
+            let precondition = if is_random { Precondition::RandomStream } else { Precondition::Sequential };
             drive.to_mut().translation.precondition = precondition;
         }
-        if self.has_credits() && self.volume.credits == StartingCredits::Auto {
+        if self.has_credits() && self.volume.credits == StartCredits::Auto {
             let is_used = jobs.iter().any(|job| job.is_steady() && job.trace.is_none());
-            let credits = if is_used { StartingCredits::Used } else { StartingCredits::Full };
+            let credits = if is_used { StartCredits::Used } else { StartCredits::Full };
             drive.to_mut().volume.credits = credits;
         }
         drive
@@ -236,11 +236,11 @@ impl Drive {
 
     /// Returns the machine of all hosts that share this drive: with the cores of all of them, and with a link whose
     /// messages are routed by port. Returns the drive unchanged if no hosts share it.
-    pub fn for_all_hosts(&self) -> Cow<'_, Drive> {
+    pub fn combined_hosts(&self) -> Cow<'_, Drive> {
         let mut drive = Cow::Borrowed(self);
         if self.switch.has_hosts() {
             let all = drive.to_mut();
-            all.link = self.switch.routed(&self.link);
+            all.link = self.switch.with_port_routing(&self.link);
             all.host.cores = self.host.cores.saturating_mul(self.switch.hosts);
         }
         if self.fabric.initiators > 1 {
@@ -285,7 +285,7 @@ impl Drive {
     }
 
     /// Returns the time that a switch adds to a packet that finds its uplink free; zero without a switch.
-    pub fn switch_time(&self) -> Span {
+    pub fn switch_forwarding_time(&self) -> Span {
         if self.switch.direction().is_some() { self.switch.pass } else { Span::ZERO }
     }
 
@@ -340,7 +340,7 @@ impl Drive {
     pub fn software_ratio(&self) -> f64 {
         let (host, stack) = (&self.host, &self.stack);
         if stack.clock_ghz == 0.0 {
-            return host.cost_ratio();
+            return host.kernel_cost_ratio();
         }
         let ipc = if stack.ipc > 0.0 { stack.ipc } else { host.ipc };
         stack.clock_ghz / host.core_ghz * (ipc / host.ipc)
@@ -348,7 +348,7 @@ impl Drive {
 
     /// Returns the core on which the costs of the software stack were measured: its clock in GHz, the key that states this
     /// clock, and its instructions per clock relative to the host's core; `None` if both have as many or it is unknown.
-    pub(crate) fn software_core(&self) -> (f64, &'static str, Option<f64>) {
+    pub(crate) fn measured_software_core(&self) -> (f64, &'static str, Option<f64>) {
         let (host, stack) = (&self.host, &self.stack);
         let (ghz, key, ipc) = match stack.clock_ghz > 0.0 {
             true => (stack.clock_ghz, "stack.clock_ghz", stack.ipc),
@@ -372,8 +372,8 @@ impl Drive {
     /// limits. Random choices follow from `seed`.
     pub fn memory(&self, seed: u64) -> media::Media {
         let Drive { media, controller, buffer, translation, placement, zones, volume, .. } = self;
-        let memory = media::Media::of(media, seed).with_processors(controller, seed);
-        let memory = memory.with_translation(media, buffer, translation, placement, seed);
+        let memory = media::Media::of(media, seed).behind_processors(controller, seed);
+        let memory = memory.behind_translation(media, buffer, translation, placement, seed);
         memory.with_zones(media, translation, zones).limited(volume, media.capacity_mib)
     }
 
@@ -399,14 +399,14 @@ impl Drive {
     /// stores values by their keys.
     pub fn key_layout(&self) -> Option<KeyLayout> {
         self.key_value.is_there().then(|| KeyLayout {
-            capacity_bytes: self.value_room_bytes(),
+            capacity_bytes: self.value_media_bytes(),
             granule_bytes: self.protocol().limits(self).block_bytes,
             keys_max: self.key_value.keys_max,
         })
     }
 
     /// Returns the bytes of the media that hold values: all that the key index leaves, in whole granules.
-    pub(crate) fn value_room_bytes(&self) -> u64 {
+    pub(crate) fn value_media_bytes(&self) -> u64 {
         let index_bytes = if self.key_value.index_cache_kib > 0 { self.index_bytes() } else { 0 };
         let left = self.media.capacity_bytes().saturating_sub(index_bytes);
         left - left % u64::from(self.protocol().limits(self).block_bytes)
@@ -415,20 +415,20 @@ impl Drive {
     /// Returns the size in bytes of an index of all keys, in whole pages.
     pub(crate) fn index_bytes(&self) -> u64 {
         let page_bytes = self.translation.unit_bytes;
-        u64::from(IndexPages::count(self.key_value.keys_max, page_bytes)) * u64::from(page_bytes)
+        u64::from(KeyIndexPages::count(self.key_value.keys_max, page_bytes)) * u64::from(page_bytes)
     }
 
     /// Returns the pages of the key index if only a part of it is in the drive's memory; otherwise `None`.
-    pub fn index_pages(&self) -> Option<IndexPages> {
+    pub fn index_pages(&self) -> Option<KeyIndexPages> {
         let cached_bytes = self.key_value.index_cache_kib << 10;
         let layout = self.key_layout().filter(|_| cached_bytes > 0)?;
-        Some(IndexPages::new(&layout, self.translation.unit_bytes, cached_bytes))
+        Some(KeyIndexPages::new(&layout, self.translation.unit_bytes, cached_bytes))
     }
 
     /// Returns the streams among which hosts choose when they place data; `None` if they cannot place data.
-    pub fn placed_streams(&self) -> Option<PlacedStreams> {
+    pub fn placed_streams(&self) -> Option<HostStreams> {
         let DataPlacement { handles, groups, isolation } = self.placement;
-        self.placement.is_there().then_some(PlacedStreams { handles, groups, isolation })
+        self.placement.is_there().then_some(HostStreams { handles, groups, isolation })
     }
 
     /// Returns the keys above all sections of the description, with their values.

@@ -1,13 +1,13 @@
 //! Fault rules of a run: trigger of an injected fault, and counts of its matches and effects.
 
 use crate::config::{Fault, FaultOperation, FaultSubject};
-use crate::random::Random;
+use crate::random::RandomStream;
 use crate::request::{Io, Op};
 use crate::time::Time;
 
 /// Fault rule of a run, with the number of its matches and effects so far.
 #[derive(Clone, Debug)]
-pub struct Rule {
+pub struct FaultRule {
     /// Fault that the rule injects, as described by the user.
     pub fault: Fault,
     /// Number of events that have matched the rule so far, whether they triggered the fault or not.
@@ -17,27 +17,27 @@ pub struct Rule {
     /// Instants of the first and of the last trigger; `None` before the first.
     span: Option<(Time, Time)>,
     /// Stream of random numbers that decides by the rule's `probability`.
-    random: Random,
+    random: RandomStream,
 }
 
-impl Rule {
+impl FaultRule {
     /// Makes a rule of each fault that concerns `subject`, with its own stream of random numbers.
-    pub fn about(subject: FaultSubject, faults: &[Fault], seed: u64) -> Vec<Rule> {
+    pub fn about(subject: FaultSubject, faults: &[Fault], seed: u64) -> Vec<FaultRule> {
         let numbered = faults.iter().enumerate().filter(|(_, fault)| fault.subject() == subject);
         numbered
-            .map(|(number, fault)| Rule {
+            .map(|(number, fault)| FaultRule {
                 fault: fault.clone(),
                 met: 0,
                 happened: 0,
                 span: None,
-                random: Random::stream(seed, &format!("fault {number}")),
+                random: RandomStream::stream(seed, &format!("fault {number}")),
             })
             .collect()
     }
 
     /// Makes a single fault rule, whose random numbers depend on `seed` alone.
-    pub fn new(fault: Fault, seed: u64) -> Rule {
-        Rule { fault, met: 0, happened: 0, span: None, random: Random::stream(seed, "fault") }
+    pub fn new(fault: Fault, seed: u64) -> FaultRule {
+        FaultRule { fault, met: 0, happened: 0, span: None, random: RandomStream::stream(seed, "fault") }
     }
 
     /// True if `fault` describes this rule.
@@ -46,7 +46,7 @@ impl Rule {
     }
 
     /// Counts an event that matches the rule at `now`. Returns true if the match triggers the fault.
-    pub fn count_match(&mut self, now: Time) -> bool {
+    pub fn count_trigger_match(&mut self, now: Time) -> bool {
         if !self.is_time(now) {
             return false;
         }
@@ -63,8 +63,8 @@ impl Rule {
 
     /// Counts a request of `thread` as a match, if the rule applies to it. Returns true if the match triggers the
     /// fault.
-    pub fn meets_request(&mut self, now: Time, io: &Io, thread: u16) -> bool {
-        self.fault.is_about(io, thread) && self.count_match(now)
+    pub fn count_request_match(&mut self, now: Time, io: &Io, thread: u16) -> bool {
+        self.fault.matches_request(io, thread) && self.count_trigger_match(now)
     }
 
     /// True if the rule can match at `now`: it has begun and has not ended.
@@ -102,14 +102,14 @@ impl Rule {
     }
 
     /// Returns the number of the simulation event that triggers the fault next; `None` if none does any more.
-    pub fn next_event(&self) -> Option<u64> {
+    pub fn next_trigger_event(&self) -> Option<u64> {
         let Fault { first, every, times, .. } = self.fault;
         let is_left = times == 0 || self.happened < times;
         is_left.then(|| first.saturating_add(every.saturating_mul(self.happened)))
     }
 
     /// Counts one effect of the fault without its time, for triggers that are decided elsewhere.
-    pub fn count_effect(&mut self) {
+    pub fn count_effect_elsewhere(&mut self) {
         self.happened += 1;
     }
 
@@ -126,14 +126,14 @@ impl Rule {
 
 impl Fault {
     /// Returns this fault with its times, which are relative to `now`, converted to times since the start of the run.
-    pub fn from_now(&self, now: Time) -> Fault {
+    pub fn relative_to_start(&self, now: Time) -> Fault {
         let passed = now.since(Time::ZERO);
         let until = if self.until.is_zero() { self.until } else { passed + self.until };
         Fault { from: passed + self.from, until, ..self.clone() }
     }
 
     /// True if the fault applies to this request of this thread, by its operation, its range and its thread.
-    fn is_about(&self, io: &Io, thread: u16) -> bool {
+    fn matches_request(&self, io: &Io, thread: u16) -> bool {
         let is_operation = match self.action.operation().unwrap_or(self.operation) {
             FaultOperation::Any => true,
             FaultOperation::Read => io.op == Op::Read,
@@ -153,32 +153,32 @@ mod tests {
 
     const IO: Io = Io { op: Op::Read, offset: 4096, bytes: 4096 };
 
-    fn happens(fault: Fault, times: u64) -> Vec<u64> {
-        let mut rule = Rule::about(FaultSubject::Request, &[fault], 1).remove(0);
-        (1..=times).filter(|us| rule.meets_request(Time::ZERO + Span::from_us(*us), &IO, 2)).collect()
+    fn trigger_numbers(fault: Fault, times: u64) -> Vec<u64> {
+        let mut rule = FaultRule::about(FaultSubject::Request, &[fault], 1).remove(0);
+        (1..=times).filter(|us| rule.count_request_match(Time::ZERO + Span::from_us(*us), &IO, 2)).collect()
     }
 
     #[test]
-    fn rule_triggers_on_first_and_then_on_every_nth_match() {
+    fn rule_triggers_at_its_first_and_every_nth_match() {
         let fault = Fault { first: 2, every: 3, times: 3, ..Fault::default() };
-        assert_eq!(happens(fault, 20), [2, 5, 8]);
+        assert_eq!(trigger_numbers(fault, 20), [2, 5, 8]);
     }
 
     #[test]
-    fn rule_matches_only_between_from_and_until() {
+    fn rule_matches_only_within_its_time_window() {
         let fault = Fault { from: Span::from_us(5), until: Span::from_us(9), every: 2, ..Fault::default() };
-        assert_eq!(happens(fault, 20), [5, 7]);
+        assert_eq!(trigger_numbers(fault, 20), [5, 7]);
     }
 
     #[test]
-    fn rule_triggers_with_its_probability() {
-        let count = happens(Fault { probability: 0.25, ..Fault::default() }, 10_000).len();
+    fn rule_triggers_with_its_given_probability() {
+        let count = trigger_numbers(Fault { probability: 0.25, ..Fault::default() }, 10_000).len();
         assert!((2300..2700).contains(&count), "{count}");
     }
 
     #[test]
-    fn rule_matches_only_its_operation_bytes_and_thread() {
-        let meets = |fault: Fault| !happens(fault, 1).is_empty();
+    fn rule_matches_only_its_operation_range_and_thread() {
+        let meets = |fault: Fault| !trigger_numbers(fault, 1).is_empty();
         assert!(meets(Fault { operation: FaultOperation::Read, thread: 3, ..Fault::default() }));
         assert!(!meets(Fault { operation: FaultOperation::Write, ..Fault::default() }));
         assert!(!meets(Fault { action: FaultAction::TornWrite, ..Fault::default() }), "a read is not torn");

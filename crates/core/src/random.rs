@@ -6,16 +6,16 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Stream of pseudo-random numbers (xoshiro256++).
 #[derive(Clone, Debug)]
-pub struct Random(Xoshiro256PlusPlus);
+pub struct RandomStream(Xoshiro256PlusPlus);
 
-impl Random {
+impl RandomStream {
     /// Creates the stream of random numbers called `name` of a run with this seed.
-    pub fn stream(seed: u64, name: &str) -> Random {
+    pub fn stream(seed: u64, name: &str) -> RandomStream {
         let mut key = mix(seed);
         for byte in name.bytes() {
             key = mix(key ^ u64::from(byte));
         }
-        Random(Xoshiro256PlusPlus::seed_from_u64(key))
+        RandomStream(Xoshiro256PlusPlus::seed_from_u64(key))
     }
 
     /// Draws 64 uniform bits.

@@ -24,7 +24,7 @@ pub enum Op {
     /// Moves data from the host to the device.
     Write,
     /// Makes all acknowledged writes durable. A flush has neither offset nor length.
-    Flush,
+    DeepFlush,
     /// Tells the device that the data of a range is no longer needed (trim, deallocate).
     Discard,
     /// Fills a range with zeros, without moving data.
@@ -43,14 +43,14 @@ pub enum DataDirection {
 
 impl Op {
     /// All operations that a request may have.
-    pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes];
+    pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::DeepFlush, Op::Discard, Op::WriteZeroes];
 
     /// Returns the name of the operation in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Op::Read => "read",
             Op::Write => "write",
-            Op::Flush => "flush",
+            Op::DeepFlush => "flush",
             Op::Discard => "discard",
             Op::WriteZeroes => "write zeroes",
         }
@@ -97,7 +97,7 @@ pub struct Io {
 impl Io {
     /// Returns a flush, which has neither offset nor length.
     pub const fn flush() -> Io {
-        Io { op: Op::Flush, offset: 0, bytes: 0 }
+        Io { op: Op::DeepFlush, offset: 0, bytes: 0 }
     }
 
     /// Returns the number of bytes that move between host and device; zero for operations without data.
@@ -109,7 +109,7 @@ impl Io {
 
 /// Place that a write names in its command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WriteTarget {
+pub enum NamedWritePlace {
     /// The write names none: an ordinary write, and an append in a zone.
     #[default]
     Any,
@@ -121,7 +121,7 @@ pub enum WriteTarget {
 
 /// Request that a thread will issue next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
+pub struct NextRequest {
     /// Operation, offset and length of the request.
     pub io: Io,
     /// Instant at which the application wants to issue the request. A request whose instant is still to come is issued
@@ -134,7 +134,7 @@ pub struct Next {
     /// does not need.
     pub ends_commit: bool,
     /// Place that the request names, if it is a write.
-    pub target: WriteTarget,
+    pub target: NamedWritePlace,
 }
 
 /// Request of an application that is in flight.
@@ -149,7 +149,7 @@ pub struct Request {
     /// True if the request's completion ends a commit (see [`Next::ends_commit`]).
     pub ends_commit: bool,
     /// Place that the request names, if it is a write.
-    pub target: WriteTarget,
+    pub target: NamedWritePlace,
     /// Number by which a sender from outside the simulation knows the request; `None` for a request of a simulated
     /// application.
     pub token: Option<u32>,
@@ -179,7 +179,7 @@ impl Default for Request {
             thread: 0,
             drive: 0,
             ends_commit: false,
-            target: WriteTarget::Any,
+            target: NamedWritePlace::Any,
             token: None,
             buffer: 0,
             issued: Time::ZERO,
@@ -195,7 +195,7 @@ impl Default for Request {
 
 impl Request {
     /// Turns this entry into a new request: number `number`, issued at `now` by a thread, with an empty ledger.
-    pub fn open(&mut self, number: u64, next: Next, now: Time, thread: u16, token: Option<u32>) {
+    pub fn open(&mut self, number: u64, next: NextRequest, now: Time, thread: u16, token: Option<u32>) {
         (self.number, self.io, self.thread, self.drive, self.token) = (number, next.io, thread, next.drive, token);
         (self.ends_commit, self.target) = (next.ends_commit, next.target);
         (self.issued, self.submitted, self.visible) = (now, now, Time::NEVER);
@@ -204,7 +204,7 @@ impl Request {
     }
 
     /// Charges `time` to this request as a wait for its thread's core, which is busy with other work.
-    pub fn wait_for_core(&mut self, time: Span) {
+    pub fn charge_core_wait(&mut self, time: Span) {
         self.ledger.until(Stage::CoreWait, self.ledger.cursor() + time);
     }
 
@@ -275,7 +275,7 @@ impl Requests {
     }
 
     /// Forgets all requests in flight, which the device has lost with its power.
-    pub fn forget_all(&mut self) {
+    pub fn forget_requests_in_flight(&mut self) {
         *self = Requests { issued: self.issued, ..Requests::default() };
     }
 
@@ -289,7 +289,7 @@ impl Requests {
 
     /// Charges consecutive stages of a request, each up to its instant; does nothing without a request.
     #[inline]
-    pub fn charge_all<const STAGES: usize>(&mut self, request: Option<RequestId>, stages: [(Stage, Time); STAGES]) {
+    pub fn charge_stages<const STAGES: usize>(&mut self, request: Option<RequestId>, stages: [(Stage, Time); STAGES]) {
         if let Some(request) = request {
             let ledger = &mut self[request].ledger;
             stages.into_iter().for_each(|(stage, until)| ledger.until(stage, until));
@@ -299,12 +299,16 @@ impl Requests {
     /// Charges a media access to a request, if there is one: waiting for firmware up to `dispatched`, firmware up to
     /// `admitted`, waiting for bank and bus up to `started`, and media up to `until`.
     #[inline(always)]
-    pub fn charge_memory(&mut self, request: Option<RequestId>, [dispatched, admitted, started, until]: [Time; 4]) {
+    pub fn charge_media_access(
+        &mut self,
+        request: Option<RequestId>,
+        [dispatched, admitted, started, until]: [Time; 4],
+    ) {
         if let Some(request) = request {
             let ledger = &mut self[request].ledger;
             if admitted > ledger.cursor() {
                 ledger.until(Stage::FirmwareWait, dispatched.max(ledger.cursor()));
-                ledger.until(Stage::Firmware, admitted);
+                ledger.until(Stage::FirmwareCores, admitted);
             }
             ledger.until(Stage::MediaWait, started);
             ledger.until(Stage::Media, until);
@@ -313,7 +317,7 @@ impl Requests {
 
     /// Charges the time up to `until` to a stage of a request, unless the request has been charged for that time
     /// already.
-    pub fn charge_late(&mut self, request: Option<RequestId>, stage: Stage, until: Time) {
+    pub fn charge_stage_until(&mut self, request: Option<RequestId>, stage: Stage, until: Time) {
         if let Some(request) = request {
             let ledger = &mut self[request].ledger;
             ledger.until(stage, until.max(ledger.cursor()));

@@ -11,11 +11,11 @@ const WORD_BYTES_MAX: usize = 64;
 
 /// Returns the candidate most similar to `word`; `None` if none is similar enough to be suggested.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    nearest_above(LIKENESS_MIN, word, candidates)
+    most_similar_above(LIKENESS_MIN, word, candidates)
 }
 
 /// Returns the candidate most similar to `word` whose similarity is above `likeness_min`, if there is one.
-pub(crate) fn nearest_above<'a>(
+pub(crate) fn most_similar_above<'a>(
     likeness_min: f64,
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -25,7 +25,7 @@ pub(crate) fn nearest_above<'a>(
     }
     let mut best = (likeness_min, None);
     for candidate in candidates {
-        let likeness = similarity(word, candidate);
+        let likeness = word_similarity(word, candidate);
         if likeness > best.0 {
             best = (likeness, Some(candidate));
         }
@@ -34,17 +34,17 @@ pub(crate) fn nearest_above<'a>(
 }
 
 /// Returns all candidates, sorted by descending similarity to `word`.
-pub fn most_alike_first<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn by_similarity<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut candidates: Vec<&str> = candidates.into_iter().collect();
     if word.len() <= WORD_BYTES_MAX {
-        candidates.sort_by(|left, right| similarity(word, right).total_cmp(&similarity(word, left)));
+        candidates.sort_by(|left, right| word_similarity(word, right).total_cmp(&word_similarity(word, left)));
     }
     candidates
 }
 
 /// Returns the similarity of a word and a candidate, from 0 to 1. A word that is the beginning of the candidate gets at
 /// least the similarity that suggestions from many names need, and more, the less of the candidate is missing.
-fn similarity(word: &str, candidate: &str) -> f64 {
+fn word_similarity(word: &str, candidate: &str) -> f64 {
     let likeness = strsim::normalized_damerau_levenshtein(word, candidate);
     let is_beginning = word.len() >= BEGINNING_BYTES_MIN && candidate.starts_with(word);
     let from = if is_beginning { LIKENESS_AMONG_MANY_MIN } else { 0.0 };
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn most_similar_name_is_suggested_and_dissimilar_names_are_not() {
+    fn similar_names_are_suggested_and_dissimilar_ones_not() {
         assert_eq!(nearest("slep", ["spin", "sleep", "hybrid"]), Some("sleep"));
         assert_eq!(nearest("nand", ["dram", "nand-slc", "nand-mlc"]), Some("nand-slc"));
         assert_eq!(nearest("zzz", ["spin", "sleep", "hybrid"]), None);

@@ -100,17 +100,17 @@ impl<T> IndexMut<usize> for Table<T> {
 
 /// Map of a few keys in ascending order. Its memory is reused: a map that empties and fills again allocates nothing.
 #[derive(Clone, Debug)]
-pub struct SortedMap<K, V> {
+pub struct SmallSortedMap<K, V> {
     entries: VecDeque<(K, V)>,
 }
 
-impl<K, V> Default for SortedMap<K, V> {
-    fn default() -> SortedMap<K, V> {
-        SortedMap { entries: VecDeque::new() }
+impl<K, V> Default for SmallSortedMap<K, V> {
+    fn default() -> SmallSortedMap<K, V> {
+        SmallSortedMap { entries: VecDeque::new() }
     }
 }
 
-impl<K: Ord + Copy, V> SortedMap<K, V> {
+impl<K: Ord + Copy, V> SmallSortedMap<K, V> {
     fn find(&self, key: &K) -> Result<usize, usize> {
         // Most keys are inserted in rising order, so compare with the last key first.
         match self.entries.back() {
@@ -167,7 +167,7 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
     }
 
     /// Returns the smallest key of the map that is not below `from`; `None` if there is none.
-    pub fn key_from(&self, from: &K) -> Option<K> {
+    pub fn smallest_key_from(&self, from: &K) -> Option<K> {
         let place = self.find(from).unwrap_or_else(|place| place);
         self.entries.get(place).map(|(key, _)| *key)
     }
@@ -175,14 +175,14 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
 
 /// Hash map of many numbers, in no defined order: nobody may iterate over it where order shows. It grows by doubling,
 /// so that keys that come and go allocate nothing.
-pub type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+pub type NumberHashMap<K, V> = HashMap<K, V, BuildHasherDefault<MultiplicativeHasher>>;
 
 /// Hasher of numbers with the same result on every machine: mixes each number in by a multiplication with 2^64 divided
 /// by the golden ratio.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NumberHasher(u64);
+pub struct MultiplicativeHasher(u64);
 
-impl Hasher for NumberHasher {
+impl Hasher for MultiplicativeHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -206,9 +206,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbouring_numbers_have_hashes_that_differ_in_their_highest_and_lowest_bits() {
+    fn neighbouring_numbers_hash_to_different_bits() {
         let hash = |number: u64| {
-            let mut hasher = NumberHasher::default();
+            let mut hasher = MultiplicativeHasher::default();
             hasher.write_u64(number);
             hasher.finish()
         };
@@ -221,8 +221,8 @@ mod tests {
     }
 
     #[test]
-    fn sorted_map_does_as_a_tree_does() {
-        let (mut map, mut tree) = (SortedMap::default(), std::collections::BTreeMap::new());
+    fn sorted_map_equals_a_btree_map() {
+        let (mut map, mut tree) = (SmallSortedMap::default(), std::collections::BTreeMap::new());
         for round in 0..2000u64 {
             let key = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59;
             match round % 3 {
@@ -232,13 +232,13 @@ mod tests {
             }
             assert_eq!(map.get(&key), tree.get(&key));
             assert_eq!(map.first().map(|(key, _)| key), tree.first_key_value().map(|(key, _)| key));
-            assert_eq!(map.key_from(&key), tree.range(key..).next().map(|(key, _)| *key));
+            assert_eq!(map.smallest_key_from(&key), tree.range(key..).next().map(|(key, _)| *key));
             assert_eq!((map.len(), map.is_empty()), (tree.len(), tree.is_empty()));
         }
     }
 
     #[test]
-    fn vacated_slot_is_the_next_one_to_be_used() {
+    fn vacated_slot_is_reused_next() {
         let mut table = Table::default();
         let (first, second) = (table.insert('a'), table.insert('b'));
         table.vacate(first);

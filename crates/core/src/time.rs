@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_and_products_of_long_spans_do_not_wrap_around() {
+    fn span_arithmetic_saturates() {
         assert_eq!(Time::ZERO - Span::from_ns(1), Time::ZERO);
         assert_eq!(Span::MAX * 2, Span::MAX);
         assert_eq!([Span::from_s(u64::MAX), Span::from_ns(1).scale(1e300)], [Span::MAX; 2]);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn span_prints_in_the_largest_unit_below_its_length() {
+    fn span_prints_in_its_largest_fitting_unit() {
         assert_eq!(Span::from_ns(76).to_string(), "76 ns");
         assert_eq!(Span::from_ps(2_432_000).to_string(), "2.432 us");
         assert_eq!(Span::from_us(1500).to_string(), "1.5 ms");

@@ -4,7 +4,7 @@
 use crate::time::Time;
 
 /// Index of a burst in the table of bursts in flight.
-pub type PacketId = u32;
+pub type BurstId = u32;
 
 /// Number of payload bytes that a packet stores inline; a longer payload is allocated.
 pub const INLINE_BYTES: usize = 64;
@@ -34,12 +34,12 @@ impl Payload {
         if bytes <= INLINE_BYTES && self.more.is_none() {
             return &mut self.inline[..bytes];
         }
-        self.more_room(bytes, spare)
+        self.grow_payload(bytes, spare)
     }
 
     #[cold]
     #[inline(never)]
-    fn more_room(&mut self, bytes: usize, spare: &mut Vec<Box<[u8]>>) -> &mut [u8] {
+    fn grow_payload(&mut self, bytes: usize, spare: &mut Vec<Box<[u8]>>) -> &mut [u8] {
         spare.extend(self.more.take());
         if bytes <= INLINE_BYTES {
             return &mut self.inline[..bytes];
@@ -71,7 +71,7 @@ impl Payload {
     }
 
     /// Removes and returns the allocated buffer of a payload; `None` if the payload is stored inline.
-    pub fn take_buffer(&mut self) -> Option<Box<[u8]>> {
+    pub fn take_heap_buffer(&mut self) -> Option<Box<[u8]>> {
         self.more.take()
     }
 
@@ -151,7 +151,7 @@ pub struct Packet {
     /// Offset on the device of the first byte of user data; unused for other packets.
     pub device_offset: u64,
     /// Tag by which the sending protocol recognises the packet when it arrives or completes.
-    pub token: Token,
+    pub token: PacketToken,
     /// Request to which the travel time of this burst is charged, if it belongs to a single request.
     pub request: Option<u32>,
     /// Instant at which host memory was read for this burst.
@@ -175,7 +175,7 @@ fn divided(bytes: u32, chunk_bytes: u32) -> u32 {
 
 /// Tag by which a protocol recognises one of its packets when it arrives: the packet's role and a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Token {
+pub struct PacketToken {
     /// Role of the packet in its protocol, such as doorbell or command fetch.
     pub role: u8,
     /// Number that identifies the packet among those of its role, such as that of a queue or command slot.
@@ -184,7 +184,7 @@ pub struct Token {
 
 impl Packet {
     /// Returns a posted write of `bytes` bytes, cut into packets of `chunk_bytes`.
-    pub fn write(direction: Direction, address: u64, bytes: u32, chunk_bytes: u32, token: Token) -> Packet {
+    pub fn write(direction: Direction, address: u64, bytes: u32, chunk_bytes: u32, token: PacketToken) -> Packet {
         Packet {
             kind: Kind::MemoryWrite,
             direction,
@@ -203,7 +203,7 @@ impl Packet {
     }
 
     /// Makes the read requests of a device for `bytes` of host memory, `chunk_bytes` each.
-    pub fn read(address: u64, bytes: u32, chunk_bytes: u32, token: Token) -> Packet {
+    pub fn read(address: u64, bytes: u32, chunk_bytes: u32, token: PacketToken) -> Packet {
         let kind = Kind::MemoryRead;
         Packet { kind, ..Packet::write(Direction::Up, address, bytes, chunk_bytes, token) }
     }
@@ -227,7 +227,7 @@ impl Packet {
     }
 
     /// Returns the payload bytes of each packet but the last, or of the only packet; zero for read requests.
-    pub fn chunk_payload_bytes(&self) -> u32 {
+    pub fn full_packet_payload_bytes(&self) -> u32 {
         if self.kind == Kind::MemoryRead { 0 } else { self.chunk_bytes.min(self.bytes) }
     }
 }

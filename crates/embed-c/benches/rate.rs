@@ -38,7 +38,7 @@ fn simulated(count: u64) {
         ("number_ios", count.as_str()),
         ("io_size", "1024p"),
     ];
-    let jobs = fio::from_flags(&options).expect("a job").resolve(&drive.limits(), &Default::default());
+    let jobs = fio::job_from_flags(&options).expect("a job").resolve(&drive.limits(), &Default::default());
     let mut simulation = Simulation::new(&drive, &jobs.expect("a job"), 1).expect("a run");
     while simulation.step(1 << 20) {}
 }

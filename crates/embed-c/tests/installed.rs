@@ -30,7 +30,7 @@ fn install(repository: &Path) -> PathBuf {
 }
 
 #[test]
-fn program_is_compiled_against_the_installed_library_shared_and_static() {
+fn program_compiles_against_the_installed_shared_and_static_library() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let needed = is_there(env!("CARGO"), &["cinstall", "--version"]) && is_there("pkg-config", &["--version"]);
     if !needed || !is_there("cc", &["--version"]) || !repository.join("ARCHITECTURE.md").exists() {

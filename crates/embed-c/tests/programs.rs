@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use phaselink_core::crash::format::encode;
 use phaselink_core::crash::recording::{
-    Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording,
+    Durability, DurabilityRules, RecordedCommand, RecordedEventKind, RecordedOp, Recording,
 };
 
 const HEADER: &str = include_str!("../include/phaselink_drive.h");
@@ -70,7 +70,7 @@ fn recording() -> PathBuf {
         zones: None,
         requests: vec![write],
         lines: Vec::new(),
-        events: vec![RecordedEvent::Arrived(0)],
+        events: vec![RecordedEventKind::Arrived(0)],
         prepared: 0,
     };
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one-write.recording");
@@ -79,7 +79,7 @@ fn recording() -> PathBuf {
 }
 
 #[test]
-fn recorded_arrivals_complete_at_the_same_picosecond_and_misuse_is_told() {
+fn recorded_arrivals_complete_at_the_same_picosecond_and_misuse_is_reported() {
     let Some(arrivals) = of_repository("crates/embed/tests/library/arrivals.csv") else { return };
     let (arrivals, recording) = (arrivals.to_string_lossy(), recording());
     if let Some(text) = output(run("tests/arrivals.c", &[&arrivals, &recording.to_string_lossy()])) {
@@ -88,7 +88,7 @@ fn recorded_arrivals_complete_at_the_same_picosecond_and_misuse_is_told() {
 }
 
 #[test]
-fn event_loop_of_the_documentation_runs_and_gives_the_same_twice() {
+fn documented_event_loop_runs_with_identical_output_twice() {
     if of_repository("examples/embed/event_loop.c").is_none() {
         return;
     }
@@ -100,7 +100,7 @@ fn event_loop_of_the_documentation_runs_and_gives_the_same_twice() {
 }
 
 #[test]
-fn header_has_the_version_of_the_library_and_all_its_functions() {
+fn header_has_the_library_version_and_all_exported_functions() {
     assert!(HEADER.contains(&format!("#define PHASELINK_DRIVE_VERSION \"{}\"", env!("CARGO_PKG_VERSION"))));
     let source = include_str!("../src/lib.rs");
     let named = source.split("extern \"C\" fn ").skip(1).filter_map(|rest| rest.split('(').next());

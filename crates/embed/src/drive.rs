@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use phaselink_core::config::FaultAction;
 use phaselink_core::drive;
-use phaselink_core::engine::{Completed, Engine, Input};
+use phaselink_core::engine::{CompletedInjection, Engine, ExternalInput};
 use phaselink_core::number::{index, length, low_u16, low_u32, wide_index};
 use phaselink_core::request::Io;
 use phaselink_core::time::Time;
@@ -99,7 +99,7 @@ impl Drive {
             engine.keep_completed_stages();
         }
         let state = State {
-            stack: drive.stage_names().into(),
+            stack: drive.software_stage_names().into(),
             now: Time::ZERO,
             slots: Slots::default(),
             changes: ChangesInFlight::default(),
@@ -225,7 +225,7 @@ impl Drive {
     /// If the operation has not completed, or its completion has been taken.
     pub fn take(&mut self, ticket: Ticket) -> Result<Completion<'_>, Misuse> {
         let place = self.state.slots.place(ticket)?;
-        if self.state.slots.get(place).state != SlotState::Completed {
+        if self.state.slots.get(place).state != SlotState::CompletedInjection {
             return Err(Misuse::NotComplete(ticket));
         }
         self.state.slots.take(place);
@@ -241,7 +241,7 @@ impl Drive {
     /// completion. The drive has then advanced past all other completions, which can be taken later.
     pub fn wait(&mut self, ticket: Ticket) -> Result<Completion<'_>, Misuse> {
         let place = self.state.slots.place(ticket)?;
-        while self.state.slots.get(place).state != SlotState::Completed {
+        while self.state.slots.get(place).state != SlotState::CompletedInjection {
             if !self.state.advance_to_completion(Time::NEVER) {
                 return Err(Misuse::NeverCompletes(ticket));
             }
@@ -283,7 +283,7 @@ impl Drive {
             return Err(Misuse::SeveralDrives);
         }
         let fault = drive.fault_from_line("fault", rule).map_err(|problems| Misuse::Fault(problems.to_string()))?;
-        if fault.action.is_of_connection() {
+        if fault.action.is_network_connection_effect() {
             return Err(Misuse::Fault(format!(
                 "an embedded drive has no network connection for {}",
                 fault.action.name()
@@ -310,7 +310,7 @@ impl Drive {
         if self.state.tracker.is_none() {
             return Err(Misuse::PowerNotFollowed);
         }
-        if !matches!(survival, Survival::Image(_)) {
+        if !matches!(survival, Survival::CrashImage(_)) {
             self.state.advance_to(now);
             return self.state.cut_power(survival);
         }
@@ -466,11 +466,11 @@ impl State {
             return Err(Misuse::NoSuchQueue { queue, queues });
         }
         let Operation { kind, offset, bytes, is_durable, data } = *operation;
-        let needs_flush = is_durable && kind != OperationKind::Flush && self.is_volatile;
-        for needed in [Some(kind), needs_flush.then_some(OperationKind::Flush)].into_iter().flatten() {
+        let needs_flush = is_durable && kind != OperationKind::DeepFlush && self.is_volatile;
+        for needed in [Some(kind), needs_flush.then_some(OperationKind::DeepFlush)].into_iter().flatten() {
             self.check_kind(needed)?;
         }
-        if kind == OperationKind::Flush {
+        if kind == OperationKind::DeepFlush {
             return Ok(());
         }
         if bytes > u64::from(u32::MAX) {
@@ -494,7 +494,8 @@ impl State {
         if self.limits.supports(kind.op()) {
             return Ok(());
         }
-        let reason = self.drive.check_operation(kind.op()).err().map_or(String::new(), |problem| problem.to_string());
+        let reason =
+            self.drive.check_supports_operation(kind.op()).err().map_or(String::new(), |problem| problem.to_string());
         Err(Misuse::Unsupported { kind, reason })
     }
 
@@ -515,7 +516,7 @@ impl State {
         let slot = self.slots.get_mut(place);
         (slot.kind, slot.offset, slot.bytes) = (operation.kind, operation.offset, operation.bytes);
         (slot.drive, slot.thread) = (drive, thread);
-        slot.is_durable = operation.is_durable && self.is_volatile && operation.kind != OperationKind::Flush;
+        slot.is_durable = operation.is_durable && self.is_volatile && operation.kind != OperationKind::DeepFlush;
         slot.submitted = self.now;
         slot.data.clear();
         if self.options.keeps_data {
@@ -540,7 +541,7 @@ impl State {
     /// Adds a thread for the next queue to the machine.
     #[cold]
     fn add_thread(&mut self) {
-        let iodepth = self.limits.queue_slots();
+        let iodepth = self.limits.queue_capacity();
         let thread = match self.options.attachment {
             Attachment::Driver => self.engine.add_driver_caller(iodepth),
             Attachment::Application => self.engine.add_client(iodepth),
@@ -553,20 +554,20 @@ impl State {
     fn inject(&mut self, at: Time, place: u32, kind: OperationKind) {
         let slot = self.slots.get(place);
         let io = match kind {
-            OperationKind::Flush => Io::flush(),
+            OperationKind::DeepFlush => Io::flush(),
             _ => Io { op: kind.op(), offset: slot.offset, bytes: low_u32(slot.bytes) },
         };
         let (thread, drive) = (slot.thread, slot.drive);
         let input = match self.options.attachment {
-            Attachment::Driver => Input::DriverRequest { thread, drive, io, token: place },
-            Attachment::Application => Input::Request { thread, io, token: place },
+            Attachment::Driver => ExternalInput::DriverRequest { thread, drive, io, token: place },
+            Attachment::Application => ExternalInput::Request { thread, io, token: place },
         };
         self.engine.inject(at, input);
     }
 
     #[inline]
     fn advance_to(&mut self, to: Time) {
-        match self.engine.has_due(to) {
+        match self.engine.has_due_work(to) {
             true => self.handle_to(to),
             false => self.now = to,
         }
@@ -581,7 +582,7 @@ impl State {
     /// Advances to the next completion of an operation, or to `to`. Returns true if an operation has completed.
     fn advance_to_completion(&mut self, to: Time) -> bool {
         loop {
-            let (_, done) = self.engine.run_some_until_completed(to, u64::MAX);
+            let (_, done) = self.engine.run_events_until_completed(to, u64::MAX);
             let Some(done) = done else {
                 if to < Time::NEVER {
                     self.now = to;
@@ -597,7 +598,7 @@ impl State {
 
     /// Handles the completion of a command. Returns true if its operation has completed; a durable write may need a
     /// flush first.
-    fn on_command_completed(&mut self, done: &Completed) -> bool {
+    fn on_command_completed(&mut self, done: &CompletedInjection) -> bool {
         let place = done.token;
         let stages = self.engine.take_completed_stages();
         let slot = self.slots.get_mut(place);
@@ -614,7 +615,7 @@ impl State {
             self.execute(place);
             if self.slots.get(place).is_durable {
                 self.slots.get_mut(place).state = SlotState::Flushing;
-                self.inject(done.at, place, OperationKind::Flush);
+                self.inject(done.at, place, OperationKind::DeepFlush);
                 return false;
             }
         }

@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::single_range_in_vec_init, reason = "lists of one range")]
-    fn gaps_are_what_no_range_covers_in_any_order_of_the_ranges() {
+    fn gaps_are_the_uncovered_bytes_for_any_order_of_ranges() {
         assert_eq!(gaps(&[]), [0..100]);
         assert_eq!(gaps(&[0..100]), []);
         assert_eq!(gaps(&[10..20, 40..50]), [0..10, 20..40, 50..100]);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_older_changes_of_the_same_drive_that_overlap_are_covered() {
+    fn only_older_overlapping_changes_of_the_same_drive_are_covered() {
         let mut changes = ChangesInFlight::default();
         for (place, drive, range) in [(0, 0, 0..64), (1, 0, 100..110), (2, 1, 0..64), (3, 0, 8..16), (4, 0, 0..64)] {
             changes.submit(place, drive, range);

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use phaselink_core::crash::explain::{ImageState, LossRules};
+use phaselink_core::crash::explain::{CrashState, DriveLossRules};
 use phaselink_core::crash::recording::Recording;
-use phaselink_core::crash::{CutTimeline, Image, format, sample};
+use phaselink_core::crash::{CrashImage, CutTimeline, format, sample};
 use phaselink_core::number::length;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::time::Time;
 
 use crate::misuse::Misuse;
@@ -28,13 +28,13 @@ pub enum Survival<'a> {
         seed: u64,
     },
     /// The state is one of [`Drive::images`](crate::Drive::images) at this instant.
-    Image(&'a LegalImage),
+    CrashImage(&'a LegalImage),
 }
 
 /// Data state that a power cut may leave: all durable changes, and some of the others.
 #[derive(Clone, Debug)]
 pub struct LegalImage {
-    pub(crate) image: Image,
+    pub(crate) image: CrashImage,
     pub(crate) state: Arc<CutState>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct CutState {
     pub(crate) timeline: CutTimeline,
     /// Indices in the recording of the requests that failed.
     pub(crate) failed: BTreeSet<usize>,
-    pub(crate) rules: LossRules,
+    pub(crate) rules: DriveLossRules,
     pub(crate) origin: ImageOrigin,
 }
 
@@ -83,7 +83,7 @@ impl CutState {
     /// `seed`.
     pub(crate) fn images(self, wanted: usize, seed: u64) -> Vec<LegalImage> {
         let state = Arc::new(self);
-        let images = sample::images_of_last_cut(&state.recording, &state.timeline, wanted, seed);
+        let images = sample::sample_images_of_last_cut(&state.recording, &state.timeline, wanted, seed);
         images.into_iter().map(|image| LegalImage { image, state: state.clone() }).collect()
     }
 
@@ -95,13 +95,14 @@ impl CutState {
 
     /// Decodes a recording, whose drive held only zeros at first.
     fn of_recording(file: &str, bytes: &[u8]) -> Result<Arc<CutState>, Problems> {
-        let recording = format::decode(bytes)
-            .map_err(|found| Problem::new(file, None, found, "a recording that `phaselink crash --record` made"))?;
+        let recording = format::decode(bytes).map_err(|found| {
+            InputProblem::new(file, None, found, "a recording that `phaselink crash --record` made")
+        })?;
         let timeline = CutTimeline::new(&recording);
         Ok(Arc::new(CutState {
             instant: 0,
             base: Store::default(),
-            rules: LossRules::of_recording(&recording),
+            rules: DriveLossRules::of_recording(&recording),
             origin: ImageOrigin::Recording { file: file.into() },
             recording,
             timeline,
@@ -115,7 +116,7 @@ impl CutState {
     ///
     /// If no power cut at this instant leaves such an image.
     pub(crate) fn image(self, name: &str) -> Result<LegalImage, Misuse> {
-        let image = Image::parse(name, &self.recording, &self.timeline);
+        let image = CrashImage::parse(name, &self.recording, &self.timeline);
         let image = image.map_err(|problem| Misuse::NoSuchImage(problem.found))?;
         let is_now = image.cut == self.recording.events.len();
         let state = Arc::new(self);
@@ -151,7 +152,7 @@ impl LegalImage {
     /// state.
     pub fn explanation(&self) -> Vec<String> {
         let CutState { recording, timeline, rules, failed, origin, .. } = &*self.state;
-        let mut lines = rules.explanation(&ImageState { recording, timeline, image: &self.image, failed });
+        let mut lines = rules.explanation(&CrashState { recording, timeline, image: &self.image, failed });
         if !lines.is_empty() {
             lines.push(origin.replay(&self.name()));
         }
@@ -186,8 +187,8 @@ impl LegalImage {
     /// If `bytes` is no recording, or the recording has no such state.
     pub fn named_of_recording(file: &str, bytes: &[u8], name: &str) -> Result<LegalImage, Problems> {
         let state = CutState::of_recording(file, bytes)?;
-        let image = Image::parse(name, &state.recording, &state.timeline)
-            .map_err(|problem| Problem::new(file, None, problem.found, problem.allowed))?;
+        let image = CrashImage::parse(name, &state.recording, &state.timeline)
+            .map_err(|problem| InputProblem::new(file, None, problem.found, problem.allowed))?;
         Ok(LegalImage { image, state })
     }
 }

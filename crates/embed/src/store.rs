@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copy_of_a_store_keeps_its_bytes_when_the_original_is_written() {
+    fn copied_store_keeps_its_bytes_when_the_original_is_written() {
         let mut store = Store::default();
         store.write(4000, &[1; 200]);
         let copy = store.clone();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn zeroed_range_reads_as_zeros_and_its_neighbours_keep_their_bytes() {
+    fn zeroed_range_reads_as_zeros_and_adjacent_bytes_are_unchanged() {
         for (offset, bytes) in [(512, 512), (512, 8192), (4096, 8192), (0, 16384), (4095, 2), (8191, 4098)] {
             let mut store = Store::default();
             store.write(0, &[5; 16384]);

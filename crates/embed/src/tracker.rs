@@ -9,11 +9,11 @@
 //! from then on. With a volatile buffer, the new data may still appear after a power cut, until a later flush has
 //! completed. If the buffer survives power cuts, the new data never appears.
 
-use phaselink_core::crash::explain::LossRules;
+use phaselink_core::crash::explain::DriveLossRules;
 use phaselink_core::crash::recording::{
-    Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording,
+    Durability, DurabilityRules, RecordedCommand, RecordedEventKind, RecordedOp, Recording,
 };
-use phaselink_core::crash::{CutTimeline, Image, Loss, sample};
+use phaselink_core::crash::{CrashImage, CutTimeline, RequestLoss, sample};
 use phaselink_core::drive::Drive;
 use phaselink_core::number::{index, length, low_u32};
 
@@ -44,7 +44,7 @@ pub(crate) struct Tracker {
     shorten_at: usize,
     /// Number of events and power cuts so far, which distinguishes the states of the drive.
     instant: u64,
-    rules: LossRules,
+    rules: DriveLossRules,
 }
 
 impl Tracker {
@@ -62,7 +62,7 @@ impl Tracker {
             failed: Vec::new(),
             shorten_at: EVENTS_KEPT,
             instant: 0,
-            rules: LossRules::of(drive),
+            rules: DriveLossRules::of(drive),
         }
     }
 
@@ -76,20 +76,20 @@ impl Tracker {
         let kind = match operation.kind {
             OperationKind::Read => return u64::MAX,
             OperationKind::Write => RecordedOp::Write(operation.data.unwrap_or_default().into()),
-            OperationKind::Flush => RecordedOp::Flush,
+            OperationKind::DeepFlush => RecordedOp::DeepFlush,
             OperationKind::Discard => RecordedOp::Trim,
             OperationKind::WriteZeroes => RecordedOp::Zero,
         };
         let number = self.next_number;
         self.next_number += 1;
-        if kind == RecordedOp::Flush {
+        if kind == RecordedOp::DeepFlush {
             self.flushes.push((number, self.instant));
         }
         let Operation { offset, bytes, is_durable, .. } = *operation;
         let place = self.recording.requests.len();
         self.recording.requests.push(RecordedCommand { kind, offset, bytes: low_u32(bytes), durable: is_durable });
         self.numbers.push(number);
-        self.note(RecordedEvent::Arrived(place));
+        self.note(RecordedEventKind::Arrived(place));
         number
     }
 
@@ -101,7 +101,7 @@ impl Tracker {
             self.settle_failed(arrived);
         }
         let Some(place) = self.place(number) else { return };
-        self.note(RecordedEvent::Completed(place));
+        self.note(RecordedEventKind::CompletedInjection(place));
         if self.recording.events.len() >= self.shorten_at {
             self.shorten();
         }
@@ -148,7 +148,7 @@ impl Tracker {
         self.numbers.binary_search(&number).ok()
     }
 
-    fn note(&mut self, event: RecordedEvent) {
+    fn note(&mut self, event: RecordedEventKind) {
         self.recording.events.push(event);
         self.instant += 1;
     }
@@ -164,7 +164,7 @@ impl Tracker {
             let is_open = !timeline.is_durable(place, cut);
             let request = &self.recording.requests[place];
             if request.is_flush() {
-                kept.extend((!timeline.has_completed(place, cut)).then_some(place));
+                kept.extend((!timeline.had_completed(place, cut)).then_some(place));
                 continue;
             }
             if is_open {
@@ -204,9 +204,9 @@ impl Tracker {
         self.recording.requests.retain(|_| kept.next() == Some(true));
         let events = std::mem::take(&mut self.recording.events);
         self.recording.events.extend(events.into_iter().filter_map(|event| match event {
-            RecordedEvent::Arrived(place) => moved[place].map(RecordedEvent::Arrived),
-            RecordedEvent::Completed(place) => moved[place].map(RecordedEvent::Completed),
-            RecordedEvent::Printed(_) => None,
+            RecordedEventKind::Arrived(place) => moved[place].map(RecordedEventKind::Arrived),
+            RecordedEventKind::CompletedInjection(place) => moved[place].map(RecordedEventKind::CompletedInjection),
+            RecordedEventKind::PrintedNumber(_) => None,
         }));
     }
 
@@ -230,14 +230,14 @@ impl Tracker {
         let image = match survival {
             Survival::Everything => {
                 let failed = self.failed.iter().filter_map(|(number, _)| self.place(*number));
-                Image { cut, lost: failed.map(|place| (place, Loss::All)).collect() }
+                CrashImage { cut, lost: failed.map(|place| (place, RequestLoss::All)).collect() }
             }
             Survival::DurableOnly => sample::least(&self.recording, &CutTimeline::new(&self.recording), cut),
             Survival::Drawn { seed } => {
                 sample::random_image(&self.recording, &CutTimeline::new(&self.recording), cut, seed)
             }
-            Survival::Image(legal) if self.has_state(&legal.state) => legal.image.clone(),
-            Survival::Image(_) => return None,
+            Survival::CrashImage(legal) if self.has_state(&legal.state) => legal.image.clone(),
+            Survival::CrashImage(_) => return None,
         };
         lay_all(&self.recording, &image, &mut self.base);
         self.begin_anew();
@@ -274,29 +274,29 @@ fn overlaps(request: &RecordedCommand, other: &RecordedCommand) -> bool {
 }
 
 /// Applies all requests of a record to `bytes` in the order of their arrival, as far as they survive in the image.
-pub(crate) fn lay_all(recording: &Recording, image: &Image, bytes: &mut Store) {
+pub(crate) fn lay_all(recording: &Recording, image: &CrashImage, bytes: &mut Store) {
     let events = &recording.events[..image.cut];
-    let arrived = events.iter().filter(|event| matches!(event, RecordedEvent::Arrived(_))).count();
+    let arrived = events.iter().filter(|event| matches!(event, RecordedEventKind::Arrived(_))).count();
     for (place, request) in recording.requests[..arrived].iter().enumerate() {
         lay(request, &recording.rules, image.lost.get(&place), bytes);
     }
 }
 
 /// Applies a request to `bytes`, except for what `loss` says is lost.
-fn lay(request: &RecordedCommand, rules: &DurabilityRules, loss: Option<&Loss>, bytes: &mut Store) {
+fn lay(request: &RecordedCommand, rules: &DurabilityRules, loss: Option<&RequestLoss>, bytes: &mut Store) {
     let block_bytes = index(rules.block_bytes);
     let mut apply = |first: usize, end: usize| {
         let offset = request.offset + length(first);
         match &request.kind {
             RecordedOp::Write(data) => bytes.write(offset, &data[first..end]),
             RecordedOp::Zero | RecordedOp::Trim | RecordedOp::Reset => bytes.zero(offset, length(end - first)),
-            RecordedOp::Finish | RecordedOp::Flush => {}
+            RecordedOp::Finish | RecordedOp::DeepFlush => {}
         }
     };
     match loss {
         None => apply(0, index(request.bytes)),
-        Some(Loss::All) => {}
-        Some(Loss::AllBut(there)) => {
+        Some(RequestLoss::All) => {}
+        Some(RequestLoss::AllBut(there)) => {
             there.iter().for_each(|&(first, last)| apply(index(first) * block_bytes, (index(last) + 1) * block_bytes));
         }
     }
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn durable_write_whose_flush_failed_may_be_lost_until_another_flush() {
+    fn durable_write_with_failed_flush_may_be_lost_until_another_flush() {
         let mut tracker = Tracker::new(&Drive::shipped("tlc-gen4").unwrap());
         for (value, is_flushed) in [(1, true), (2, false)] {
             let data = [value; 4096];
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_flush_keeps_nothing_and_leaves_the_record() {
+    fn failed_flush_makes_nothing_durable_and_leaves_the_record() {
         let mut tracker = Tracker::new(&Drive::shipped("tlc-gen4").unwrap());
         let write = tracker.on_arrival(&Operation::write(0, &[1; 4096]));
         tracker.on_completion(write);

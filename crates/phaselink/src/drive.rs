@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use phaselink_core::drive;
-use phaselink_core::drive_file::{Described, Override, no_files};
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::drive_file::{Described, KeyOverride, refuse_files};
+use phaselink_core::problem::{InputProblem, Problems};
 
 /// Description of a drive: memory, controller, link, host and software stack.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ impl Drive {
     /// # Errors
     /// If no shipped drive has this name.
     pub fn shipped(name: &str) -> Result<Drive, Problems> {
-        Drive::of(Described::shipped(name, &[], no_files))
+        Drive::of(Described::shipped(name, &[], refuse_files))
     }
 
     /// Reads the text of a drive file, which names no other files.
@@ -26,7 +26,7 @@ impl Drive {
     /// # Errors
     /// All mistakes of the text, each with its line and what is allowed.
     pub fn from_toml(text: &str) -> Result<Drive, Problems> {
-        Drive::of(Described::read("drive.toml", text, &[], no_files))
+        Drive::of(Described::read("drive.toml", text, &[], refuse_files))
     }
 
     /// Reads a drive file, and the files that it names.
@@ -44,7 +44,7 @@ impl Drive {
     /// If there is no such key, or the drive cannot have this value.
     pub fn with(&self, key: &str, value: impl Display) -> Result<Drive, Problems> {
         let given = format!("{key}={value}");
-        Drive::of(self.0.with(&[Override::parse_given_as(&given, &given)?]))
+        Drive::of(self.0.with(&[KeyOverride::parse_override_given_as(&given, &given)?]))
     }
 
     /// Returns the name of the drive.
@@ -64,7 +64,7 @@ impl Drive {
 
     /// Returns the drive with interrupts on if its software stack sleeps until an interrupt, as in the program.
     fn of(read: Result<Described, Problems>) -> Result<Drive, Problems> {
-        read.map(|drive| Drive(drive.raising_interrupts()))
+        read.map(|drive| Drive(drive.with_interrupts_raised()))
     }
 
     /// Returns the description as the core's models take it.
@@ -74,6 +74,6 @@ impl Drive {
 }
 
 /// Reads a file that a user or a drive file has named.
-fn read(name: &str) -> Result<String, Problem> {
-    fs::read_to_string(name).map_err(|error| Problem::new(name, None, format!("cannot be read: {error}"), ""))
+fn read(name: &str) -> Result<String, InputProblem> {
+    fs::read_to_string(name).map_err(|error| InputProblem::new(name, None, format!("cannot be read: {error}"), ""))
 }

@@ -2,9 +2,9 @@
 
 use std::fmt::Display;
 
-use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::workload::trace::NamedTrace;
-use phaselink_core::workload::{self, Trace, UnresolvedJobs, fio, with_defaults};
+use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::workload::trace::NamedJobTrace;
+use phaselink_core::workload::{self, Trace, UnresolvedJobs, add_default_options, fio};
 
 use crate::drive::Drive;
 
@@ -38,11 +38,13 @@ impl Job {
     /// Returns the job before it meets a drive.
     pub(crate) fn unresolved(&self) -> Result<UnresolvedJobs, Problems> {
         let given: Vec<_> = self.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let job = fio::from_flags(&with_defaults(&given)).map_err(|problems| problems.without_flags("job"))?;
+        let job =
+            fio::job_from_flags(&add_default_options(&given)).map_err(|problems| problems.without_flags("job"))?;
         UnresolvedJobs::new([job], no_traces)
     }
 }
 
-fn no_traces(wanted: &NamedTrace) -> Result<Trace, Problems> {
-    Err(Problem::new(&wanted.path, None, "jobs of the library replay no traces", "the program's `--read_iolog`").into())
+fn no_traces(wanted: &NamedJobTrace) -> Result<Trace, Problems> {
+    Err(InputProblem::new(&wanted.path, None, "jobs of the library replay no traces", "the program's `--read_iolog`")
+        .into())
 }

@@ -7,7 +7,7 @@ use phaselink_core::drive_file::Described;
 use phaselink_core::simulation::Simulation;
 use phaselink_studies::precision::{self, PrecisionGoal};
 use phaselink_studies::results::Figures;
-use phaselink_studies::uncertainty::{Draws, FigureIntervals, NamedFigures, SEED, of_run};
+use phaselink_studies::uncertainty::{ConstantDraws, NamedFigures, RunFigureIntervals, SEED, of_run};
 use rayon::prelude::*;
 
 use crate::interrupt::outcome;
@@ -19,14 +19,14 @@ pub(crate) fn prediction_intervals(
     draws: usize,
     central: NamedFigures,
     drawn: impl Fn(&Drive) -> Option<NamedFigures> + Sync,
-) -> FigureIntervals {
-    let draws = Draws::of([described.drive()], draws, SEED);
+) -> RunFigureIntervals {
+    let draws = ConstantDraws::of([described.drive()], draws, SEED);
     let in_draw = |draw: usize| {
         let drive = described.with(&draws.overrides(described.drive(), draw)).ok()?.into_drive();
         drawn(&drive)
     };
     let all: Vec<Option<NamedFigures>> = (0..draws.count()).into_par_iter().map(in_draw).collect();
-    FigureIntervals::of(&draws, central, &all)
+    RunFigureIntervals::of(&draws, central, &all)
 }
 
 /// Runs a simulation to its end, or to a goal of precision, and returns its figures.

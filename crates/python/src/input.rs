@@ -3,10 +3,10 @@
 
 use std::fs;
 
-use phaselink_core::drive_file::{self, Override};
-use phaselink_core::problem::{Problem, Problems, all};
-use phaselink_core::workload::trace::{self, File, NamedTrace};
-use phaselink_core::workload::{Trace, UnresolvedJobs, fio, has_end, with_defaults};
+use phaselink_core::drive_file::{self, KeyOverride};
+use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::workload::trace::{self, File, NamedJobTrace};
+use phaselink_core::workload::{Trace, UnresolvedJobs, add_default_options, fio, has_end};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -44,16 +44,16 @@ pub(crate) fn error(py: Python<'_>, problems: &Problems) -> PyErr {
 /// # Errors
 ///
 /// If an override is no key with a value; all problems are listed.
-pub(crate) fn overrides(texts: &[String]) -> Result<Vec<Override>, Problems> {
-    all(texts.iter().map(|text| Override::parse(text).map_err(Problems::from)))
+pub(crate) fn overrides(texts: &[String]) -> Result<Vec<KeyOverride>, Problems> {
+    all(texts.iter().map(|text| KeyOverride::parse(text).map_err(Problems::from)))
 }
 
 /// Reads the text of a file.
 ///
 /// # Errors
 /// If it cannot be read, or is no text.
-pub(crate) fn text(path: &str) -> Result<String, Problem> {
-    fs::read_to_string(path).map_err(|error| Problem::new(path, None, format!("cannot be read: {error}"), ""))
+pub(crate) fn text(path: &str) -> Result<String, InputProblem> {
+    fs::read_to_string(path).map_err(|error| InputProblem::new(path, None, format!("cannot be read: {error}"), ""))
 }
 
 /// Reads a block trace.
@@ -61,9 +61,10 @@ pub(crate) fn text(path: &str) -> Result<String, Problem> {
 /// # Errors
 ///
 /// If the trace cannot be read or is invalid; all problems are listed.
-pub(crate) fn trace(wanted: &NamedTrace) -> Result<Trace, Problems> {
+pub(crate) fn trace(wanted: &NamedJobTrace) -> Result<Trace, Problems> {
     let path = &wanted.path;
-    let bytes = fs::read(path).map_err(|error| Problem::new(path, None, format!("cannot be read: {error}"), ""))?;
+    let bytes =
+        fs::read(path).map_err(|error| InputProblem::new(path, None, format!("cannot be read: {error}"), ""))?;
     trace::read(&[File::in_memory(path, &bytes)], &wanted.selection)
 }
 
@@ -110,7 +111,7 @@ impl Jobs {
             return Ok(written.clone());
         }
         let given = [self.given().as_slice(), more].concat();
-        UnresolvedJobs::new([fio::from_flags(&with_defaults(&given))?], trace)
+        UnresolvedJobs::new([fio::job_from_flags(&add_default_options(&given))?], trace)
     }
 
     /// Returns the jobs, ending after `ios` requests of each thread unless another option ends them.

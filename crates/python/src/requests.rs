@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
-use phaselink_core::engine::requests::{KeptRequest, KeptRequests};
+use phaselink_core::engine::requests::{KeptRequestRecord, KeptRequestRecords};
 use phaselink_core::ledger::{Outcome, Stage, StageTimes};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -21,7 +21,7 @@ pub struct Requests(Arc<Table>);
 
 #[derive(Debug)]
 struct Table {
-    requests: KeptRequests,
+    requests: KeptRequestRecords,
     /// Names of the jobs, by index.
     jobs: Vec<String>,
     /// Stages in which any kept request spent time, with the names of their columns.
@@ -56,7 +56,7 @@ impl Requests {
 
 impl Requests {
     /// Returns the kept requests of a run, with a column for each stage in which any of them spent time.
-    pub fn of(requests: KeptRequests, outcome: &Outcome) -> Requests {
+    pub fn of(requests: KeptRequestRecords, outcome: &Outcome) -> Requests {
         let mut sum = StageTimes::default();
         requests.kept().iter().for_each(|request| sum.add(&request.stages));
         let stack = &outcome.stack_stages;
@@ -75,10 +75,12 @@ fn column(stage: &str) -> String {
 impl Table {
     /// Returns a batch with its columns.
     fn batch(&self, place: usize) -> PyResult<Batch> {
-        let requests: Vec<&KeptRequest> = self.requests.kept().iter().skip(place * BATCH).take(BATCH).collect();
-        let counts = |of: fn(&KeptRequest) -> u64| Values::Counts(requests.iter().map(|request| of(request)).collect());
-        let ns =
-            |of: &dyn Fn(&KeptRequest) -> f64| Values::Numbers(requests.iter().map(|request| of(request)).collect());
+        let requests: Vec<&KeptRequestRecord> = self.requests.kept().iter().skip(place * BATCH).take(BATCH).collect();
+        let counts =
+            |of: fn(&KeptRequestRecord) -> u64| Values::Counts(requests.iter().map(|request| of(request)).collect());
+        let ns = |of: &dyn Fn(&KeptRequestRecord) -> f64| {
+            Values::Numbers(requests.iter().map(|request| of(request)).collect())
+        };
         let mut columns = vec![
             (String::from("number"), counts(|it| it.number)),
             (String::from("job"), Values::texts(requests.iter().map(|it| self.jobs[it.job].as_str()))?),

@@ -13,7 +13,7 @@ use phaselink_studies::precision::{self, Measurement, PrecisionGoal};
 use phaselink_studies::report;
 use phaselink_studies::results::documents::value;
 use phaselink_studies::results::{self, Figures};
-use phaselink_studies::uncertainty::{FigureIntervals, of_run};
+use phaselink_studies::uncertainty::{RunFigureIntervals, of_run};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub struct Result {
     /// Measurement of the figures whose precision may have ended the run.
     measured: Option<Measurement>,
     /// Prediction intervals of the figures from uncertain constants, if they were requested.
-    doubted: Option<FigureIntervals>,
+    doubted: Option<RunFigureIntervals>,
     /// Single requests of the run, if they were to be kept.
     requests: Option<Requests>,
 }
@@ -218,7 +218,7 @@ impl Result {
 
     /// Returns the latency in ns that this percentage of requests does not exceed; none if no request lies beyond.
     fn percentile(&self, percent: f64, kind: &str, direction: Option<&str>) -> PyResult<Option<f64>> {
-        Ok(self.latency(kind, direction)?.known_percentile(percent).map(Span::as_ns))
+        Ok(self.latency(kind, direction)?.supported_percentile(percent).map(Span::as_ns))
     }
 
     /// Returns the tables that `phaselink run` prints.

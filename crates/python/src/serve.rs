@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use phaselink_cli::served;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::time::Span;
-use phaselink_serve::device::Stop;
-use phaselink_serve::device::report::lag_json;
+use phaselink_serve::device::StopRequest;
+use phaselink_serve::device::report::model_lag_json;
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{self, ServerOptions, Summary};
 use phaselink_studies::report;
@@ -20,7 +20,7 @@ use crate::drive::Drive;
 use crate::input;
 
 /// Waiting methods of serving threads, by the words that the program accepts.
-const WAITS: [(&str, Wait); 3] = [("adaptive", Wait::Adaptive), ("spin", Wait::Spin), ("block", Wait::Block)];
+const WAITS: [(&str, Wait); 3] = [("adaptive", Wait::Adaptive), ("spin", Wait::Spin), ("block", Wait::PageBlock)];
 
 /// Served drive.
 #[pyclass(frozen, module = "phaselink._native")]
@@ -28,7 +28,7 @@ const WAITS: [(&str, Wait); 3] = [("adaptive", Wait::Adaptive), ("spin", Wait::S
 pub struct Server {
     drive: Py<Drive>,
     addresses: Vec<String>,
-    stop: Arc<Stop>,
+    stop: Arc<StopRequest>,
     /// Server that is running, or none after it has been stopped.
     running: Mutex<Option<Running>>,
 }
@@ -113,7 +113,7 @@ impl Server {
         own["timing"] = timing.into();
         own["errors"] = summary.tally.errors.into();
         if timing {
-            own["lag"] = lag_json(&summary.tally, tolerance, &summary.exchanges);
+            own["lag"] = model_lag_json(&summary.tally, tolerance, &summary.exchanges);
         }
         document.to_string()
     }
@@ -123,7 +123,7 @@ fn text(summary: &Summary, timing: bool, tolerance: Span) -> String {
     let counts = served::counts(&summary.tally);
     match timing {
         true => {
-            let lag = served::lag_text(&summary.tally, tolerance, &summary.exchanges);
+            let lag = served::lag_behind_model_text(&summary.tally, tolerance, &summary.exchanges);
             format!("{}\n{counts}\n{lag}", report::summary(&summary.outcome))
         }
         false => format!("{}\n{counts}", report::requests(&summary.outcome)),
@@ -146,6 +146,6 @@ fn bound(drive: &Drive, options: &Options) -> Result<server::Server, Problems> {
     server::Server::bind(drive.0.drive(), &ServerOptions { fronts, timing: *timing, wait, store, seed: *seed })
 }
 
-fn refused(found: String, allowed: &str) -> Problem {
-    Problem::new("serve", None, found, allowed)
+fn refused(found: String, allowed: &str) -> InputProblem {
+    InputProblem::new("serve", None, found, allowed)
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use phaselink_core::problem::{Problems, all};
 use phaselink_studies::results::{FIGURES, Figures};
-use phaselink_studies::sweep::text::{self, RanPoint};
-use phaselink_studies::sweep::{self, Files, Hash, Refusals, Resolver, Sweep, state};
+use phaselink_studies::sweep::text::{self, FinishedPoint};
+use phaselink_studies::sweep::{self, Hash, PlanFiles, PointProblems, PointResolver, Sweep, state};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rayon::prelude::*;
@@ -44,7 +44,7 @@ impl Plan {
                 plan.set_columns(columns)?;
             }
             let at_hand: BTreeMap<_, _> = drives.into_iter().map(|(name, file, text)| (name, (file, text))).collect();
-            let files = Files::read(&plan, Path::new(folder), at_hand, input::text, input::trace)?;
+            let files = PlanFiles::read(&plan, Path::new(folder), at_hand, input::text, input::trace)?;
             Sweep::new(plan, files)
         };
         py.detach(read).map(Plan).map_err(|problems| input::error(py, &problems))
@@ -71,7 +71,7 @@ impl Plan {
             let points = (0..plan.points()).into_par_iter();
             points.map_init(|| self.0.resolver(), |resolver, point| (point, resolver.check(point))).collect()
         })?;
-        let (mut points, mut refusals) = (Vec::new(), Refusals::default());
+        let (mut points, mut refusals) = (Vec::new(), PointProblems::default());
         for (point, result) in checked {
             match result {
                 Ok(hash) => points.push((point, hash.to_string())),
@@ -100,7 +100,7 @@ impl Plan {
         let progress = Progress::new(progress, points.len());
         let ran = match parallel {
             true => watched(py, &progress, |stopped| {
-                let line = |resolver: &mut Resolver, point: usize| {
+                let line = |resolver: &mut PointResolver, point: usize| {
                     let line = line(resolver, point, stopped);
                     progress.advance();
                     line
@@ -127,7 +127,7 @@ impl Plan {
     /// If a line is malformed.
     fn rows(slf: Py<Self>, points: Vec<usize>, lines: Vec<String>) -> PyResult<Rows> {
         let row = |(point, line): (usize, &String)| {
-            let (hash, figures) = state::parse_line(line.trim_end())?;
+            let (hash, figures) = state::parse_state_line(line.trim_end())?;
             Some((point, hash, figures))
         };
         let rows: Option<Vec<_>> = points.into_iter().zip(&lines).map(row).collect();
@@ -136,7 +136,7 @@ impl Plan {
 }
 
 /// Runs a point to its end, and returns its line of the state file. Returns an empty line if `stopped` is set before.
-fn line(resolver: &mut Resolver, point: usize, stopped: &AtomicBool) -> Result<String, Problems> {
+fn line(resolver: &mut PointResolver, point: usize, stopped: &AtomicBool) -> Result<String, Problems> {
     if stopped.load(Ordering::Relaxed) {
         return Ok(String::new());
     }
@@ -181,10 +181,10 @@ impl Rows {
 }
 
 impl Rows {
-    fn each(&self) -> Vec<RanPoint<'_>> {
+    fn each(&self) -> Vec<FinishedPoint<'_>> {
         self.rows
             .iter()
-            .map(|(point, hash, figures)| RanPoint {
+            .map(|(point, hash, figures)| FinishedPoint {
                 point: *point,
                 hash: *hash,
                 figures,
@@ -198,13 +198,13 @@ impl Rows {
 /// Returns the reason why a state file with this first line is not read; none if it is.
 #[pyfunction]
 pub(crate) fn state_refusal(first_line: &str) -> Option<&'static str> {
-    state::StateRefusal::of(first_line).map(state::StateRefusal::text)
+    state::StateFileRefusal::of(first_line).map(state::StateFileRefusal::text)
 }
 
 /// Returns true if a line of a state file tells of a finished run.
 #[pyfunction]
 pub(crate) fn is_run(line: &str) -> bool {
-    state::parse_line(line).is_some()
+    state::parse_state_line(line).is_some()
 }
 
 /// Returns name, heading and explanation of each figure, in the order in which rows keep them.

@@ -1,7 +1,7 @@
 //! Recorded steps of single requests, for Python.
 
 use phaselink_core::ledger::trace::{Record, Step};
-use phaselink_studies::stream::{self, RequestStream};
+use phaselink_studies::stream::{self, EqualRequestStream};
 use pyo3::prelude::*;
 
 use crate::drive::Drive;
@@ -31,7 +31,7 @@ pub(crate) struct TraceQuestion {
 #[pyfunction]
 pub(crate) fn trace(py: Python<'_>, drive: &Drive, question: TraceQuestion) -> PyResult<Steps> {
     let TraceQuestion { ref rw, ref bs, ref iodepth, skip, requests, seed } = question;
-    let stream = RequestStream { rw, bs, iodepth, skip, requests, seed };
+    let stream = EqualRequestStream { rw, bs, iodepth, skip, requests, seed };
     let recorded = py.detach(|| stream.record(drive.0.drive()));
     recorded.map(Steps).map_err(|problems| input::error(py, &problems))
 }

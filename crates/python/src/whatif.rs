@@ -3,9 +3,9 @@
 use std::result::Result;
 use std::sync::atomic::Ordering;
 
-use phaselink_core::drive_file::{Described, Override};
-use phaselink_core::problem::{Problem, Problems, all};
-use phaselink_core::workload::trace::{self, File, Format, Selection};
+use phaselink_core::drive_file::{Described, KeyOverride};
+use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::workload::trace::{self, File, TraceFileFormat, TraceSelection};
 use phaselink_studies::report::read_question;
 use phaselink_studies::whatif::{RecordedDrive, Recording, WhatIfQuestion};
 use pyo3::prelude::*;
@@ -43,14 +43,14 @@ pub(crate) fn whatif(
     let ready = || -> Result<_, Problems> {
         let question: WhatIfQuestion = read_question(question)?;
         let (file, bytes, device, format) = &recording;
-        let selection = Selection { device: device.clone(), format: format.as_deref().map(named).transpose()? };
+        let selection = TraceSelection { device: device.clone(), format: format.as_deref().map(named).transpose()? };
         let trace = trace::read(&[File::in_memory(file, bytes)], &selection)?;
         let drive = match &recorded_on {
             None => RecordedDrive::Now,
             Some(RecordedOn::Word(word)) if word == "instant" => RecordedDrive::Instant,
             Some(RecordedOn::Word(word)) => {
                 let found = format!("recorded_on is `{word}`");
-                return Err(Problem::new("arguments", None, found, "a drive, or `instant`").into());
+                return Err(InputProblem::new("arguments", None, found, "a drive, or `instant`").into());
             }
             Some(RecordedOn::Drive(drive)) => {
                 let stack = question.stack.first().map_or("", String::as_str);
@@ -73,16 +73,16 @@ pub(crate) fn whatif(
     Ok(answer.as_ref().map(rendered).unwrap_or_default())
 }
 
-fn named(word: &str) -> Result<Format, Problem> {
-    Format::named(word).ok_or_else(|| {
-        let names = Format::ALL.map(Format::word).join(", ");
-        Problem::new("arguments", None, format!("there is no trace_format `{word}`"), names)
+fn named(word: &str) -> Result<TraceFileFormat, InputProblem> {
+    TraceFileFormat::named(word).ok_or_else(|| {
+        let names = TraceFileFormat::ALL.map(TraceFileFormat::word).join(", ");
+        InputProblem::new("arguments", None, format!("there is no trace_format `{word}`"), names)
     })
 }
 
 /// Returns the drives with a software stack. A drive whose interface takes no I/O engines may keep its own.
 fn on_stack(drives: &[Py<Drive>], stack: &str) -> Result<Vec<Described>, Problems> {
-    let given = Override::parse_given_as(&format!("stack {stack}"), &format!("stack.preset={stack}"))?;
+    let given = KeyOverride::parse_override_given_as(&format!("stack {stack}"), &format!("stack.preset={stack}"))?;
     let read: Vec<_> = drives.iter().map(|drive| drive.get().0.with(std::slice::from_ref(&given))).collect();
     let is_known = read.iter().any(Result::is_ok);
     all(read.into_iter().zip(drives).map(|(read, drive)| {

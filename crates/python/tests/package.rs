@@ -11,7 +11,7 @@ fn built() -> PathBuf {
 }
 
 #[test]
-fn the_package_passes_its_tests() {
+fn python_package_passes_its_own_tests() {
     let library =
         ["lib_native.so", "lib_native.dylib"].map(|name| built().join(name)).into_iter().find(|it| it.exists());
     let library = library.expect("cargo has built the extension");

@@ -14,7 +14,7 @@ pub enum Operation {
     /// Writes data from the buffer of the command to the device.
     Write = 2,
     /// Makes all completed writes durable.
-    Flush = 3,
+    DeepFlush = 3,
 }
 
 /// Fields of a command in the ring.
@@ -84,7 +84,7 @@ impl Operation {
         match code {
             1 => Some(Operation::Read),
             2 => Some(Operation::Write),
-            3 => Some(Operation::Flush),
+            3 => Some(Operation::DeepFlush),
             _ => None,
         }
     }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pass_changes_each_time_a_ring_of_any_length_wraps() {
+    fn phase_changes_each_time_a_ring_of_any_length_wraps() {
         for entries in 1..5 {
             let (mut entry, mut pass) = (0, FIRST_PASS);
             for step in 1..20 {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn command_beyond_the_device_or_with_part_of_a_block_is_refused() {
+    fn command_beyond_the_device_or_of_partial_blocks_is_refused() {
         let command = |offset, bytes| Command {
             operation: Operation::Read,
             pass: 1,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn encoded_command_decodes_to_itself_and_zeros_to_none() {
+    fn encoded_command_decodes_to_itself_and_all_zeros_decode_to_none() {
         let command = Command {
             operation: Operation::Read,
             pass: 2,
@@ -146,7 +146,7 @@ mod tests {
         };
         assert_eq!(Command::decode(&command.encode()), Some(command));
         assert_eq!(Command::decode(&[0; COMMAND_BYTES]), None);
-        for operation in [Operation::Write, Operation::Flush] {
+        for operation in [Operation::Write, Operation::DeepFlush] {
             let command = Command { operation, ..command };
             assert_eq!(Command::decode(&command.encode()), Some(command));
         }

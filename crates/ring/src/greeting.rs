@@ -18,7 +18,7 @@ pub const WELCOME_BYTES: usize = 64;
 
 /// Message from the client: the queues that it requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hello {
+pub struct ClientHelloMessage {
     /// Version of the protocol that the client speaks.
     pub version: u32,
     /// Number and size of the queues that the client requests.
@@ -29,7 +29,7 @@ pub struct Hello {
 
 /// Message from the server that grants a client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Welcome {
+pub struct ServerWelcomeMessage {
     /// Size in bytes of the part of the drive that the client sees, from offset 0 on.
     pub capacity_bytes: u64,
     /// Block size in bytes, of which offsets and lengths are multiples.
@@ -50,7 +50,7 @@ pub struct Welcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The client speaks another version of the protocol.
-    Version = 1,
+    StoreFileVersion = 1,
     /// The server grants no queues of this number and size.
     Layout = 2,
     /// The client intends to write, and the device is read-only.
@@ -59,38 +59,42 @@ pub enum Refusal {
     Full = 4,
 }
 
-impl Hello {
+impl ClientHelloMessage {
     /// Encodes the client's message.
     pub fn encode(&self) -> [u8; HELLO_BYTES] {
         let Layout { queues, entries, transfer_bytes } = self.layout;
         let mut message = [0; HELLO_BYTES];
         message[..8].copy_from_slice(&MAGIC.to_le_bytes());
-        put(&mut message[8..], &[self.version, queues, entries, transfer_bytes, self.writes.into()]);
+        encode_u32_fields(&mut message[8..], &[self.version, queues, entries, transfer_bytes, self.writes.into()]);
         message
     }
 
     /// Decodes the client's message, or returns none if the bytes are malformed.
-    pub fn decode(message: &[u8]) -> Option<Hello> {
+    pub fn decode(message: &[u8]) -> Option<ClientHelloMessage> {
         let words = numbers::<HELLO_BYTES>(message)?;
         let [version, queues, entries, transfer_bytes, writes, 0] = words[..] else { return None };
-        Some(Hello { version, layout: Layout { queues, entries, transfer_bytes }, writes: writes & 1 != 0 })
+        Some(ClientHelloMessage {
+            version,
+            layout: Layout { queues, entries, transfer_bytes },
+            writes: writes & 1 != 0,
+        })
     }
 }
 
-impl Welcome {
+impl ServerWelcomeMessage {
     /// Encodes the server's message, which grants a request or refuses it.
-    pub fn encode(granted: Result<Welcome, Refusal>) -> [u8; WELCOME_BYTES] {
+    pub fn encode(granted: Result<ServerWelcomeMessage, Refusal>) -> [u8; WELCOME_BYTES] {
         let mut message = [0; WELCOME_BYTES];
         message[..8].copy_from_slice(&MAGIC.to_le_bytes());
         let refusal = granted.err().map_or(0, |refusal| refusal as u32);
-        put(&mut message[8..], &[VERSION, refusal]);
+        encode_u32_fields(&mut message[8..], &[VERSION, refusal]);
         if let Ok(welcome) = granted {
             let Layout { queues, entries, transfer_bytes } = welcome.layout;
             let flags = [welcome.writes, welcome.doorbells, welcome.modelled];
             let flags = (0..).zip(flags).map(|(bit, flag)| u32::from(flag) << bit).sum();
             message[16..24].copy_from_slice(&welcome.capacity_bytes.to_le_bytes());
             let numbers = [welcome.block_bytes, welcome.tag_width.bits(), queues, entries, transfer_bytes, flags];
-            put(&mut message[24..], &numbers);
+            encode_u32_fields(&mut message[24..], &numbers);
         }
         message
     }
@@ -100,7 +104,7 @@ impl Welcome {
     /// # Errors
     ///
     /// If the bytes are malformed, or the server refuses the request.
-    pub fn decode(message: &[u8]) -> io::Result<Welcome> {
+    pub fn decode(message: &[u8]) -> io::Result<ServerWelcomeMessage> {
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the server's greeting is malformed");
         let words = numbers::<WELCOME_BYTES>(message).ok_or_else(invalid)?;
         let [version, refusal, low, high, block_bytes, tag_bits, queues, entries, transfer_bytes, flags, ..] =
@@ -112,7 +116,7 @@ impl Welcome {
         let layout = Layout { queues, entries, transfer_bytes };
         let tag_width = u8::try_from(tag_bits).ok().and_then(TagWidth::from_bits);
         let (Some(tag_width), true, 1..) = (tag_width, layout.is_allowed(), block_bytes) else { return Err(invalid()) };
-        Ok(Welcome {
+        Ok(ServerWelcomeMessage {
             capacity_bytes: u64::from(high) << 32 | u64::from(low),
             block_bytes,
             tag_width,
@@ -126,7 +130,7 @@ impl Welcome {
 
 fn refused(version: u32, refusal: u32) -> io::Result<()> {
     let kinds = [
-        (Refusal::Version, io::ErrorKind::Unsupported, "the server has another version of the protocol"),
+        (Refusal::StoreFileVersion, io::ErrorKind::Unsupported, "the server has another version of the protocol"),
         (Refusal::Layout, io::ErrorKind::InvalidInput, "the server grants no queues of this number and size"),
         (Refusal::ReadOnly, io::ErrorKind::PermissionDenied, "the device is read-only"),
         (Refusal::Full, io::ErrorKind::ResourceBusy, "the server has as many clients as it allows"),
@@ -139,7 +143,7 @@ fn refused(version: u32, refusal: u32) -> io::Result<()> {
     }
 }
 
-fn put(message: &mut [u8], numbers: &[u32]) {
+fn encode_u32_fields(message: &mut [u8], numbers: &[u32]) {
     for (bytes, number) in message.as_chunks_mut().0.iter_mut().zip(numbers) {
         *bytes = number.to_le_bytes();
     }
@@ -158,10 +162,10 @@ mod tests {
     const LAYOUT: Layout = Layout { queues: 2, entries: 64, transfer_bytes: 4096 };
 
     #[test]
-    fn encoded_messages_decode_to_themselves_and_a_refusal_to_its_error() {
-        let hello = Hello { version: VERSION, layout: LAYOUT, writes: true };
-        assert_eq!(Hello::decode(&hello.encode()), Some(hello));
-        let welcome = Welcome {
+    fn encoded_handshake_messages_and_refusals_decode_to_themselves() {
+        let hello = ClientHelloMessage { version: VERSION, layout: LAYOUT, writes: true };
+        assert_eq!(ClientHelloMessage::decode(&hello.encode()), Some(hello));
+        let welcome = ServerWelcomeMessage {
             capacity_bytes: 5 << 33,
             block_bytes: 512,
             tag_width: TagWidth::Bits32,
@@ -170,20 +174,20 @@ mod tests {
             doorbells: true,
             modelled: true,
         };
-        assert_eq!(Welcome::decode(&Welcome::encode(Ok(welcome))).unwrap(), welcome);
-        let refused = Welcome::decode(&Welcome::encode(Err(Refusal::ReadOnly))).unwrap_err();
+        assert_eq!(ServerWelcomeMessage::decode(&ServerWelcomeMessage::encode(Ok(welcome))).unwrap(), welcome);
+        let refused = ServerWelcomeMessage::decode(&ServerWelcomeMessage::encode(Err(Refusal::ReadOnly))).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]
-    fn truncated_or_changed_messages_are_refused() {
-        let message = Hello { version: VERSION, layout: LAYOUT, writes: true }.encode();
-        assert_eq!(Hello::decode(&message[..31]), None);
-        assert_eq!(Hello::decode(&[0; HELLO_BYTES]), None);
+    fn truncated_or_altered_handshake_messages_are_refused() {
+        let message = ClientHelloMessage { version: VERSION, layout: LAYOUT, writes: true }.encode();
+        assert_eq!(ClientHelloMessage::decode(&message[..31]), None);
+        assert_eq!(ClientHelloMessage::decode(&[0; HELLO_BYTES]), None);
         for place in 0..WELCOME_BYTES {
-            let mut message = Welcome::encode(Err(Refusal::Full));
+            let mut message = ServerWelcomeMessage::encode(Err(Refusal::Full));
             message[place] ^= 0xff;
-            assert!(Welcome::decode(&message).is_err());
+            assert!(ServerWelcomeMessage::decode(&message).is_err());
         }
     }
 }

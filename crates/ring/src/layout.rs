@@ -139,7 +139,7 @@ pub fn stamp(command: &mut [u8; COMMAND_BYTES], submitted_ns: u64) {
 
 /// Returns the submission time of a command in nanoseconds of the steady clock; 0 if timing is off.
 #[inline]
-pub fn stamped_ns(command: &[u8; COMMAND_BYTES]) -> u64 {
+pub fn load_submission_time_ns(command: &[u8; COMMAND_BYTES]) -> u64 {
     u64::from_le_bytes(command.as_chunks().0[STAMP_WORD])
 }
 
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_queues_do_not_overlap_and_end_within_the_memory() {
+    fn queue_regions_do_not_overlap_and_end_within_the_shared_memory() {
         for (queues, entries, transfer_bytes) in [(1, 2, 512), (3, 33, 4096), (2, 64, 128 << 10)] {
             let layout = Layout { queues, entries, transfer_bytes };
             assert!(layout.is_allowed());
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn layout_that_is_too_large_or_no_multiple_of_a_sector_is_refused() {
+    fn layout_too_large_or_not_a_multiple_of_a_sector_is_refused() {
         let fine = Layout { queues: 1, entries: 64, transfer_bytes: 4096 };
         assert!(fine.is_allowed());
         for wrong in [

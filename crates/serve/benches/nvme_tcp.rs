@@ -15,20 +15,20 @@ use std::thread;
 use std::time::Instant;
 
 use common::speed::transfers;
-use common::{DEPTH, GEOMETRY, PROCESSORS, RUN, Transfer, median, one_by_one, pin, store};
+use common::{DEPTH, GEOMETRY, PROCESSORS, RUN, Transfer, measure_requests_one_by_one, median, pin, store};
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::SubmissionEntry;
 use phaselink_core::request::Op;
 use phaselink_serve::device::store::Store;
-use phaselink_serve::device::{Device, Stop};
-use phaselink_serve::front::nvme_tcp::NvmeTcp;
+use phaselink_serve::device::{Device, StopRequest};
+use phaselink_serve::front::nvme_tcp::NvmeTcpFrontEnd;
 use phaselink_serve::front::nvme_tcp::address::TargetAddress;
-use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName};
+use phaselink_serve::front::nvme_tcp::client::{Client, ClientCommandData, HostNameAndIdentifier};
 use phaselink_serve::front::nvme_tcp::initiator::Initiator;
 use phaselink_serve::front::nvme_tcp::session::CAPSULE_DATA_BYTES;
 use phaselink_serve::front::nvme_tcp::wire::{CAPSULE_HEADER_BYTES, DATA_HEADER_BYTES, RESPONSE_HEADER_BYTES};
-use phaselink_serve::front::{Front, FrontArguments};
+use phaselink_serve::front::{Front, FrontEndArguments};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 
@@ -45,8 +45,8 @@ fn entry(transfer: Transfer, number: u64) -> SubmissionEntry {
 
 fn submit(queue: &mut Client, slot: u16, transfer: Transfer, number: u64, data: &[u8]) {
     let data = match transfer.op {
-        Op::Write => ClientData::Send(data),
-        _ => ClientData::Receive { bytes: transfer.bytes as u32, is_kept: false },
+        Op::Write => ClientCommandData::Send(data),
+        _ => ClientCommandData::Receive { bytes: transfer.bytes as u32, is_kept: false },
     };
     queue.submit(slot, &entry(transfer, number), data);
 }
@@ -62,11 +62,11 @@ fn next(queue: &mut Client) -> u16 {
     }
 }
 
-fn over_tcp(store: &Arc<Store>, transfer: Transfer) -> io::Result<Pair> {
+fn measure_nvme_tcp_pair(store: &Arc<Store>, transfer: Transfer) -> io::Result<Pair> {
     let problem = |problems| io::Error::other(format!("{problems}"));
     let drive = Drive::shipped("nvme").expect("a shipped drive");
-    let arguments = FrontArguments { addresses: vec![String::from("127.0.0.1:0")], ..FrontArguments::default() };
-    let front = NvmeTcp::bind(&arguments, &drive, GEOMETRY).map_err(problem)?;
+    let arguments = FrontEndArguments { addresses: vec![String::from("127.0.0.1:0")], ..FrontEndArguments::default() };
+    let front = NvmeTcpFrontEnd::bind(&arguments, &drive, GEOMETRY).map_err(problem)?;
     let target =
         TargetAddress::parse(&front.addresses()[0]).map_err(|problem| io::Error::other(problem.to_string()))?;
     let device = Device {
@@ -76,7 +76,7 @@ fn over_tcp(store: &Arc<Store>, transfer: Transfer) -> io::Result<Pair> {
         record: None,
         history: None,
         faults: Arc::default(),
-        stop: Arc::new(Stop::new()?),
+        stop: Arc::new(StopRequest::new()?),
     };
     let stop = Arc::clone(&device.stop);
     let server = Server {
@@ -94,10 +94,10 @@ fn over_tcp(store: &Arc<Store>, transfer: Transfer) -> io::Result<Pair> {
             pin(PROCESSORS[0]);
             server.run()
         });
-        let worked = Initiator::open(&target, &HostName::default(), 0).and_then(|initiator| {
+        let worked = Initiator::open(&target, &HostNameAndIdentifier::default(), 0).and_then(|initiator| {
             let mut queue = initiator.queue(1, 64)?;
             let data = vec![1; transfer.bytes];
-            let lone = one_by_one(|number| {
+            let lone = measure_requests_one_by_one(|number| {
                 submit(&mut queue, 0, transfer, number, &data);
                 queue.send().expect("a command");
                 next(&mut queue);
@@ -134,7 +134,7 @@ fn deep(queue: &mut Client, transfer: Transfer, data: &[u8]) -> f64 {
 }
 
 /// Bytes of a request and of its answer on the wire, in one piece each: commands, data, R2T and responses.
-fn lengths(Transfer { op, bytes }: Transfer) -> [usize; 2] {
+fn wire_bytes_both_ways(Transfer { op, bytes }: Transfer) -> [usize; 2] {
     match op {
         Op::Write if bytes > CAPSULE_DATA_BYTES as usize => {
             [CAPSULE_HEADER_BYTES + DATA_HEADER_BYTES + bytes, DATA_HEADER_BYTES + RESPONSE_HEADER_BYTES]
@@ -154,7 +154,7 @@ fn take(mut socket: &TcpStream, into: &mut [u8]) -> usize {
 }
 
 /// Sends all of `from`; bytes that arrive meanwhile are counted.
-fn give(mut socket: &TcpStream, from: &[u8], into: &mut [u8]) -> usize {
+fn send_all_and_count_received(mut socket: &TcpStream, from: &[u8], into: &mut [u8]) -> usize {
     let (mut sent, mut arrived) = (0, 0);
     while sent < from.len() {
         match socket.write(&from[sent..]) {
@@ -167,7 +167,7 @@ fn give(mut socket: &TcpStream, from: &[u8], into: &mut [u8]) -> usize {
 }
 
 fn bare(transfer: Transfer) -> io::Result<Pair> {
-    let [there, back] = lengths(transfer);
+    let [there, back] = wire_bytes_both_ways(transfer);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let client = TcpStream::connect(listener.local_addr()?)?;
     let (server, _) = listener.accept()?;
@@ -187,23 +187,24 @@ fn bare(transfer: Transfer) -> io::Result<Pair> {
                 left += take(&server, &mut into);
                 let whole = (left / there).min(DEPTH as usize);
                 left -= whole * there;
-                left += give(&server, &answers[..whole * back], &mut into);
+                left += send_all_and_count_received(&server, &answers[..whole * back], &mut into);
             }
         });
         let (mut into, requests) = (vec![0; 256 << 10], vec![1; there * DEPTH as usize]);
-        let lone = one_by_one(|_| {
-            let mut arrived = give(&client, &requests[..there], &mut into);
+        let lone = measure_requests_one_by_one(|_| {
+            let mut arrived = send_all_and_count_received(&client, &requests[..there], &mut into);
             while arrived < back {
                 arrived += take(&client, &mut into);
             }
         });
-        let (start, mut done, mut left) = (Instant::now(), 0, give(&client, &requests, &mut into));
+        let (start, mut done, mut left) =
+            (Instant::now(), 0, send_all_and_count_received(&client, &requests, &mut into));
         while start.elapsed() < RUN {
             left += take(&client, &mut into);
             let whole = left / back;
             left -= whole * back;
             done += whole;
-            left += give(&client, &requests[..whole.min(DEPTH as usize) * there], &mut into);
+            left += send_all_and_count_received(&client, &requests[..whole.min(DEPTH as usize) * there], &mut into);
         }
         let rate = done as f64 / start.elapsed().as_secs_f64();
         is_over.store(true, Ordering::Relaxed);
@@ -218,7 +219,7 @@ fn main() -> io::Result<()> {
     for transfer in transfers(&words) {
         let (mut ratios, mut served, mut bares) = ([Vec::new(), Vec::new()], Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            let (bare, tcp) = (bare(transfer)?, over_tcp(&store, transfer)?);
+            let (bare, tcp) = (bare(transfer)?, measure_nvme_tcp_pair(&store, transfer)?);
             ratios[0].push(tcp.0 / bare.0);
             ratios[1].push(tcp.1 / bare.1);
             served.push(tcp);

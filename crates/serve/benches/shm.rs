@@ -20,7 +20,7 @@ use phaselink_serve::device::tally::Tally;
 const ROUNDS_OFF: usize = 9;
 
 /// Reads and writes at both depths, beside bare copies.
-fn timing_off(store: &Arc<Store>, words: &[String]) -> io::Result<()> {
+fn measure_shm_with_timing_off(store: &Arc<Store>, words: &[String]) -> io::Result<()> {
     for transfer in transfers(words) {
         let served = |transfer: Transfer| {
             let lone = served(store, false, transfer.bytes, |queue| alone(queue, transfer))?.0;
@@ -33,18 +33,18 @@ fn timing_off(store: &Arc<Store>, words: &[String]) -> io::Result<()> {
 
 /// Round with the model, and the latency of the model for the same requests. It differs between rounds: when the endpoint
 /// polls next depends on when commands have come before.
-struct Timed {
+struct TimedRound {
     measured: Measured,
     model_ns: f64,
     lag_ns: [f64; 3],
 }
 
-impl Timed {
-    fn run(store: &Arc<Store>, bytes: usize) -> io::Result<Timed> {
+impl TimedRound {
+    fn run(store: &Arc<Store>, bytes: usize) -> io::Result<TimedRound> {
         let (measured, summary) = served(store, true, bytes, |queue| alone(queue, Transfer::read(bytes)))?;
         let Tally { read, lag, .. } = summary.tally;
         let lag_ns = [50.0, 99.0, 99.9].map(|percent| lag.percentile(percent).as_ns());
-        Ok(Timed { measured, model_ns: read.latency.percentile(50.0).as_ns(), lag_ns })
+        Ok(TimedRound { measured, model_ns: read.latency.percentile(50.0).as_ns(), lag_ns })
     }
 
     fn ratio(&self) -> f64 {
@@ -53,12 +53,12 @@ impl Timed {
 }
 
 /// The round nearest to the model, and how near half of them are.
-fn timing_on(store: &Arc<Store>) -> io::Result<()> {
+fn measure_shm_with_timing_on(store: &Arc<Store>) -> io::Result<()> {
     const SIZES: [usize; 2] = [512, 4096];
     let mut rounds = SIZES.map(|_| Vec::new());
     for _ in 0..ROUNDS {
         for (bytes, rounds) in SIZES.into_iter().zip(&mut rounds) {
-            rounds.push(Timed::run(store, bytes)?);
+            rounds.push(TimedRound::run(store, bytes)?);
         }
     }
     for (bytes, mut rounds) in SIZES.into_iter().zip(rounds) {
@@ -78,7 +78,7 @@ fn main() -> io::Result<()> {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let wants = |word: &str| wanted.is_empty() || wanted.iter().any(|one| one == word);
     if wants("off") {
-        timing_off(&store, &wanted)?;
+        measure_shm_with_timing_off(&store, &wanted)?;
     }
-    if wants("on") { timing_on(&store) } else { Ok(()) }
+    if wants("on") { measure_shm_with_timing_on(&store) } else { Ok(()) }
 }

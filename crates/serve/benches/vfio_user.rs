@@ -17,7 +17,7 @@ use std::io;
 use std::sync::Arc;
 
 use common::speed::{Speed, transfers};
-use common::{PROCESSORS, Transfer, empty_store, median, pin, store};
+use common::{PROCESSORS, Transfer, create_empty_store, median, pin, store};
 use phaselink_serve::device::store::Store;
 use vfio::{SIZES, deep, drive, lone, over_vfio_user};
 
@@ -27,7 +27,7 @@ const ROUNDS: usize = 9;
 type Part = fn(&Arc<Store>, &[String]) -> io::Result<()>;
 
 /// Reads and writes at both depths, beside bare copies.
-fn timing_off(store: &Arc<Store>, words: &[String]) -> io::Result<()> {
+fn measure_vfio_with_timing_off(store: &Arc<Store>, words: &[String]) -> io::Result<()> {
     for transfer in transfers(words) {
         let served = |transfer: Transfer| {
             Ok(over_vfio_user(drive(), store, false, |queue| (lone(queue, transfer), deep(queue, transfer)))?.0)
@@ -39,7 +39,7 @@ fn timing_off(store: &Arc<Store>, words: &[String]) -> io::Result<()> {
 
 /// Lone reads of written blocks, and of blocks that were never written.
 fn empty(store: &Arc<Store>, _: &[String]) -> io::Result<()> {
-    let empty = empty_store()?;
+    let empty = create_empty_store()?;
     for bytes in SIZES {
         let mut rounds: [Vec<f64>; 2] = Default::default();
         for _ in 0..ROUNDS {
@@ -55,7 +55,7 @@ fn empty(store: &Arc<Store>, _: &[String]) -> io::Result<()> {
 }
 
 /// Lone reads with the model: the latency that the client measures beside that of the model.
-fn timing_on(store: &Arc<Store>, _: &[String]) -> io::Result<()> {
+fn measure_vfio_with_timing_on(store: &Arc<Store>, _: &[String]) -> io::Result<()> {
     for bytes in SIZES {
         let (mut seen, mut said, mut lag) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
@@ -74,7 +74,8 @@ fn main() -> io::Result<()> {
     pin(PROCESSORS[1]);
     let store = store()?;
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let parts: [(&str, Part); 3] = [("off", timing_off), ("empty", empty), ("on", timing_on)];
+    let parts: [(&str, Part); 3] =
+        [("off", measure_vfio_with_timing_off), ("empty", empty), ("on", measure_vfio_with_timing_on)];
     let mut parts = parts.iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|word| word == name));
     parts.try_for_each(|(_, part)| part(&store, &wanted))
 }

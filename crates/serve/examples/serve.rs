@@ -10,19 +10,19 @@ use phaselink_core::drive::Drive;
 use phaselink_core::workload::fio;
 use phaselink_serve::bench;
 use phaselink_serve::device::store::Store;
-use phaselink_serve::device::{Device, Stop, geometry};
+use phaselink_serve::device::{Device, StopRequest, geometry};
 use phaselink_serve::front;
 use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
-use phaselink_serve::front::nbd::{ExportSocket, Nbd};
+use phaselink_serve::front::nbd::{ExportSocket, NbdFrontEnd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let drive = Drive::shipped("nvme-polled").ok_or("no drive of this name comes with the library")?;
     let geometry = geometry(&drive);
-    let job = fio::from_flags(&[("rw", "randrw"), ("bs", "4k"), ("iodepth", "4"), ("number_ios", "200")])?;
+    let job = fio::job_from_flags(&[("rw", "randrw"), ("bs", "4k"), ("iodepth", "4"), ("number_ios", "200")])?;
     let jobs = job.resolve(&drive.limits(), &Default::default())?;
 
     // With port 0 the system chooses a port, which the listener reports.
@@ -37,20 +37,20 @@ fn main() -> Result<(), Box<dyn Error>> {
             record: None,
             history: None,
             faults: Arc::default(),
-            stop: Arc::new(Stop::new()?),
+            stop: Arc::new(StopRequest::new()?),
         },
         timing: true,
-        wait: Wait::Block,
+        wait: Wait::PageBlock,
         seed: 1,
-        fronts: vec![Box::new(Nbd(vec![ExportSocket { listener, export }]))],
+        fronts: vec![Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }]))],
         metrics: None,
         device_threads: 1,
         control: None,
     };
     let (summary, measured) = thread::scope(|scope| {
         let running = scope.spawn(|| server.run());
-        let _stop = server.device.stop.at_the_end();
-        let measured = bench::run(&*front::parse_target(&address)?, &jobs, 1, &AtomicBool::new(false))?;
+        let _stop = server.device.stop.stop_when_dropped();
+        let measured = bench::run(&*front::parse_bench_target(&address)?, &jobs, 1, &AtomicBool::new(false))?;
         server.device.stop.request();
         Ok::<_, Box<dyn Error>>((running.join().map_err(|_| "the server has failed")??, measured))
     })?;

@@ -28,13 +28,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::{Map, Value, json};
 
 use crate::device::Device;
 use crate::device::faults::Faults;
-use crate::device::paths::{ListedPath, PathState, TRANSITION_MAX};
+use crate::device::paths::{ListedPathState, PathState, TRANSITION_MAX};
 use crate::front::bind_unix;
 
 /// Maximum length of a line from a control client, in bytes.
@@ -58,14 +58,14 @@ impl ControlSocket {
     ///
     /// # Errors
     /// If the path is taken, or no socket can be created there.
-    pub fn bind(path: &Path) -> Result<ControlSocket, Problem> {
+    pub fn bind(path: &Path) -> Result<ControlSocket, InputProblem> {
         let bound = bind_unix(path).and_then(|listener| {
             fs::set_permissions(path, Permissions::from_mode(0o600))?;
             listener.set_nonblocking(true)?;
             Ok(ControlSocket { listener, path: path.into() })
         });
         bound.map_err(|error| {
-            Problem::new("--control", None, format!("{} cannot be served: {error}", path.display()), "")
+            InputProblem::new("--control", None, format!("{} cannot be served: {error}", path.display()), "")
         })
     }
 
@@ -97,7 +97,7 @@ pub fn serve(socket: &ControlSocket, device: &Device) -> io::Result<()> {
             Err(rustix::io::Errno::INTR) => continue,
             other => other?,
         };
-        clients.retain_mut(|client| client.go_on(device).is_ok());
+        clients.retain_mut(|client| client.execute_received_lines(device).is_ok());
         if let Ok((stream, _)) = socket.listener.accept()
             && stream.set_nonblocking(true).is_ok()
         {
@@ -127,7 +127,7 @@ impl Client {
     ///
     /// # Errors
     /// If the client has disconnected, or does not read its responses.
-    fn go_on(&mut self, device: &Device) -> io::Result<()> {
+    fn execute_received_lines(&mut self, device: &Device) -> io::Result<()> {
         let mut bytes = [0; LINE_BYTES_MAX];
         let count = match self.stream.read(&mut bytes) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -163,21 +163,21 @@ impl Conversation {
             return None;
         }
         let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') else {
-            return (self.heard.len() > LINE_BYTES_MAX).then(|| self.break_off());
+            return (self.heard.len() > LINE_BYTES_MAX).then(|| self.end_conversation_for_long_line());
         };
         let line: Vec<u8> = self.heard.drain(..=end).collect();
         if line.len() > LINE_BYTES_MAX {
-            return Some(self.break_off());
+            return Some(self.end_conversation_for_long_line());
         }
-        let answer = std::str::from_utf8(&line).map_err(|_| wrong("the line is no UTF-8"));
+        let answer = std::str::from_utf8(&line).map_err(|_| invalid_line_problem("the line is no UTF-8"));
         let answer = answer.and_then(|line| execute_line(line.trim(), drive, faults));
         Some(answer.unwrap_or_else(|problems| {
-            let told: Vec<String> = problems.0.iter().map(Problem::to_string).collect();
+            let told: Vec<String> = problems.0.iter().map(InputProblem::to_string).collect();
             json!({ "problems": told })
         }))
     }
 
-    fn break_off(&mut self) -> Value {
+    fn end_conversation_for_long_line(&mut self) -> Value {
         self.is_over = true;
         self.heard = Vec::new();
         json!({ "problems": [format!("{PLACE}: a line has more than {LINE_BYTES_MAX} bytes")] })
@@ -189,8 +189,8 @@ impl Conversation {
     }
 }
 
-fn wrong(found: impl Into<String>) -> Problems {
-    Problem::new(PLACE, None, found, VERBS).into()
+fn invalid_line_problem(found: impl Into<String>) -> Problems {
+    InputProblem::new(PLACE, None, found, VERBS).into()
 }
 
 /// Executes one line (`add`, `list` or `clear`) on the fault rules, and returns the response.
@@ -202,20 +202,21 @@ fn execute_line(line: &str, drive: &Drive, faults: &Faults) -> Result<Value, Pro
         ("list", "") => Ok(json!({ "faults": faults.list() })),
         ("clear", "") => Ok(json!({ "cleared": faults.clear(None) })),
         ("clear", number) => {
-            let number = number.parse().map_err(|_| wrong(format!("`{number}` is no number of a rule")))?;
+            let number =
+                number.parse().map_err(|_| invalid_line_problem(format!("`{number}` is no number of a rule")))?;
             match faults.clear(Some(number)) {
-                0 => Err(wrong(format!("no rule has the number {number}"))),
+                0 => Err(invalid_line_problem(format!("no rule has the number {number}"))),
                 cleared => Ok(json!({ "cleared": cleared })),
             }
         }
-        ("paths", "") => Ok(json!({ "paths": faults.paths.list().iter().map(path_value).collect::<Vec<_>>() })),
-        ("path", change) => change_path(change, faults),
-        _ => Err(wrong(format!("`{line}` is nothing to do"))),
+        ("paths", "") => Ok(json!({ "paths": faults.paths.list().iter().map(path_states_json).collect::<Vec<_>>() })),
+        ("path", change) => execute_path_change(change, faults),
+        _ => Err(invalid_line_problem(format!("`{line}` is nothing to do"))),
     }
 }
 
 /// Returns a path with its states as a JSON value.
-fn path_value(path: &ListedPath) -> Value {
+fn path_states_json(path: &ListedPathState) -> Value {
     let namespaces: Map<String, Value> =
         path.of_namespaces.iter().map(|(namespace, state)| (namespace.to_string(), state.name().into())).collect();
     json!({ "address": path.address, "state": path.state.name(), "namespaces": namespaces })
@@ -223,32 +224,32 @@ fn path_value(path: &ListedPath) -> Value {
 
 /// Changes the state of a path: `ADDRESS STATE`, the number of a namespace if it is about one alone, and `after=TIME` if the
 /// path is in the state Change until then.
-fn change_path(change: &str, faults: &Faults) -> Result<Value, Problems> {
+fn execute_path_change(change: &str, faults: &Faults) -> Result<Value, Problems> {
     let (change, after) = match change.rsplit_once("after=") {
-        Some((change, time)) => (change, Some(transition_time(time)?)),
+        Some((change, time)) => (change, Some(parse_transition_time(time)?)),
         None => (change, None),
     };
     let mut words = change.split_whitespace();
     let (Some(address), Some(name), namespace, None) = (words.next(), words.next(), words.next(), words.next()) else {
-        return Err(wrong("`path` has an address, a state and perhaps the number of a namespace"));
+        return Err(invalid_line_problem("`path` has an address, a state and perhaps the number of a namespace"));
     };
     let state = PathState::named(name).ok_or_else(|| {
         let states: Vec<&str> = PathState::ALL.iter().map(|(name, _)| *name).collect();
-        Problem::new(PLACE, None, format!("`{name}` is no state of a path"), states.join(", "))
+        InputProblem::new(PLACE, None, format!("`{name}` is no state of a path"), states.join(", "))
     })?;
     let namespace = namespace.map(|number| match number.parse::<u32>() {
         Ok(number) if number > 0 => Ok(number),
-        _ => Err(wrong(format!("`{number}` is no number of a namespace"))),
+        _ => Err(invalid_line_problem(format!("`{number}` is no number of a namespace"))),
     });
     let namespace = namespace.transpose()?;
     let is_path = match after {
-        Some(time) => faults.paths.set_later(address, namespace, state, Instant::now() + time),
+        Some(time) => faults.paths.set_path_state_after_transition(address, namespace, state, Instant::now() + time),
         None => faults.paths.set(address, namespace, state),
     };
     if !is_path {
         let known: Vec<String> = faults.paths.list().into_iter().map(|path| path.address).collect();
         let known = if known.is_empty() { String::from("none: no controller is served") } else { known.join(", ") };
-        return Err(Problem::new(PLACE, None, format!("`{address}` is no path"), known).into());
+        return Err(InputProblem::new(PLACE, None, format!("`{address}` is no path"), known).into());
     }
     let mut answer = json!({ "path": address, "state": name });
     if let Some(time) = after {
@@ -258,7 +259,7 @@ fn change_path(change: &str, faults: &Faults) -> Result<Value, Problems> {
 }
 
 /// Returns the time that a change of a path takes, such as `500ms` or `2s`.
-fn transition_time(text: &str) -> Result<Duration, Problems> {
+fn parse_transition_time(text: &str) -> Result<Duration, Problems> {
     let (number, unit_ms) = text
         .strip_suffix("ms")
         .map(|number| (number, 1))
@@ -267,7 +268,8 @@ fn transition_time(text: &str) -> Result<Duration, Problems> {
     let time = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit_ms)).map(Duration::from_millis);
     time.filter(|time| unit_ms > 0 && *time <= TRANSITION_MAX).ok_or_else(|| {
         let allowed = format!("whole milliseconds or seconds up to {} s, as in after=500ms", TRANSITION_MAX.as_secs());
-        Problem::new(PLACE, None, format!("`after={text}` is no time that a path may take to change"), allowed).into()
+        InputProblem::new(PLACE, None, format!("`after={text}` is no time that a path may take to change"), allowed)
+            .into()
     })
 }
 
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_added_listed_and_cleared_a_line_each() {
+    fn fault_rules_are_added_listed_and_cleared_one_per_line() {
         let faults = Faults::default();
         let text = "add action = \"error\", every = 2\n{ action = \"hang\", operation = \"write\" }\r\nlist\nclear 1\nclear\nlist\n";
         let [first, second, list, one, all, none] = <[Value; 6]>::try_from(answers(&faults, text)).unwrap();
@@ -302,11 +304,11 @@ mod tests {
         let fault = json!({ "action": "hang", "operation": "write" });
         assert_eq!(list["faults"][1], json!({ "number": 2, "fault": fault, "met": 0, "happened": 0 }));
         assert_eq!((one, all, none), (json!({ "cleared": 1 }), json!({ "cleared": 1 }), json!({ "faults": [] })));
-        assert_eq!(faults.match_request(0, || Some(READ), |_| true), None);
+        assert_eq!(faults.match_request_fault(0, || Some(READ), |_| true), None);
     }
 
     #[test]
-    fn paths_are_listed_with_the_states_that_they_were_given() {
+    fn paths_are_listed_with_the_states_set_before() {
         let faults = Faults::default();
         faults.paths.add(String::from("a"), &Arc::default());
         let [of_all, of_one, list] =
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_and_the_next_line_is_heard() {
+    fn invalid_line_is_reported_and_the_next_line_is_executed() {
         let faults = Faults::default();
         for (line, found) in [
             ("", "`` is nothing to do; allowed: add RULE, list, clear"),
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_answered_when_it_is_whole_and_one_that_is_too_long_ends_it() {
+    fn complete_line_is_answered_and_an_overlong_line_ends_the_conversation() {
         let (drive, faults) = (Drive::shipped("nvme").unwrap(), Faults::default());
         let mut conversation = Conversation::default();
         conversation.add_input(b"li");

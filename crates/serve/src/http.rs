@@ -2,7 +2,7 @@
 //! requests, decides who may send them, and formats responses, without I/O.
 //!
 //! Web pages of other sites run in the same browser as the user, and must not reach these servers. A browser names the
-//! site in `Origin` (RFC 6454). A site that resolves its own name to this machine has that name in `Host`. Both are
+//! site in `ValueOrigin` (RFC 6454). A site that resolves its own name to this machine has that name in `Host`. Both are
 //! checked.
 
 use std::net::IpAddr;
@@ -96,7 +96,7 @@ pub fn refusal(status: HttpStatus) -> Vec<u8> {
     response(status, TEXT, format!("{}\n", status.code_and_reason()).as_bytes())
 }
 
-/// Header fields that decide if an HTTP request is answered: `Host`, `Origin` and `Content-Length`.
+/// Header fields that decide if an HTTP request is answered: `Host`, `ValueOrigin` and `Content-Length`.
 #[derive(Debug, Default)]
 struct RequestHead<'a> {
     host: Option<&'a str>,

@@ -10,18 +10,18 @@ use std::time::Instant;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 
 use crate::clock::{Wait, span};
 use crate::control::{self, ControlSocket};
-use crate::device::faults::{FaultScope, Faults};
-use crate::device::report::EmptyExchange;
+use crate::device::faults::{FaultRuleScope, Faults};
+use crate::device::report::EmptyExchangeTime;
 use crate::device::store::Store;
 use crate::device::tally::Tally;
-use crate::device::{self, Device, Stop, metrics, report};
+use crate::device::{self, Device, StopRequest, metrics, report};
 use crate::front::kind::{Front, FrontKind};
-use crate::front::service::{Service, SharedState};
-use crate::front::{self, FrontArguments, KINDS};
+use crate::front::service::{FrontEndService, FrontEndSharedState};
+use crate::front::{self, FrontEndArguments, KINDS};
 use crate::model::engine_thread;
 use crate::model::exchange::Exchange;
 use crate::model::shared::SharedEngine;
@@ -75,7 +75,7 @@ pub struct Summary {
     pub tally: Tally,
     /// Times of an empty exchange over each front-end's transport, measured before serving: the least overhead that
     /// clients see beyond the modelled time. Empty with timing off.
-    pub exchanges: Vec<EmptyExchange>,
+    pub exchanges: Vec<EmptyExchangeTime>,
 }
 
 impl Server {
@@ -87,7 +87,7 @@ impl Server {
         let kinds: Vec<&FrontKind> = options.fronts.iter().map(|(flag, _)| kind(flag)).collect::<Result<_, _>>()?;
         let interrupts = kinds.iter().any(|kind| kind.sends_interrupts);
         let connections = kinds.iter().any(|kind| kind.has_connections);
-        let faults = Faults::new(FaultScope { model: options.timing, interrupts, connections });
+        let faults = Faults::new(FaultRuleScope { model: options.timing, interrupts, connections });
         drive.faults.iter().try_for_each(|fault| faults.add(&drive.name, fault.clone()).map(drop))?;
         front::check(&kinds, drive, options.timing)?;
         let geometry = device::geometry(drive);
@@ -96,11 +96,11 @@ impl Server {
             None => Store::in_memory(geometry)?,
         };
         let fronts = kinds.iter().zip(&options.fronts).map(|(kind, (_, addresses))| {
-            let arguments = FrontArguments { addresses: addresses.clone(), ..FrontArguments::default() };
+            let arguments = FrontEndArguments { addresses: addresses.clone(), ..FrontEndArguments::default() };
             (kind.bind)(&arguments, drive, geometry)
         });
         let fronts = fronts.collect::<Result<Vec<Box<dyn Front>>, Problems>>()?;
-        let stop = Stop::new().map_err(|error| Problem::new("serve", None, error.to_string(), ""))?;
+        let stop = StopRequest::new().map_err(|error| InputProblem::new("serve", None, error.to_string(), ""))?;
         let device = Device {
             drive: Arc::new(drive.clone()),
             store: Arc::new(store),
@@ -122,7 +122,7 @@ impl Server {
     pub fn run(&self) -> io::Result<Summary> {
         let exchanges = self.measure_empty_exchanges()?;
         let started = Instant::now();
-        let shared = SharedState::default();
+        let shared = FrontEndSharedState::default();
         let spare: usize = self.fronts.iter().map(|front| front.spare_threads()).sum();
         let exchange = Exchange::new(self.wait, self.fronts.len() * self.device_threads + spare)?;
         // All front-ends that share one modelled host share one engine.
@@ -143,7 +143,7 @@ impl Server {
                 let settings = (self.timing, self.wait, self.seed);
                 let service = {
                     let shared = (&shared, &exchange);
-                    Service::new(&self.device, settings, self.device_threads, shared, engine.take())
+                    FrontEndService::new(&self.device, settings, self.device_threads, shared, engine.take())
                 };
                 serving.push(scope.spawn(move || self.until_stopped(|| front.serve(&service))));
             }
@@ -167,7 +167,7 @@ impl Server {
 
     /// Measures one empty exchange per front-end, before the server's threads compete for the processors. Returns an
     /// empty list with timing off.
-    fn measure_empty_exchanges(&self) -> io::Result<Vec<EmptyExchange>> {
+    fn measure_empty_exchanges(&self) -> io::Result<Vec<EmptyExchangeTime>> {
         self.fronts.iter().filter(|_| self.timing).map(|front| front.empty_exchange()).collect()
     }
 
@@ -194,7 +194,7 @@ impl Server {
     /// Runs a part of the server, such as a front-end (NBD, vfio-user), on the calling thread. When it ends, even by an
     /// error or a panic, all other threads of the server are told to stop.
     fn until_stopped<T>(&self, front: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let _stop = self.device.stop.at_the_end();
+        let _stop = self.device.stop.stop_when_dropped();
         front()
     }
 }
@@ -205,8 +205,8 @@ fn join<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T>
 }
 
 /// Returns the kind of front-end whose option of `phaselink serve` has this name.
-fn kind(flag: &str) -> Result<&'static FrontKind, Problem> {
+fn kind(flag: &str) -> Result<&'static FrontKind, InputProblem> {
     let flags = || KINDS.iter().map(|kind| kind.flag).collect::<Vec<_>>().join(", ");
     let kind = KINDS.iter().find(|kind| kind.flag == flag);
-    kind.ok_or_else(|| Problem::new("serve", None, format!("no front-end {flag}"), flags()))
+    kind.ok_or_else(|| InputProblem::new("serve", None, format!("no front-end {flag}"), flags()))
 }

@@ -20,12 +20,12 @@ use phaselink_client::shared::memory::Memory;
 use phaselink_client::shared::socket;
 use phaselink_client::{Client, Options, Queue};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::random::mix;
 use phaselink_core::time::Span;
-use phaselink_ring::greeting::{Hello, VERSION, WELCOME_BYTES, Welcome};
+use phaselink_ring::greeting::{ClientHelloMessage, ServerWelcomeMessage, VERSION, WELCOME_BYTES};
 use phaselink_ring::layout::Layout;
-use phaselink_ring::trailer::{TagSource, TagWidth};
+use phaselink_ring::trailer::{ArrivalTagSource, TagWidth};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
 use phaselink_serve::model::wall::Wait;
@@ -115,7 +115,7 @@ fn exercise(queue: &mut Queue, bytes: usize, rounds: u64, seed: u64) {
 
 #[test]
 fn what_is_written_is_read_with_timing_and_without_spinning_and_asleep() {
-    for (timing, wait) in [(false, Wait::Spin), (false, Wait::Block), (true, Wait::Spin), (true, Wait::Block)] {
+    for (timing, wait) in [(false, Wait::Spin), (false, Wait::PageBlock), (true, Wait::Spin), (true, Wait::PageBlock)] {
         let server = serve("plain", &[""], timing, wait);
         let mut queue = server.queue(0);
         exercise(&mut queue, 64 << 10, 20, 1);
@@ -182,7 +182,7 @@ fn data_that_ends_in_the_tag_is_read_again_with_another_tag() {
 fn collide(timing: bool) {
     let server = serve("collision", &[""], timing, Wait::Spin);
     let mut queue = server.queue(0);
-    let tags = TagSource::random(TagWidth::Bits32, 5);
+    let tags = ArrivalTagSource::random(TagWidth::Bits32, 5);
     let mut data = random_bytes(4, 2 * CHUNK_BYTES);
     data[CHUNK_BYTES - 4..CHUNK_BYTES].copy_from_slice(&(tags.current().unwrap() as u32).to_le_bytes());
     queue.write(0, &data).unwrap();
@@ -215,7 +215,7 @@ fn a_buffer_that_a_write_has_used_is_marked_anew() {
 
 #[test]
 fn with_timing_a_read_takes_what_the_model_says_and_no_less() {
-    let (shipped, slow) = (shipped::find("dc-express").unwrap(), Override::parse("media.read_ns=2000000").unwrap());
+    let (shipped, slow) = (shipped::find("dc-express").unwrap(), KeyOverride::parse("media.read_ns=2000000").unwrap());
     let drive = Drive::from_toml(shipped.file, shipped.text, &[slow]).unwrap();
     let store = Store::in_memory(GEOMETRY).unwrap();
     let server = serve_drive("slow", &[""], true, Wait::Spin, store, drive);
@@ -273,11 +273,11 @@ fn two_clients_with_two_threads_each_do_not_disturb_each_other() {
 /// A connection without a client library: memory to be filled with anything.
 fn raw(path: &Path, layout: Layout) -> (UnixStream, Memory) {
     let socket = UnixStream::connect(path).unwrap();
-    let hello = Hello { version: VERSION, layout, writes: true };
+    let hello = ClientHelloMessage { version: VERSION, layout, writes: true };
     socket::send(socket.as_fd(), &hello.encode(), None).unwrap();
     let mut message = [0; WELCOME_BYTES];
     let (bytes, fd) = socket::receive(socket.as_fd(), &mut message).unwrap();
-    assert_eq!(Welcome::decode(&message[..bytes]).unwrap().layout, layout);
+    assert_eq!(ServerWelcomeMessage::decode(&message[..bytes]).unwrap().layout, layout);
     let memory = Memory::open(&fd.unwrap(), layout.memory_bytes()).unwrap();
     (socket, memory)
 }

@@ -18,7 +18,7 @@ lanes = 8
 
 fn main() -> Result<(), Box<dyn Error>> {
     let drive = Drive::from_toml("mine.toml", DRIVE, &[])?;
-    let job = fio::from_flags(&[("rw", "randread"), ("bs", "4k"), ("iodepth", "8"), ("number_ios", "2000")])?;
+    let job = fio::job_from_flags(&[("rw", "randread"), ("bs", "4k"), ("iodepth", "8"), ("number_ios", "2000")])?;
     let jobs = job.resolve(&drive.limits(), &Default::default())?;
     let outcome = simulate(&drive, &jobs, 1)?;
     println!("{}", report::summary(&outcome));

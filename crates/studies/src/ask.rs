@@ -10,16 +10,16 @@ use crate::knee::KneeQuestion;
 use crate::predict;
 use crate::report;
 use crate::report::html::colour;
-use crate::report::{Answer, question_of};
-use crate::stream::RequestStream;
+use crate::report::{Answer, question_from_keys};
+use crate::stream::EqualRequestStream;
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Described, Override, no_files, presets, shipped};
+use phaselink_core::drive_file::{Described, KeyOverride, presets, refuse_files, shipped};
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::stage::{STACK_STAGES_MAX, SystemPart};
 use phaselink_core::ledger::{Record, Stage, Step};
-use phaselink_core::problem::{Problem, Problems, all};
-use phaselink_core::workload::trace::NamedTrace;
-use phaselink_core::workload::{Job, Trace, UnresolvedJobs, fio, with_defaults};
+use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::workload::trace::NamedJobTrace;
+use phaselink_core::workload::{Job, Trace, UnresolvedJobs, add_default_options, fio};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -48,7 +48,7 @@ enum PageQuestion {
     BreakEven { question: Map<String, Value> },
     /// Asks how long the memory of a drive lasts, for the document that `endurance --json` prints and the answer in
     /// words.
-    Endurance { drive: DriveWords, question: Map<String, Value> },
+    CellEndurance { drive: DriveWords, question: Map<String, Value> },
 }
 
 /// Drive by its shipped name, or by the text of a drive file; with overrides as they could be typed after `--set`.
@@ -74,7 +74,7 @@ struct DriveWords {
 /// ```
 pub fn answer(question: &[u8], is_over: impl Fn() -> bool + Sync) -> Value {
     let read = serde_json::from_slice::<PageQuestion>(question);
-    let read = read.map_err(|error| Problem::new("question", error.line(), error.to_string(), "").into());
+    let read = read.map_err(|error| InputProblem::new("question", error.line(), error.to_string(), "").into());
     match read.and_then(|question| question.answer(is_over)) {
         Ok(answer) => json!({ "answer": answer }),
         Err(problems) => {
@@ -84,8 +84,8 @@ pub fn answer(question: &[u8], is_over: impl Fn() -> bool + Sync) -> Value {
     }
 }
 
-fn problem_json(problem: &Problem) -> Value {
-    let Problem { file, line, found, allowed } = problem;
+fn problem_json(problem: &InputProblem) -> Value {
+    let InputProblem { file, line, found, allowed } = problem;
     json!({ "file": file, "line": line, "found": found, "allowed": allowed })
 }
 
@@ -120,21 +120,23 @@ impl PageQuestion {
                 Ok(report::headed("predict", document))
             }
             PageQuestion::Trace { drive, rw, bs, iodepth, skip, seed } => {
-                let stream = RequestStream { rw: &rw, bs: &bs, iodepth: &iodepth, skip, requests: 1, seed };
+                let stream = EqualRequestStream { rw: &rw, bs: &bs, iodepth: &iodepth, skip, requests: 1, seed };
                 let steps = stream.record(&drive.read()?)?;
                 let rows: Vec<Value> = steps.first().in_order().into_iter().map(row).collect();
                 Ok(json!({ "steps": rows, "ladder": steps.ladder() }))
             }
             PageQuestion::Knee { drive, job, question } => {
                 let drive = drive.read()?;
-                let study = question_of::<KneeQuestion>(question)?.study(&drive, written(&job)?)?;
+                let study = question_from_keys::<KneeQuestion>(question)?.study(&drive, written(&job)?)?;
                 let in_turn = |count: usize, run: &(dyn Fn(usize) + Sync)| (0..count).for_each(run);
                 let answer = study.answer(&in_turn, &is_over)?.ok_or_else(too_long)?;
                 Ok(json!({ "document": answer.document(), "html": answer.plots() + &answer.text().html() }))
             }
-            PageQuestion::BreakEven { question } => Ok(render(&question_of::<BreakEvenQuestion>(question)?.answer()?)),
-            PageQuestion::Endurance { drive, question } => {
-                Ok(render(&question_of::<EnduranceQuestion>(question)?.answer(&drive.read()?)?))
+            PageQuestion::BreakEven { question } => {
+                Ok(render(&question_from_keys::<BreakEvenQuestion>(question)?.answer()?))
+            }
+            PageQuestion::CellEndurance { drive, question } => {
+                Ok(render(&question_from_keys::<EnduranceQuestion>(question)?.answer(&drive.read()?)?))
             }
         }
     }
@@ -142,7 +144,7 @@ impl PageQuestion {
 
 /// Returns the problem of a run that was given up.
 fn too_long() -> Problems {
-    Problem::new("question", None, "a run that takes too long", "fewer requests, or shorter").into()
+    InputProblem::new("question", None, "a run that takes too long", "fewer requests, or shorter").into()
 }
 
 /// Returns an answer as its document, and as HTML within a page.
@@ -152,14 +154,14 @@ fn render(answer: &impl Answer) -> Value {
 
 impl DriveWords {
     fn read(&self) -> Result<Drive, Problems> {
-        let set = all(self.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
+        let set = all(self.set.iter().map(|text| KeyOverride::parse(text).map_err(Problems::from)))?;
         let described = match (&self.name, &self.text) {
-            (Some(name), None) => Described::shipped(name, &set, no_files),
-            (None, Some(text)) => Described::read("drive.toml", text, &set, no_files),
-            _ => Err(Problem::new("question", None, "a drive", "either a name or a text").into()),
+            (Some(name), None) => Described::shipped(name, &set, refuse_files),
+            (None, Some(text)) => Described::read("drive.toml", text, &set, refuse_files),
+            _ => Err(InputProblem::new("question", None, "a drive", "either a name or a text").into()),
         };
         // As in the program: a software stack whose threads sleep turns the drive's interrupts on.
-        described.map(Described::raising_interrupts).map(Described::into_drive)
+        described.map(Described::with_interrupts_raised).map(Described::into_drive)
     }
 }
 
@@ -171,23 +173,24 @@ fn jobs(options: &[(String, String)], drive: &Drive) -> Result<Vec<Job>, Problem
 /// Returns the one job that fio options describe, before a drive is known.
 fn written(options: &[(String, String)]) -> Result<UnresolvedJobs, Problems> {
     let given: Vec<_> = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    UnresolvedJobs::new([fio::from_flags(&with_defaults(&given))?], no_traces)
+    UnresolvedJobs::new([fio::job_from_flags(&add_default_options(&given))?], no_traces)
 }
 
-fn no_traces(wanted: &NamedTrace) -> Result<Trace, Problems> {
-    Err(Problem::new(&wanted.path, None, "cannot be read: there are no files here", "").into())
+fn no_traces(wanted: &NamedJobTrace) -> Result<Trace, Problems> {
+    Err(InputProblem::new(&wanted.path, None, "cannot be read: there are no files here", "").into())
 }
 
 fn catalog() -> Value {
     let drive = |name: &str| Drive::shipped(name).map(|drive| json!({ "name": name, "summary": drive.summary }));
-    let preset = |it: presets::Preset| json!({ "section": it.section, "name": it.name, "summary": it.summary });
-    let stage = |(name, part)| json!({ "stage": name, "part": part_name(part), "colour": colour::of_stage(name, &[]) });
-    let part = |part: &SystemPart| json!({ "part": part_name(*part), "colour": colour::of_whole(*part) });
+    let preset = |it: presets::PresetRow| json!({ "section": it.section, "name": it.name, "summary": it.summary });
+    let stage =
+        |(name, part)| json!({ "stage": name, "part": part_name(part), "colour": colour::stage_colour(name, &[]) });
+    let part = |part: &SystemPart| json!({ "part": part_name(*part), "colour": colour::system_part_colour(*part) });
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "address": env!("CARGO_PKG_REPOSITORY"),
         "drives": shipped::names().filter_map(drive).collect::<Vec<_>>(),
-        "usual": shipped::default_name(),
+        "usual": shipped::default_drive_name(),
         "sets": shipped::sets().collect::<BTreeMap<_, _>>(),
         "presets": presets::all().into_iter().map(preset).collect::<Vec<_>>(),
         "stages": Stage::fixed().map(stage).collect::<Vec<_>>(),

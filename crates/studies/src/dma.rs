@@ -79,7 +79,7 @@ fn row(bytes: u32, direction: &str, alone: &DirectionOutcome, loaded: &Direction
         direction: if direction == "read" { OpName::Read } else { OpName::Write },
         mean_ns: alone.total.mean_ns(),
         percentiles: TablePercentiles::of(&alone.total),
-        tails: tails::document_of(&alone.total, alone.runtime),
+        tails: tails::tail_document(&alone.total, alone.runtime),
         max_ns: alone.total.max().as_ns(),
         bytes_per_s: loaded.bytes_per_s(),
         transfers_per_s: loaded.iops(),

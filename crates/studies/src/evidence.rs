@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::results::Evidence;
 use crate::results::units::grouped;
 use crate::results::words::listed;
-use phaselink_core::config::origin::Origin;
+use phaselink_core::config::origin::ValueOrigin;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::number::length;
@@ -57,7 +57,7 @@ pub fn to_toml(rows: &[Evidence], left_out: Option<(f64, f64)>) -> String {
 /// Returns the names under which the table may have measurements of a drive: of itself or the drives that it starts
 /// from, of its stack, and of its host.
 pub fn names_of(drive: &Drive) -> [Vec<&str>; 3] {
-    // A shipped drive differs from the drive that its file is based on, so measurements of the base do not apply.
+    // A shipped drive differs from the drive that it is based on, so measurements of that base do not apply to it.
     let bases = drive.sources.bases.iter().filter(|_| shipped::find(&drive.name).is_none());
     let own = std::iter::once(drive.name.as_str()).chain(bases.map(String::as_str));
     let preset = |section| drive.sources.presets.get(section).map(String::as_str).into_iter().collect();
@@ -71,7 +71,7 @@ pub fn of_drives<'a>(drives: impl IntoIterator<Item = &'a Drive>) -> Vec<Evidenc
     let mut found: [Vec<Evidence>; 3] = Default::default();
     for drive in drives {
         let of_drive = |key: &str| !key.starts_with("host.") && !key.starts_with("stack.");
-        let is_set = drive.sources.origins.iter().any(|(key, origin)| *origin == Origin::Set && of_drive(key));
+        let is_set = drive.sources.origins.iter().any(|(key, origin)| *origin == ValueOrigin::Set && of_drive(key));
         for ((part, names), found) in PARTS.iter().zip(names_of(drive)).zip(&mut found) {
             let known = names.iter().find_map(|name| table.iter().find(|row| row.part == *part && row.name == *name));
             let own = || Evidence::none(part, names.first().unwrap_or(&"of its own"));
@@ -134,7 +134,7 @@ fn names_without_measurement(evidence: &[Evidence]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phaselink_core::drive_file::{Override, presets};
+    use phaselink_core::drive_file::{KeyOverride, presets};
 
     #[test]
     fn every_name_in_the_table_is_shipped() {
@@ -154,7 +154,7 @@ mod tests {
         let found = of_drives([&drive]).remove(0);
         assert_eq!((found.rows, found.papers), (known.rows, known.papers));
         assert_eq!(found.name, format!("{} (changed: mine)", known.name));
-        let set = [Override::parse("link.lanes=2").unwrap()];
+        let set = [KeyOverride::parse("link.lanes=2").unwrap()];
         let shipped = shipped::find(&known.name).unwrap();
         let changed = Drive::from_toml(shipped.file, shipped.text, &set).unwrap();
         assert_eq!(of_drives([&changed])[0].name, format!("{} (changed)", known.name));

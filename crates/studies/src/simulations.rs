@@ -24,7 +24,7 @@ mod tests {
     use super::simulated;
 
     #[test]
-    fn results_are_in_order_and_missing_if_one_is_left_out() {
+    fn results_keep_their_order_and_skipped_runs_are_absent() {
         let backwards = |count: usize, simulate: &(dyn Fn(usize) + Sync)| (0..count).rev().for_each(simulate);
         assert_eq!(simulated(&backwards, 3, |place| 10 * place), Some(vec![0, 10, 20]));
         let interrupted = |count: usize, simulate: &(dyn Fn(usize) + Sync)| (1..count).for_each(simulate);

@@ -8,7 +8,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::Trace;
 use phaselink_core::number::wide_index;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::workload::fio;
 
 /// Largest number of recorded steps: enough for some ten thousand requests of the largest size.
@@ -18,7 +18,7 @@ const FOLLOWING: u64 = 64;
 
 /// Stream of equal requests, and the range of requests in it whose steps are shown.
 #[derive(Clone, Debug)]
-pub struct RequestStream<'a> {
+pub struct EqualRequestStream<'a> {
     /// Access pattern of the requests, in fio's spelling: `randread`.
     pub rw: &'a str,
     /// Size of a request, in fio's spelling: `4k`.
@@ -42,7 +42,7 @@ pub struct Steps {
     title: String,
 }
 
-impl RequestStream<'_> {
+impl EqualRequestStream<'_> {
     /// Runs the stream on one drive alone, whose software takes exactly its mean time, and returns the recorded steps.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl RequestStream<'_> {
         let wanted: Vec<u64> = seen.into_iter().skip(wide_index(self.skip)).take(wide_index(self.requests)).collect();
         if wanted.is_empty() {
             let found = format!("request {} left no steps", self.skip + 1);
-            return Err(Problem::new(drive.name, None, found, "a smaller --skip or --bs").into());
+            return Err(InputProblem::new(drive.name, None, found, "a smaller --skip or --bs").into());
         }
         Ok(Steps { all, wanted, title: self.title(&drive, drives) })
     }
@@ -68,7 +68,7 @@ impl RequestStream<'_> {
         let ios = (self.skip + self.requests + FOLLOWING).to_string();
         let options =
             [("rw", self.rw), ("bs", self.bs), ("iodepth", self.iodepth), ("number_ios", &ios), ("io_size", "1024p")];
-        let jobs = fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())?;
+        let jobs = fio::job_from_flags(&options)?.resolve(&drive.limits(), &Default::default())?;
         Simulation::new(drive, &jobs, self.seed)
     }
 

@@ -44,7 +44,7 @@ impl Tail {
     }
 
     /// True if any request of the kind was counted.
-    fn counts(&self) -> bool {
+    fn has_counted_requests(&self) -> bool {
         self.estimate.map_or_else(|few| few.counted > 0, |_| true)
     }
 
@@ -71,12 +71,12 @@ fn all_tails(outcome: &Outcome) -> Vec<Tail> {
 /// all requests are of one kind, figures of both kinds together stand for it.
 pub fn tails(outcome: &Outcome) -> Vec<Tail> {
     let all = all_tails(outcome);
-    let has = |prefix: &str| all.iter().any(|tail| tail.figure.name.starts_with(prefix) && tail.counts());
+    let has = |prefix: &str| all.iter().any(|tail| tail.figure.name.starts_with(prefix) && tail.has_counted_requests());
     let is_mixed = has("read_") && has("write_");
     let is_shown = |tail: &Tail| match tail.figure.name.starts_with('p') {
-        true => !is_mixed && tail.counts(),
+        true => !is_mixed && tail.has_counted_requests(),
         false if tail.figure.name.starts_with("read_") || tail.figure.name.starts_with("write_") => is_mixed,
-        false => tail.counts(),
+        false => tail.has_counted_requests(),
     };
     all.iter().copied().filter(is_shown).collect()
 }
@@ -92,7 +92,7 @@ pub fn tail_of(figure: &Figure, outcome: &Outcome) -> Option<Tail> {
 /// Rare stalls hit many requests at once. A run that has seen none of them takes the requests beyond p99.99 for
 /// independent ones. Lower percentiles have many more requests beyond them, which tell earlier that requests stall
 /// together.
-pub fn independent_beyond(figure: &Figure, outcome: &Outcome) -> f64 {
+pub fn independent_requests_beyond(figure: &Figure, outcome: &Outcome) -> f64 {
     let Some((of, percentile)) = figure.tail() else { return 0.0 };
     let is_lower = |tail: &Tail| {
         tail.figure.tail().is_some_and(|(other, lower)| other == of && lower.percent <= percentile.percent)
@@ -103,14 +103,14 @@ pub fn independent_beyond(figure: &Figure, outcome: &Outcome) -> f64 {
 }
 
 /// Returns the tails of latencies that were counted in the time `elapsed`, for documents.
-pub fn document_of(latency: &Latency, elapsed: Span) -> ByName<TailResult> {
+pub fn tail_document(latency: &Latency, elapsed: Span) -> ByName<TailResult> {
     let all = tail_estimates_of(latency).map(|known| Tail::new(known, elapsed));
     ByName(all.map(|tail| (String::from(tail.figure.name), tail.result())).collect())
 }
 
 /// Returns all tails of a run for documents, by name of the figure.
 pub fn document(outcome: &Outcome) -> ByName<TailResult> {
-    let all = all_tails(outcome).into_iter().filter(Tail::counts);
+    let all = all_tails(outcome).into_iter().filter(Tail::has_counted_requests);
     ByName(all.map(|tail| (String::from(tail.figure.name), tail.result())).collect())
 }
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn tails_that_a_run_supports_have_intervals_and_others_say_what_they_need() {
+    fn supported_tails_have_intervals_and_others_the_required_requests() {
         let outcome = outcome();
         let tails = tails(&outcome);
         let named = |name: &str| tails.iter().find(|tail| tail.figure.name == name).expect("a tail");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_have_null_and_the_reason_for_an_unknown_tail() {
+    fn unknown_tail_is_null_with_its_reason_in_json() {
         let document = serde_json::to_value(document(&outcome())).expect("JSON");
         assert!(document["read_p99_99_ns"]["value_ns"].is_null());
         assert!(document["read_p99_99_ns"]["why_unknown"].is_string());

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use phaselink_serve::front::nvme_tcp::authentication::controller::{
-    ControllerAuthentication, QueueChannel, SequenceNumbers,
+    ControllerAuthentication, QueueTransportChannel, TransactionSequenceNumbers,
 };
 use phaselink_serve::front::nvme_tcp::authentication::host::HostAuthentication;
-use phaselink_serve::front::nvme_tcp::authentication::key_file::{HostKeys, KeyFile};
+use phaselink_serve::front::nvme_tcp::authentication::key_file::{HostAuthenticationKeys, HostKeyFile};
 use phaselink_serve::front::nvme_tcp::authentication::keys::{Psk, TlsKey};
 use phaselink_serve::front::nvme_tcp::authentication::message::{
-    AuthenticationMessage, FailureReason, MESSAGE_BYTES_MAX, SecureChannel,
+    AuthenticationFailureReason, AuthenticationMessage, MESSAGE_BYTES_MAX, SecureChannel,
 };
 use phaselink_serve::front::nvme_tcp::tls::channel::TlsChannel;
 
@@ -33,15 +33,15 @@ fn fixed(bytes: &mut [u8]) {
     (1..=u8::MAX).cycle().zip(bytes).for_each(|(count, byte)| *byte = count);
 }
 
-fn host_keys() -> Arc<HostKeys> {
-    let file = KeyFile::parse("keys", LINE).expect("the line is valid");
+fn host_keys() -> Arc<HostAuthenticationKeys> {
+    let file = HostKeyFile::parse("keys", LINE).expect("the line is valid");
     Arc::clone(file.host(NAMES[0]).expect("the host has a line"))
 }
 
 fn messages(input: &[u8]) {
     let (mut script, keys) = (Script::new(input), host_keys());
-    let sequences = Arc::new(SequenceNumbers::new(&mut fixed));
-    let channel = QueueChannel::AdminInTheClear;
+    let sequences = Arc::new(TransactionSequenceNumbers::new(&mut fixed));
+    let channel = QueueTransportChannel::AdminInTheClear;
     let mut controller = ControllerAuthentication::new(Arc::clone(&keys), Arc::clone(&sequences), channel, NAMES);
     let mut host = HostAuthentication::new(&keys, NAMES, 1);
     while !script.is_over() {
@@ -80,8 +80,8 @@ fn message_seeds() -> Vec<Vec<u8>> {
         },
         AuthenticationMessage::Success1 { hash_bytes: 32, response: Some(response) },
         AuthenticationMessage::Success2,
-        AuthenticationMessage::Failure1(FailureReason::HashNotUsable),
-        AuthenticationMessage::Failure2(FailureReason::IncorrectPayload),
+        AuthenticationMessage::Failure1(AuthenticationFailureReason::HashNotUsable),
+        AuthenticationMessage::Failure2(AuthenticationFailureReason::IncorrectPayload),
     ];
     let with_length = |message: &AuthenticationMessage| {
         let bytes = message.encode(1);
@@ -135,7 +135,7 @@ fn tls_seeds() -> Vec<Vec<u8>> {
 
 fn keys(input: &[u8]) {
     let text = super::text(input);
-    if let Ok(file) = KeyFile::parse("keys", &text) {
+    if let Ok(file) = HostKeyFile::parse("keys", &text) {
         let _ = file.warnings();
         assert!(file.hosts().all(|(host, _)| host.starts_with("nqn.") && file.host(host).is_some()));
     }

@@ -2,7 +2,7 @@
 
 use phaselink_core::drive::Drive;
 use phaselink_serve::control::{Conversation, LINE_BYTES_MAX};
-use phaselink_serve::device::faults::{FaultScope, Faults, RULES_MAX};
+use phaselink_serve::device::faults::{FaultRuleScope, Faults, RULES_MAX};
 
 use crate::Target;
 
@@ -14,7 +14,7 @@ fn run(input: &[u8]) {
     let Some((first, bytes)) = input.split_first() else { return };
     let drive = Drive::shipped("nvme").expect("it is shipped");
     let faults =
-        Faults::new(FaultScope { model: first & 1 == 0, interrupts: first & 2 == 0, connections: first & 4 == 0 });
+        Faults::new(FaultRuleScope { model: first & 1 == 0, interrupts: first & 2 == 0, connections: first & 4 == 0 });
     let (mut conversation, mut answers) = (Conversation::default(), 0);
     for piece in bytes.chunks(usize::from(*first).max(1)) {
         conversation.add_input(piece);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use phaselink_core::request::Op;
 use phaselink_core::time::Time;
 use phaselink_core::workload::check::Limits;
-use phaselink_core::workload::{Generator, fio, trace};
+use phaselink_core::workload::{RequestGenerator, fio, trace};
 
 use super::text;
 use crate::Target;
@@ -36,14 +36,15 @@ fn file(input: &[u8]) {
     let traces: BTreeMap<_, _> = file.wanted_traces().map(|name| (name.to_owned(), replayed.clone())).collect();
     let Ok(jobs) = file.resolve(&LIMITS, &traces) else { return };
     for job in &jobs {
-        let generator = Generator::new(job, job.threads - 1, LIMITS.capacity_bytes, 1).over(LIMITS.drives as u16, 1);
+        let generator =
+            RequestGenerator::new(job, job.threads - 1, LIMITS.capacity_bytes, 1).over(LIMITS.drives as u16, 1);
         let mut generator = generator.flushing(job.flushes, true);
         let mut now = Time::ZERO;
         for _ in 0..REQUESTS {
             let Some(next) = generator.next(now) else { break };
             let end = next.io.offset.checked_add(u64::from(next.io.bytes));
             assert!(end.is_some_and(|end| end <= LIMITS.capacity_bytes), "{next:?}");
-            assert!((next.io.bytes > 0) == (next.io.op != Op::Flush), "{next:?}");
+            assert!((next.io.bytes > 0) == (next.io.op != Op::DeepFlush), "{next:?}");
             assert!(u32::from(next.drive) < LIMITS.drives, "{next:?}");
             now = now.max(next.due);
         }

@@ -80,11 +80,11 @@ impl Peer {
         let AcceptedRequest { command, cookie, offset, bytes } = *wanted;
         let range = offset as usize..offset as usize + bytes as usize;
         if command == Command::Read {
-            assert!(self.session.answer_read(cookie, offset, bytes, &self.store));
+            assert!(self.session.add_read_reply(cookie, offset, bytes, &self.store));
             return assert!(self.session.output.data().ends_with(&self.expected[range]), "{wanted:?}");
         }
         if let Command::BlockStatus { one } = command {
-            assert!(self.session.answer_block_status(cookie, offset, bytes, one, &self.store));
+            assert!(self.session.add_block_status_reply(cookie, offset, bytes, one, &self.store));
             return self.check_extents(offset, bytes);
         }
         let data = self.session.input.data()[..command.payload_bytes(bytes)].to_vec();
@@ -92,7 +92,7 @@ impl Peer {
         match command {
             Command::Write { .. } => self.expected[range].copy_from_slice(&data),
             Command::Trim { .. } | Command::Zero { .. } => self.expected[range].fill(0),
-            Command::Read | Command::Flush | Command::BlockStatus { .. } => {}
+            Command::Read | Command::DeepFlush | Command::BlockStatus { .. } => {}
         }
         let status = apply(wanted, &data, &self.store);
         self.session.answer(cookie, status);

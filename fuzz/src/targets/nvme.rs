@@ -5,15 +5,16 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use phaselink_core::config::{Isolation, PolicyName};
+use phaselink_core::config::{PlacementIsolation, TranslationPolicyName};
 use phaselink_core::media::keys::{KeyLayout, KeySpace};
-use phaselink_core::media::translation::policy::PolicySettings;
-use phaselink_core::media::translation::{PlacedStreams, TranslationShape};
+use phaselink_core::media::translation::policy::TranslationPolicySettings;
+use phaselink_core::media::translation::{HostStreams, TranslationShape};
 use phaselink_core::media::zones::ZoneLayout;
-use phaselink_core::protocol::nvme::commands::{CommandSet, DataUse, rows_of};
-use phaselink_core::protocol::nvme::rules::zones::ZoneLimits;
+use phaselink_core::protocol::nvme::commands::{CommandSet, DataPointerUse, rows_of};
+use phaselink_core::protocol::nvme::rules::zones::NamespaceZoneLimits;
 use phaselink_core::protocol::nvme::rules::{
-    BlockParts, KeyValueLimits, Limits, MetadataFormat, NamespaceKind, PlacementLimits, ProtectionType,
+    BlockMetadataFormat, BlockNamespaceParts, KeyValueLimits, Limits, NamespaceKindLimits, NamespaceProtectionType,
+    PlacementLimits,
 };
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_serve::device::store::{Geometry, Store};
@@ -52,15 +53,17 @@ const LIMITS: Limits = Limits {
     queue_pairs: QUEUE_PAIRS_MAX as u32,
     queue_entries: 1024,
     takes_segments: true,
-    kind: NamespaceKind::PLAIN,
+    kind: NamespaceKindLimits::PLAIN,
 };
 /// Eight zones of 8 KiB, of which 6 KiB can be written.
 const LAYOUT: ZoneLayout = ZoneLayout { zones: 8, zone_blocks: 16, capacity_blocks: 12, active_max: 3, open_max: 2 };
-const ZONED: Limits =
-    Limits { kind: NamespaceKind::Zoned(ZoneLimits { layout: LAYOUT, append_bytes_max: 4 << 10 }), ..LIMITS };
+const ZONED: Limits = Limits {
+    kind: NamespaceKindLimits::Zoned(NamespaceZoneLimits { layout: LAYOUT, append_bytes_max: 4 << 10 }),
+    ..LIMITS
+};
 /// Up to 24 keys of up to 8 bytes, and values of up to 4 KiB.
 const KEYED: Limits = Limits {
-    kind: NamespaceKind::Keyed(KeyValueLimits {
+    kind: NamespaceKindLimits::Keyed(KeyValueLimits {
         layout: KeyLayout { capacity_bytes: 64 << 10, granule_bytes: 512, keys_max: 24 },
         key_bytes_max: 8,
         value_bytes_max: 4 << 10,
@@ -70,8 +73,8 @@ const KEYED: Limits = Limits {
 };
 /// Blocks with protection information of type 1.
 const PROTECTED: Limits = Limits {
-    kind: NamespaceKind::Blocks(BlockParts {
-        metadata: Some(MetadataFormat { protection: Some(ProtectionType::Type1), is_first: false }),
+    kind: NamespaceKindLimits::EraseBlocks(BlockNamespaceParts {
+        metadata: Some(BlockMetadataFormat { protection: Some(NamespaceProtectionType::Type1), is_first: false }),
         placement: None,
     }),
     ..LIMITS
@@ -83,16 +86,16 @@ const SHAPE: TranslationShape = TranslationShape {
     block_units: 4,
     blocks: 24,
     line_units: 2,
-    policy: PolicyName::Greedy,
-    settings: PolicySettings { choices: 2 },
+    policy: TranslationPolicyName::GreedyPolicy,
+    settings: TranslationPolicySettings { choices: 2 },
     map: None,
     slc: None,
     wear_gap: 0,
     placement: Some(STREAMS),
 };
-const STREAMS: PlacedStreams = PlacedStreams { handles: 3, groups: 2, isolation: Isolation::Initial };
+const STREAMS: HostStreams = HostStreams { handles: 3, groups: 2, isolation: PlacementIsolation::Initial };
 const PLACED: Limits = Limits {
-    kind: NamespaceKind::Blocks(BlockParts {
+    kind: NamespaceKindLimits::EraseBlocks(BlockNamespaceParts {
         placement: Some(PlacementLimits {
             handles: 3,
             groups: 2,
@@ -211,9 +214,9 @@ impl Bench {
             subsystem: Arc::clone(&identity.subsystem),
             controller: Controller::new(identity).with_queue_sets(2).with_strict_checks(),
             store: match limits.kind {
-                NamespaceKind::Blocks(_) => store,
-                NamespaceKind::Zoned(zones) => store.with_zones(zones.layout).expect("a new store"),
-                NamespaceKind::Keyed(keys) => store.with_keys(keys.layout).expect("a new store"),
+                NamespaceKindLimits::EraseBlocks(_) => store,
+                NamespaceKindLimits::Zoned(zones) => store.with_zones(zones.layout).expect("a new store"),
+                NamespaceKindLimits::Keyed(keys) => store.with_keys(keys.layout).expect("a new store"),
             },
             space: vec![0; LIMITS.transfer_bytes_max as usize],
             sends_metadata: false,
@@ -422,14 +425,14 @@ fn command(opcode: u8, namespace: u32, prp: u64, dwords: [u32; 2]) -> [u8; 64] {
 /// are tried more often.
 fn opcodes(sets: &[CommandSet]) -> Vec<u8> {
     let rows = rows_of(sets);
-    let moving = rows.iter().filter(|row| matches!(row.data, DataUse::ToHost | DataUse::FromHost));
+    let moving = rows.iter().filter(|row| matches!(row.data, DataPointerUse::ToHost | DataPointerUse::FromHost));
     rows.iter().chain(moving).map(|row| row.opcode).collect()
 }
 
 /// Returns a command that is nearly correct.
 fn io_command(script: &mut Script<'_>, has_zones: bool) -> [u8; 64] {
     let zones: &[CommandSet] = if has_zones { &[CommandSet::Zones] } else { &[] };
-    let all = opcodes(&[&[CommandSet::Every, CommandSet::Blocks], zones].concat());
+    let all = opcodes(&[&[CommandSet::Every, CommandSet::EraseBlocks], zones].concat());
     let opcode = all[usize::from(script.byte()) % all.len()];
     let (block, blocks) = (u32::from(script.byte()), u32::from(script.byte()));
     let mut bytes = command(opcode, 1, address(script), [block % 132, 0]);

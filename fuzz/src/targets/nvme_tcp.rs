@@ -1,9 +1,11 @@
 //! Target that reads the PDUs of a host over NVMe/TCP, and completes the commands that arrive.
 
 use phaselink_core::protocol::nvme::spec::Status;
-use phaselink_serve::front::nvme_tcp::fabrics::{Connect, ConnectData, FabricsCommand};
-use phaselink_serve::front::nvme_tcp::session::QueueSession;
-use phaselink_serve::front::nvme_tcp::wire::{DataPlace, Digests, Encoder, Parameters, PduType, Transfer};
+use phaselink_serve::front::nvme_tcp::fabrics::{ConnectCommandFields, ConnectData, FabricsCommand};
+use phaselink_serve::front::nvme_tcp::session::QueueConnectionState;
+use phaselink_serve::front::nvme_tcp::wire::{
+    CommandDataLocation, Digests, Encoder, InitializationParameters, PduType, Transfer,
+};
 
 use crate::Target;
 use crate::script::Script;
@@ -19,22 +21,22 @@ fn session(input: &[u8]) {
     let mut script = Script::new(input);
     let (mode, piece_bytes) = (script.byte(), 1 + usize::from(script.byte()) * 16);
     let digests = Digests { header: mode & 1 != 0, data: mode & 2 != 0 };
-    let mut session = QueueSession::new(DATA_MAX);
+    let mut session = QueueConnectionState::new(DATA_MAX);
     if mode & 4 == 0 {
         receive(&mut session, &greeting(digests), usize::MAX);
         assert!(session.is_open(), "a fair host is accepted");
-        session.open_queue(1, 2 + u32::from(mode >> 4), mode & 8 != 0);
+        session.open_connected_queue(1, 2 + u32::from(mode >> 4), mode & 8 != 0);
     }
     receive(&mut session, script.bytes(usize::MAX), piece_bytes);
 }
 
 fn greeting(digests: Digests) -> Vec<u8> {
-    let parameters = Parameters { alignment: 3, digests, limit: 0 };
+    let parameters = InitializationParameters { alignment: 3, digests, limit: 0 };
     Encoder::default().initialize(PduType::InitializeRequest, &parameters).bytes().to_vec()
 }
 
 /// Receives bytes, a piece at a time, and completes every command that has arrived.
-fn receive(session: &mut QueueSession, bytes: &[u8], piece_bytes: usize) {
+fn receive(session: &mut QueueConnectionState, bytes: &[u8], piece_bytes: usize) {
     let mut rest = bytes;
     while !rest.is_empty() && !session.has_ended() {
         let [data, input] = session.room().expect("there is memory for a command");
@@ -47,7 +49,7 @@ fn receive(session: &mut QueueSession, bytes: &[u8], piece_bytes: usize) {
         session.filled(count);
         rest = later;
         while let Some((slot, entry)) = session.arrived() {
-            let is_connect = matches!(FabricsCommand::decode(entry), Some(FabricsCommand::Connect(_)));
+            let is_connect = matches!(FabricsCommand::decode(entry), Some(FabricsCommand::ConnectCommandFields(_)));
             session.take_arrived();
             if is_connect {
                 let data = <[u8; 1024]>::try_from(session.data(slot));
@@ -69,19 +71,19 @@ fn receive(session: &mut QueueSession, bytes: &[u8], piece_bytes: usize) {
 fn sessions() -> Vec<Vec<u8>> {
     let encoder = Encoder::default();
     let read = |id: u16, bytes: u32| {
-        let (prp1, prp2) = DataPlace::Transport { bytes }.descriptor();
+        let (prp1, prp2) = CommandDataLocation::Transport { bytes }.descriptor();
         entry(2, id, prp1, prp2)
     };
-    let (prp1, prp2) = DataPlace::InCapsule { offset: 0, bytes: 512 }.descriptor();
+    let (prp1, prp2) = CommandDataLocation::InCapsule { offset: 0, bytes: 512 }.descriptor();
     let in_capsule = [encoder.command(&entry(1, 1, prp1, prp2), 512).bytes(), &[5; 512]].concat();
-    let (prp1, prp2) = DataPlace::Transport { bytes: 1024 }.descriptor();
+    let (prp1, prp2) = CommandDataLocation::Transport { bytes: 1024 }.descriptor();
     let write = encoder.command(&entry(1, 2, prp1, prp2), 0).bytes().to_vec();
     // The first free slot of a queue is its tag.
     let data = Transfer { command_id: 2, tag: 0, offset: 0, bytes: 1024 };
-    let data = [encoder.host_data(&data, true).bytes(), &[6; 1024]].concat();
+    let data = [encoder.encode_h2c_data_header(&data, true).bytes(), &[6; 1024]].concat();
     let reads = [encoder.command(&read(3, 4096), 0).bytes(), encoder.command(&read(4, 512), 0).bytes()].concat();
-    let connect = Connect { entries_field: 31, ..Connect::default() };
-    let connect = FabricsCommand::Connect(connect).entry(0).encode();
+    let connect = ConnectCommandFields { entries_field: 31, ..ConnectCommandFields::default() };
+    let connect = FabricsCommand::ConnectCommandFields(connect).entry(0).encode();
     let connect = [encoder.command(&connect, 0).bytes(), &[0; 64]].concat();
     let digests = Digests { header: true, data: true };
     let sealed = Encoder { digests, alignment: 4 }.command(&read(5, 512), 0).bytes().to_vec();

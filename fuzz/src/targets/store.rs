@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use phaselink_core::media::keys::{Key, KeyLayout, KeySpace, StoreOptions};
-use phaselink_serve::device::store::{Geometry, Store, StoreKind};
+use phaselink_core::media::keys::{Key, KeyLayout, KeySpace, StoreConditions};
+use phaselink_serve::device::store::{Geometry, Store, StoredNamespaceKind};
 use rustix::fs::MemfdFlags;
 
 use crate::Target;
@@ -35,18 +35,22 @@ fn keys(input: &[u8]) {
     let mut script = Script::new(input);
     let file = File::from(rustix::fs::memfd_create("store", MemfdFlags::CLOEXEC).expect("memory"));
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let open =
-        || Store::open_as(StoreKind::KeyValue, &path, GEOMETRY.with_index(&LAYOUT)).expect("a store of this kind");
+    let open = || {
+        Store::open_with_kind(StoredNamespaceKind::KeyValue, &path, GEOMETRY.with_key_index(&LAYOUT))
+            .expect("a store of this kind")
+    };
     drop(open());
     file.write_all_at(&index(&mut script), DATA_STARTS[1] + GEOMETRY.capacity_bytes).expect("memory");
     let Ok(store) = open().with_keys(LAYOUT) else { return };
     let found = |store: &Store| {
         let keys = store.keys().expect("it has keys");
         assert_eq!(keys.with(KeySpace::inconsistency), None);
-        keys.with(|space| space.from_key(Key::default()).map(|(key, value)| (*key, value.clone())).collect::<Vec<_>>())
+        keys.with(|space| {
+            space.iter_from_key(Key::default()).map(|(key, value)| (*key, value.clone())).collect::<Vec<_>>()
+        })
     };
     assert!(found(&store).len() <= 16);
-    let (keys, options) = (store.keys().expect("it has keys"), StoreOptions::default());
+    let (keys, options) = (store.keys().expect("it has keys"), StoreConditions::default());
     if let Ok(room) = keys.reserve(Key::of_number(7), 600, options) {
         keys.commit(Key::of_number(7), room, options).expect("it was checked");
     }

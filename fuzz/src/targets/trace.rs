@@ -2,7 +2,7 @@
 
 use phaselink_core::problem::Problems;
 use phaselink_core::request::Io;
-use phaselink_core::workload::trace::{self, File, Format, Selection, Trace};
+use phaselink_core::workload::trace::{self, File, Trace, TraceFileFormat, TraceSelection};
 
 use crate::Target;
 use crate::script::Script;
@@ -16,7 +16,7 @@ pub(super) const FILE: Target = Target { name: "trace", run: file, seeds };
 pub(super) const FORCED: Target = Target { name: "trace-forced", run: forced, seeds: forced_seeds };
 
 fn file(input: &[u8]) {
-    let info = trace::info(&[File::in_memory("fuzz", input)], &Selection::default());
+    let info = trace::info(&[File::in_memory("fuzz", input)], &TraceSelection::default());
     let Some(read) = told(trace::parse("fuzz", input)) else { return };
     let info = info.unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!((info.format, &info.summary), (read.format, read.requests.summary()));
@@ -28,7 +28,7 @@ fn file(input: &[u8]) {
 
 fn forced(input: &[u8]) {
     let mut script = Script::new(input);
-    let format = Format::ALL[usize::from(script.byte()) % Format::ALL.len()];
+    let format = TraceFileFormat::ALL[usize::from(script.byte()) % TraceFileFormat::ALL.len()];
     let piece_bytes = 1 + usize::from(script.byte());
     let (first, second) = {
         let bytes = script.bytes(usize::MAX);
@@ -36,9 +36,11 @@ fn forced(input: &[u8]) {
     };
     let files = [first, second].map(|bytes| in_pieces(bytes, piece_bytes));
     let files = if second.is_empty() { &files[..1] } else { &files[..] };
-    let selection = Selection { device: None, format: Some(format) };
+    let selection = TraceSelection { device: None, format: Some(format) };
     let Some(kept) = told(trace::read(files, &selection)) else { return };
-    let Some(streamed) = told(trace::read_keeping(files, &selection, 1)) else { panic!("refused the second time") };
+    let Some(streamed) = told(trace::read_trace_keeping(files, &selection, 1)) else {
+        panic!("refused the second time")
+    };
     assert_eq!(streamed, kept);
     assert_eq!(streamed.requests.failure(), None);
 }
@@ -140,7 +142,7 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn forced_seeds() -> Vec<Vec<u8>> {
-    let place = |word| Format::ALL.iter().position(|format| format.word() == word).unwrap_or_default() as u8;
+    let place = |word| TraceFileFormat::ALL.iter().position(|format| format.word() == word).unwrap_or_default() as u8;
     let of = |word, bytes: &[u8]| [&[place(word), 30][..], bytes].concat();
     vec![
         of("blkparse", BLKPARSE),

@@ -1,6 +1,6 @@
 //! Targets that read typed words: addresses, parts of a drive, values of keys, lines of a sweep's state file.
 
-use phaselink_core::drive_file::Override;
+use phaselink_core::drive_file::KeyOverride;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::shm::Share;
 use phaselink_studies::sweep::search::Target as Bounds;
@@ -18,10 +18,10 @@ fn run(input: &[u8]) {
         assert_eq!(Uri::parse(&uri.to_string()).ok(), Some(uri));
     }
     let _ = Share::parse(&text);
-    let _ = Override::parse(&text);
+    let _ = KeyOverride::parse(&text);
     let _ = Hash::parse(&text);
     let _ = Bounds::parse(&text);
-    let _ = state::parse_line(&text);
+    let _ = state::parse_state_line(&text);
 }
 
 fn seeds() -> Vec<Vec<u8>> {

@@ -112,7 +112,7 @@ fn simulate(seed: u64, flushes: bool) -> Outcome {
 }
 
 #[test]
-fn nodes_that_flush_lose_nothing_and_two_runs_have_the_same_digest() {
+fn madsim_nodes_that_flush_lose_nothing_and_repeat_equally() {
     let outcome = simulate(1, true);
     println!("{outcome:?}");
     assert_eq!(outcome.lost, [0; 3]);
@@ -122,14 +122,14 @@ fn nodes_that_flush_lose_nothing_and_two_runs_have_the_same_digest() {
 }
 
 #[test]
-fn nodes_that_do_not_flush_lose_values_where_the_buffer_is_volatile() {
+fn madsim_nodes_without_flush_lose_values_on_volatile_buffers() {
     let outcome = simulate(1, false);
     assert!(outcome.lost[0] > 0, "{outcome:?}");
     assert_eq!(outcome.lost[1..], [0, 0], "{outcome:?}");
 }
 
 #[test]
-fn task_goes_on_when_its_operation_has_completed() {
+fn madsim_task_continues_when_its_operation_has_completed() {
     let runtime = Runtime::with_seed_and_config(1, madsim::Config::default());
     runtime.add_simulator::<DriveSim>();
     runtime.block_on(async {

@@ -58,7 +58,7 @@ async fn write(storage: &Storage, path: &str, bytes: &[u8]) -> io::Result<()> {
 }
 
 #[test]
-fn bytes_are_read_where_they_were_written_and_holes_are_zeros() {
+fn written_bytes_read_back_and_holes_read_as_zeros() {
     check("optane-p5800x", |storage, _| async move {
         let options = OpenOptions::new().read(true).write(true).create(true);
         let mut file = storage.open("a", options).await?;
@@ -84,7 +84,7 @@ fn bytes_are_read_where_they_were_written_and_holes_are_zeros() {
 }
 
 #[test]
-fn large_writes_appends_and_options_do_what_they_say() {
+fn large_writes_appends_and_open_options_work() {
     check("tlc-gen4", |storage, _| async move {
         let bytes: Vec<u8> = (0..300_001u32).map(|at| (at * 7) as u8).collect();
         write(&storage, "large", &bytes).await?;
@@ -108,7 +108,7 @@ fn large_writes_appends_and_options_do_what_they_say() {
 }
 
 #[test]
-fn renamed_file_is_the_old_or_the_new_one_after_a_power_cut() {
+fn rename_is_atomic_across_a_power_cut() {
     check("tlc-gen4", |storage, time| async move {
         let mut storage = storage;
         write(&storage, "a", b"first").await?;
@@ -125,7 +125,7 @@ fn renamed_file_is_the_old_or_the_new_one_after_a_power_cut() {
 }
 
 #[test]
-fn operations_take_the_time_of_the_drive() {
+fn file_operations_take_the_drives_time() {
     let time_of = |drive: &'static str| {
         let took = Arc::new(Mutex::new(0));
         let noted = took.clone();

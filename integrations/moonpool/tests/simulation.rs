@@ -156,7 +156,7 @@ fn simulate(seed: u64, syncs: bool) -> Outcome {
 }
 
 #[test]
-fn processes_that_sync_lose_nothing_and_two_runs_have_the_same_digest() {
+fn moonpool_processes_that_sync_lose_nothing_and_repeat_equally() {
     let outcome = simulate(1, true);
     println!("{outcome:?}");
     assert!(
@@ -169,7 +169,7 @@ fn processes_that_sync_lose_nothing_and_two_runs_have_the_same_digest() {
 }
 
 #[test]
-fn process_that_does_not_sync_loses_what_it_has_acknowledged() {
+fn moonpool_process_without_sync_loses_acknowledged_data() {
     let outcome = simulate(1, false);
     println!("{outcome:?}");
     let lost = |drive: &str| outcome.iter().filter(|row| row.0 == drive).map(|row| row.3).sum::<u64>();

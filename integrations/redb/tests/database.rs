@@ -96,7 +96,7 @@ fn table() -> String {
 }
 
 #[test]
-fn commit_latency_by_drive_is_the_table_of_the_page() {
+fn redb_commit_latency_by_drive_matches_the_page() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
     let page = std::fs::read_to_string(file).unwrap();
     let table = table();
@@ -110,7 +110,7 @@ fn commit_latency_by_drive_is_the_table_of_the_page() {
 }
 
 #[test]
-fn same_transactions_end_at_the_same_picoseconds_twice() {
+fn redb_transactions_repeat_to_the_picosecond() {
     for name in DRIVES {
         let [one, other] = [(); 2].map(|()| commits(name, SETTINGS[0]));
         assert_eq!(one, other, "{name}");
@@ -121,7 +121,7 @@ fn same_transactions_end_at_the_same_picoseconds_twice() {
 }
 
 #[test]
-fn machine_of_several_drives_cannot_hold_a_database() {
+fn redb_on_several_drives_is_refused() {
     let several = Description::shipped("nvme").unwrap().with("drives=2").unwrap();
     let problems = Storage::open(&several).err().expect("a problem").to_string();
     assert!(problems.contains("one drive with power cuts"), "{problems}");
@@ -191,7 +191,7 @@ fn rounds() -> u64 {
 }
 
 #[test]
-fn no_power_cut_loses_a_commit_or_damages_the_database() {
+fn redb_survives_power_cuts_without_losing_commits() {
     for (name, rounds) in [("tlc-gen4", rounds() * 8 / 10), ("optane-p5800x", rounds() * 2 / 10)] {
         let commits = power_cuts(name, rounds, false).unwrap_or_else(|failure| panic!("{name}: {failure:?}"));
         println!("{name}: {rounds} power cuts, {commits} commits, none lost");
@@ -199,7 +199,7 @@ fn no_power_cut_loses_a_commit_or_damages_the_database() {
 }
 
 #[test]
-fn back_end_that_skips_sync_data_is_caught_within_a_hundred_power_cuts() {
+fn redb_backend_that_skips_sync_is_detected_in_100_power_cuts() {
     set_hook(Box::new(|_| {}));
     let (round, reason, explanation) = power_cuts("tlc-gen4", 100, true).expect_err("a lost commit");
     println!("without sync_data, tlc-gen4 is caught at power cut {round}: {reason}\n{}", explanation.join("\n"));

@@ -56,7 +56,7 @@ fn has_programs() -> bool {
 }
 
 #[test]
-fn commands_of_pages_print_what_the_pages_show() {
+fn sqlite_page_commands_print_the_shown_output() {
     if !has_programs() {
         return println!("sqlite3 or /usr/bin/python3 is not installed: pages are not tested");
     }

@@ -58,7 +58,7 @@ fn thousand_transactions(drive: &str) -> String {
 }
 
 #[test]
-fn thousand_transactions_show_the_cost_of_flushes_by_drive() {
+fn flush_cost_of_a_thousand_transactions_differs_by_drive() {
     let drives = ["tlc-gen4", "tlc-gen5", "optane-p5800x", "dc-express"];
     let mut times = Vec::new();
     for drive in drives {
@@ -100,7 +100,7 @@ fn power_cuts(arguments: &str) -> Option<String> {
 }
 
 #[test]
-fn synchronous_full_loses_nothing_in_a_thousand_power_cuts_of_each_journal_mode() {
+fn sqlite_full_sync_loses_nothing_in_a_thousand_power_cuts() {
     for mode in ["wal", "truncate", "persist"] {
         if let Some(found) = power_cuts(&format!("{mode} full 1000")) {
             assert!(found.starts_with("clean after 1000") && !found.contains("lost"), "{mode}: {found}");
@@ -111,7 +111,7 @@ fn synchronous_full_loses_nothing_in_a_thousand_power_cuts_of_each_journal_mode(
 /// SQLite deletes the journal to commit, and syncs the directory only with EXTRA: with FULL, a journal that comes back takes the
 /// last commit back, as a whole.
 #[test]
-fn synchronous_full_with_deleted_journals_damages_nothing_and_extra_loses_nothing() {
+fn deleted_journals_need_synchronous_extra_to_lose_nothing() {
     if let Some(found) = power_cuts("delete full 1000 allow-lost") {
         assert!(found.starts_with("clean after 1000"), "{found}");
     }
@@ -121,7 +121,7 @@ fn synchronous_full_with_deleted_journals_damages_nothing_and_extra_loses_nothin
 }
 
 #[test]
-fn synchronous_off_is_caught() {
+fn sqlite_without_sync_is_detected() {
     for mode in ["delete", "wal"] {
         if let Some(found) = power_cuts(&format!("{mode} off 200")) {
             assert!(found.starts_with("caught"), "{mode}: {found}");
@@ -138,7 +138,7 @@ fn synchronous_off_is_caught() {
 }
 
 #[test]
-fn drive_that_is_not_named_or_unknown_cannot_be_opened() {
+fn unknown_or_missing_drive_name_refuses_to_open() {
     for uri in ["file:y.db?vfs=phaselink", "file:y.db?vfs=phaselink&drive=tlc-gen44"] {
         let script = format!(".load {}\n.open '{uri}'\n", extension().display());
         let Some((_, errors)) = sqlite3_with_errors(&script) else { return };
@@ -147,7 +147,7 @@ fn drive_that_is_not_named_or_unknown_cannot_be_opened() {
 }
 
 #[test]
-fn second_connection_waits_until_the_transaction_of_the_first_has_ended() {
+fn second_sqlite_connection_waits_for_the_first_transaction() {
     let Some(text) = sqlite3(&format!(
         ".load {}\n.open 'file:z.db?vfs=phaselink&drive=optane-p5800x'\ncreate table t(key);\n\
          .connection 1\n.open 'file:z.db?vfs=phaselink&drive=optane-p5800x'\ninsert into t values(1);\n\
@@ -160,7 +160,7 @@ fn second_connection_waits_until_the_transaction_of_the_first_has_ended() {
 }
 
 #[test]
-fn function_on_a_database_elsewhere_says_how_to_open_one_here() {
+fn sqlite_function_without_a_drive_explains_how_to_open_one() {
     let script = format!(".load {}\nselect phaselink_report();\n", extension().display());
     let Some((_, errors)) = sqlite3_with_errors(&script) else { return };
     assert!(errors.contains("not on a modelled drive: .open 'file:x.db?vfs=phaselink"), "{errors}");

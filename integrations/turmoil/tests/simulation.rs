@@ -131,7 +131,7 @@ fn simulate(seed: u64, flushes: bool) -> Outcome {
 }
 
 #[test]
-fn servers_that_flush_lose_nothing_and_two_runs_have_the_same_digest() {
+fn turmoil_servers_that_flush_lose_nothing_and_repeat_equally() {
     let outcome = simulate(1, true);
     println!("{outcome:?}");
     assert!(outcome.lost.is_empty(), "{outcome:?}");
@@ -142,7 +142,7 @@ fn servers_that_flush_lose_nothing_and_two_runs_have_the_same_digest() {
 }
 
 #[test]
-fn server_that_does_not_flush_loses_values_on_the_volatile_drive_alone() {
+fn turmoil_server_without_flush_loses_values_on_volatile_drives() {
     let outcome = simulate(1, false);
     assert!(outcome.lost.iter().any(|(server, _)| *server == "flash"), "{outcome:?}");
     assert!(outcome.lost.iter().all(|(server, _)| *server == "flash"), "{outcome:?}");

@@ -2,12 +2,12 @@
 
 use phaselink_core::number::{real, whole};
 use phaselink_studies::compare::{Cell, ComparedGroup, Label, means_ns, named};
-use phaselink_studies::report::html::axis::{PlotAxis, Scale};
+use phaselink_studies::report::html::axis::{AxisScale, PlotAxis};
 use phaselink_studies::report::html::columns::{Column, columns};
 use phaselink_studies::report::html::comparison;
 use phaselink_studies::report::html::lines::{PlotLine, lines};
 use phaselink_studies::report::html::page::{heading, side_by_side};
-use phaselink_studies::report::html::{LatencySeries, percentiles_beside};
+use phaselink_studies::report::html::{LatencySeries, percentile_plot_for_row};
 use phaselink_studies::results::units;
 
 use super::Comparison;
@@ -49,7 +49,7 @@ pub(super) fn sections(compared: &Comparison, groups: &[ComparedGroup]) -> Vec<(
         let drawn: String = curves.iter().map(|curve| curve_plots(compared, size, curve)).collect();
         (!drawn.is_empty()).then(|| (format!("Over {}", size.name), drawn))
     });
-    over.chain([(String::from("Percentiles"), tails(compared, groups))]).collect()
+    over.chain([(String::from("Percentiles"), percentile_plots(compared, groups))]).collect()
 }
 
 /// Returns the curves over the size with index `size`: sets of groups whose other sizes are equal.
@@ -84,17 +84,17 @@ fn curve_title(size: usize, label: &Label) -> String {
 
 /// Returns the plots of one curve: throughput and latencies of all drives, and each drive's mean latency by cause.
 fn curve_plots(compared: &Comparison, size: &Size, curve: &Curve) -> String {
-    let x = PlotAxis { name: size.name, scale: Scale::Logarithmic, shown: &size.shown };
+    let x = PlotAxis { name: size.name, scale: AxisScale::Logarithmic, shown: &size.shown };
     let plot = |name: &str, scale, shown: &dyn Fn(f64) -> String, figure: fn(&Cell) -> f64| {
-        lines(&x, &PlotAxis { name, scale, shown }, &of_drives(compared, curve, figure), "")
+        lines(&x, &PlotAxis { name, scale, shown }, &figure_lines_by_drive(compared, curve, figure), "")
     };
     let seconds = |ns: f64| units::quantity(ns / 1e9, "s");
     let rate = |bytes: f64| units::quantity(bytes, "B/s");
     let plots = [
-        plot("bandwidth", Scale::Linear, &rate, |cell| cell.outcome.bytes_per_s()),
-        plot("requests a second", Scale::Linear, &units::count, |cell| cell.outcome.iops()),
-        plot("mean latency", Scale::Logarithmic, &seconds, |cell| cell.all.total.mean_ns()),
-        plot("99 % latency", Scale::Logarithmic, &seconds, |cell| cell.all.total.percentile(99.0).as_ns()),
+        plot("bandwidth", AxisScale::Linear, &rate, |cell| cell.outcome.bytes_per_s()),
+        plot("requests a second", AxisScale::Linear, &units::count, |cell| cell.outcome.iops()),
+        plot("mean latency", AxisScale::Logarithmic, &seconds, |cell| cell.all.total.mean_ns()),
+        plot("99 % latency", AxisScale::Logarithmic, &seconds, |cell| cell.all.total.percentile(99.0).as_ns()),
     ];
     let cells = curve.groups.iter().flat_map(|(_, group)| group.cells.iter().flatten());
     let longest_ns = cells.map(|cell| cell.all.total.mean_ns()).fold(0.0, f64::max);
@@ -104,7 +104,7 @@ fn curve_plots(compared: &Comparison, size: &Size, curve: &Curve) -> String {
 }
 
 /// Returns a plot line of a figure for each drive, over the groups of a curve.
-fn of_drives(compared: &Comparison, curve: &Curve, figure: fn(&Cell) -> f64) -> Vec<PlotLine> {
+fn figure_lines_by_drive(compared: &Comparison, curve: &Curve, figure: fn(&Cell) -> f64) -> Vec<PlotLine> {
     let line = |(place, name): (usize, &String)| {
         let point = |(value, group): &(u64, &ComparedGroup)| (real(*value), group.cells[place].as_ref().map(figure));
         PlotLine::through(name.as_str(), curve.groups.iter().map(point))
@@ -121,14 +121,14 @@ fn stacked(compared: &Comparison, size: &Size, curve: &Curve, drive: usize, long
         Some(Column { name: (size.shown)(real(*value)), parts })
     };
     let seconds = |ns: f64| units::quantity(ns / 1e9, "s");
-    let y = PlotAxis { name: "mean latency", scale: Scale::Linear, shown: &seconds };
+    let y = PlotAxis { name: "mean latency", scale: AxisScale::Linear, shown: &seconds };
     let name = compared.drives[drive].name.as_str();
     let stacked: Vec<Column> = curve.groups.iter().filter_map(column).collect();
     columns(size.name, &y, &comparison::causes(), &stacked, longest_ns, name)
 }
 
 /// Returns a plot for each group with the latency percentiles of all drives.
-fn tails(compared: &Comparison, groups: &[ComparedGroup]) -> String {
+fn percentile_plots(compared: &Comparison, groups: &[ComparedGroup]) -> String {
     let named = named(groups);
     let of_group = |group: &ComparedGroup| {
         let cells = compared.drives.iter().zip(&group.cells).take(DRIVES_MAX);
@@ -137,7 +137,7 @@ fn tails(compared: &Comparison, groups: &[ComparedGroup]) -> String {
         });
         let series: Vec<LatencySeries> = series.collect();
         let title = named.place(&group.label).replace(describe::UNBROKEN, " ");
-        (!series.is_empty()).then(|| percentiles_beside(&series, &title))
+        (!series.is_empty()).then(|| percentile_plot_for_row(&series, &title))
     };
     let plots: Vec<String> = groups.iter().filter_map(of_group).collect();
     side_by_side(&plots)

@@ -22,8 +22,8 @@ use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure};
-use crate::intervals::{IntervalFlags, Subject};
+use crate::ending::{CommandEnding, Failure};
+use crate::intervals::{IntervalFlags, IntervalSubject};
 use crate::output::ReportFlags;
 use crate::progress::Progress;
 use crate::run::workload::tell_engine_without_effect;
@@ -97,19 +97,19 @@ struct Comparison {
 }
 
 /// Runs `phaselink compare`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let mut comparison = arguments.resolve()?;
     comparison.tell_engine_without_effect();
     let report = arguments.report.open()?;
     let stopped = interrupt::flag();
     let mut groups = comparison.run(&stopped)?;
-    let loaded = comparison.run_at_equal_load(&groups, &stopped)?;
+    let loaded = comparison.rerun_at_equal_load(&groups, &stopped)?;
     comparison.add_intervals(&mut groups, &stopped);
     let is_stopped = stopped.load(Ordering::Relaxed);
     if is_stopped {
         notes::tell(&comparison.finished(&groups));
         let is_text = !arguments.json && !arguments.markdown;
-        comparison.keep_finished(&mut groups, is_text);
+        comparison.drop_unfinished_lines(&mut groups, is_text);
     }
     let document = || output::headed("compare", comparison.document(&groups, &loaded));
     if let Some(report) = report {
@@ -120,13 +120,13 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         (_, true) => output::print(&text::table(&comparison, &groups).markdown())?,
         _ => output::print(&text::text(&comparison, &groups, &loaded))?,
     }
-    Ok(if is_stopped { Ending::Interrupted } else { Ending::Fine })
+    Ok(if is_stopped { CommandEnding::Interrupted } else { CommandEnding::Fine })
 }
 
 impl Arguments {
     fn resolve(&self) -> Result<Comparison, Problems> {
         let overrides = self.flags.resolve()?;
-        let described = input::drives_side_by_side(&self.names(), &overrides)?;
+        let described = input::drives_to_compare(&self.drive_names_of_sets(), &overrides)?;
         let drives: Vec<Drive> = described.iter().map(|described| described.drive().clone()).collect();
         Ok(Comparison {
             lines: self.points.resolve(&drives, self.precision.map(|_| precision::IOS_MAX))?,
@@ -145,7 +145,7 @@ impl Arguments {
 
 impl Arguments {
     /// Returns the drives to compare, with the names of sets replaced by their drives.
-    fn names(&self) -> Vec<String> {
+    fn drive_names_of_sets(&self) -> Vec<String> {
         let of_set = |name: &str| -> Vec<String> { shipped::set(name).into_iter().map(String::from).collect() };
         if self.drives.is_empty() {
             return of_set(SET_DEFAULT);
@@ -169,14 +169,14 @@ impl Comparison {
     /// Simulates all lines of the comparison on all drives.
     fn run(&self, stopped: &AtomicBool) -> Result<Vec<ComparedGroup>, Problems> {
         let jobs: Vec<&[Option<Vec<Job>>]> = self.lines.iter().map(|line| &line.point.jobs[..]).collect();
-        let cells = self.run_jobs(&jobs, stopped)?;
+        let cells = self.simulate_lines(&jobs, stopped)?;
         let group = |(line, cells): (&Line, _)| ComparedGroup { label: line.point.label.clone(), cells };
         Ok(self.lines.iter().zip(cells).map(group).collect())
     }
 
     /// Simulates the lines whose drives differ much in throughput once more, at equal load. Returns none of them if the
     /// user stops that.
-    fn run_at_equal_load(
+    fn rerun_at_equal_load(
         &self,
         groups: &[ComparedGroup],
         stopped: &AtomicBool,
@@ -185,14 +185,14 @@ impl Comparison {
         let points = self.lines.iter().map(|line| &line.point);
         let loads = if is_whole { compare::equal_loads(points, groups) } else { Vec::new() };
         let jobs: Vec<&[Option<Vec<Job>>]> = loads.iter().map(|load| &load.jobs[..]).collect();
-        let cells = self.run_jobs(&jobs, stopped)?;
+        let cells = self.simulate_lines(&jobs, stopped)?;
         let is_stopped = stopped.load(Ordering::Relaxed);
         Ok(loads.into_iter().zip(cells).filter(|_| !is_stopped).map(|(load, cells)| load.with_cells(cells)).collect())
     }
 
     /// Simulates the jobs of several lines on all drives, in parallel. Returns the results of the drives for each line;
     /// runs that the user has stopped have none.
-    fn run_jobs(
+    fn simulate_lines(
         &self,
         lines: &[&[Option<Vec<Job>>]],
         stopped: &AtomicBool,
@@ -207,7 +207,7 @@ impl Comparison {
         let progress = Progress::of(simulations.iter().flatten().count());
         let ran = simulations.iter_mut().enumerate().par_bridge().map(|(place, simulation)| {
             let ran = simulation.as_mut().filter(|_| !stopped.load(Ordering::Relaxed)).map(|simulation| {
-                let measurement = self.run_one(simulation, &progress, stopped);
+                let measurement = self.run_until_end_or_stop(simulation, &progress, stopped);
                 (simulation.outcome(), measurement)
             });
             (place, ran.filter(|_| !stopped.load(Ordering::Relaxed)))
@@ -233,7 +233,7 @@ impl Comparison {
 
     /// Removes unfinished lines of a comparison that the user has stopped: lines without a result of a drive that can
     /// run their jobs. With `partly`, keeps each line with a result of at least one drive.
-    fn keep_finished(&mut self, groups: &mut Vec<ComparedGroup>, partly: bool) {
+    fn drop_unfinished_lines(&mut self, groups: &mut Vec<ComparedGroup>, partly: bool) {
         let is_kept = |line: &Line, group: &ComparedGroup| {
             is_finished(line, group) || (partly && group.cells.iter().any(Option::is_some))
         };
@@ -245,7 +245,12 @@ impl Comparison {
     }
 
     /// Runs a simulation to its end, to the precision of `--precision`, or until the user stops it.
-    fn run_one(&self, simulation: &mut Simulation, progress: &Progress, stopped: &AtomicBool) -> Option<Measurement> {
+    fn run_until_end_or_stop(
+        &self,
+        simulation: &mut Simulation,
+        progress: &Progress,
+        stopped: &AtomicBool,
+    ) -> Option<Measurement> {
         let stop = || stopped.load(Ordering::Relaxed);
         match self.precision {
             Some(goal) => Some(precision::measure(simulation, goal, stop)),
@@ -263,14 +268,14 @@ impl Comparison {
         let cells = groups.iter().flat_map(|group| &group.cells);
         let subjects = pairs.zip(cells).filter_map(|(subject, cell)| {
             let central = intervals::of_run(&cell.as_ref()?.figures);
-            Some(Subject { draws: self.intervals.draws_of(subject.1.drive())?, central, subject })
+            Some(IntervalSubject { draws: self.intervals.draws_for_drive(subject.1.drive())?, central, subject })
         });
         let subjects: Vec<_> = subjects.collect();
         let progress = Progress::of(subjects.iter().map(|subject| subject.draws.count()).sum());
         let doubted = intervals::intervals(subjects, |(point, described), draws, draw| {
             let drive = input::drive_of_draw(described, draws, draw).filter(|_| !stopped.load(Ordering::Relaxed))?;
             let mut simulation = Simulation::new(&drive, &point.written.on(&drive.limits()).ok()?, self.seed).ok()?;
-            self.run_one(&mut simulation, &progress, stopped);
+            self.run_until_end_or_stop(&mut simulation, &progress, stopped);
             Some(intervals::of_run(&Figures::of(&simulation.outcome())))
         });
         progress.finish();

@@ -14,7 +14,7 @@ pub(super) fn page(compared: &Comparison, groups: &[ComparedGroup], loaded: &[Eq
     let named = named(groups);
     let group = |group: &ComparedGroup| {
         let rows =
-            compared.drives.iter().zip(&group.cells).filter_map(|(drive, cell)| Some(row(drive, cell.as_ref()?)));
+            compared.drives.iter().zip(&group.cells).filter_map(|(drive, cell)| Some(bar_row(drive, cell.as_ref()?)));
         comparison::BarGroup { title: named.place(&group.label).replace(describe::UNBROKEN, " "), rows: rows.collect() }
     };
     let at_load = |loaded: &EqualLoadGroup| {
@@ -22,7 +22,7 @@ pub(super) fn page(compared: &Comparison, groups: &[ComparedGroup], loaded: &[Eq
         (String::from("At the same load"), format!("<p>{}</p>\n{table}", escape(&text::load(loaded))))
     };
     let (conclusion, others) =
-        text::findings(compared, groups, loaded).into_iter().partition(|it| it.kind.is_conclusion());
+        text::findings(compared, groups, loaded).into_iter().partition(|it| it.kind.answers_the_question());
     let texts = |findings: Vec<Finding>| findings.into_iter().map(|it| it.sentence).collect();
     let page = comparison::Comparison {
         title: text::comparison_title(compared, groups),
@@ -37,7 +37,7 @@ pub(super) fn page(compared: &Comparison, groups: &[ComparedGroup], loaded: &[Eq
     comparison::comparison(&page, &text::table(compared, groups))
 }
 
-fn row(drive: &Drive, cell: &Cell) -> BarRow {
+fn bar_row(drive: &Drive, cell: &Cell) -> BarRow {
     let figures = &cell.all;
     BarRow {
         drive: drive.name.clone(),

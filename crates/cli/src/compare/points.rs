@@ -30,14 +30,14 @@ pub(super) struct PointFlags {
     ios: Option<u64>,
     /// Compare at a load in place of a depth, as in iops=100k (100,000 requests a second, reads and writes of all threads
     /// together, at random times); threads and depth then only limit the requests in flight [4 threads, depth 64]
-    #[arg(long, value_name = "iops=N", value_parser = load)]
+    #[arg(long, value_name = "iops=N", value_parser = parse_offered_load)]
     at: Option<f64>,
     #[command(flatten)]
     job: JobFlags,
 }
 
 /// Parses a load such as `iops=100k`.
-fn load(text: &str) -> Result<f64, String> {
+fn parse_offered_load(text: &str) -> Result<f64, String> {
     let iops = text.strip_prefix("iops=").and_then(units::parse_count).filter(|iops| *iops >= 1.0);
     iops.ok_or_else(|| String::from("iops=N, requests a second, as in iops=100k"))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use phaselink_core::config::origin::Origin;
+use phaselink_core::config::origin::ValueOrigin;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::MeasuredState;
 use phaselink_core::number::{length, whole};
@@ -11,20 +11,21 @@ use phaselink_studies::evidence;
 use phaselink_studies::report::Table;
 use phaselink_studies::results::documents::ResourceUse;
 use phaselink_studies::results::units::{self, grouped};
-use phaselink_studies::results::{CompareTable, Figure, Finding, Unit, of_comparison, words};
+use phaselink_studies::results::{CompareTable, Figure, Finding, Unit, comparison_columns, words};
 
 use super::points::Line;
 use super::{Comparison, is_finished, trust};
 use crate::describe;
-use crate::output::{Style, shown, styled};
+use crate::output::{TextStyle, shown, styled_for_stdout};
 
 /// Returns the whole text of a comparison.
 pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup], loaded: &[EqualLoadGroup]) -> String {
     let findings = findings(comparison, groups, loaded);
-    let (conclusion, others): (Vec<&Finding>, Vec<&Finding>) = findings.iter().partition(|it| it.kind.is_conclusion());
+    let (conclusion, others): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().partition(|it| it.kind.answers_the_question());
     let mut text = String::new();
     for finding in conclusion {
-        text.push_str(&styled(&describe::wrapped(&finding.sentence, ""), Style::Bold));
+        text.push_str(&styled_for_stdout(&describe::wrapped(&finding.sentence, ""), TextStyle::Bold));
     }
     let _ = write!(text, "\n{}", shown(&table(comparison, groups)));
     for loaded in loaded {
@@ -57,7 +58,7 @@ pub(super) fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> 
     let host = host.unwrap_or_else(|| hosts(&comparison.drives));
     let lines = [
         Some(format!("Simulated: {}.", comparison_title(comparison, groups))),
-        traces(comparison).next().map(|trace| format!("Trace: {trace}.")),
+        replayed_traces_text(comparison).next().map(|trace| format!("Trace: {trace}.")),
         measured(comparison, groups),
         Some(evidence::sentence(&evidence::of_drives(&comparison.drives))),
         Some(format!("Host: {host}. All assumptions: add --explain.")),
@@ -71,7 +72,7 @@ fn hosts(drives: &[Drive]) -> String {
     let mut hosts: Vec<(String, Vec<String>)> = Vec::new();
     for drive in drives {
         let origins = &mut drive.sources.origins.iter();
-        let is_changed = origins.any(|(key, origin)| key.starts_with("host.") && *origin == Origin::Set);
+        let is_changed = origins.any(|(key, origin)| key.starts_with("host.") && *origin == ValueOrigin::Set);
         let preset = drive.sources.presets.get("host").filter(|_| !is_changed);
         let name = preset.cloned().unwrap_or_else(|| describe::host(drive));
         match hosts.iter_mut().find(|(known, _)| *known == name) {
@@ -117,7 +118,7 @@ pub(super) fn comparison_title(comparison: &Comparison, groups: &[ComparedGroup]
     format!(
         "{}: {}, seed {}",
         describe::counted(length(comparison.drives.len()), "drive"),
-        work(comparison, groups),
+        workload_phrase(comparison, groups),
         comparison.seed
     )
 }
@@ -135,7 +136,7 @@ pub(super) fn heading(comparison: &Comparison, groups: &[ComparedGroup]) -> Stri
         ("link", describe::link),
         ("host", describe::host),
     ] {
-        write_shared(&mut text, label, drives, describe);
+        write_lines_shared_by_drives(&mut text, label, drives, describe);
     }
     if !comparison.set.is_empty() {
         let _ = writeln!(text, "set      {}", comparison.set.join(" "));
@@ -150,7 +151,7 @@ pub(super) fn heading(comparison: &Comparison, groups: &[ComparedGroup]) -> Stri
 }
 
 /// Returns a phrase for the workload that all lines share, such as `random reads, 20,000 requests for each line`.
-fn work(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
+fn workload_phrase(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let Some(rw) = groups.first().and_then(|group| group.label.rw) else {
         let summary = comparison.lines.first().and_then(|line| line.summary.lines().next()).unwrap_or_default();
         return summary.trim_start_matches("Jobs: ").trim_start_matches("Job: ").to_string();
@@ -184,17 +185,17 @@ fn notes(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<String> {
     if !comparison.options.is_empty() {
         notes.push(format!("options  {}", comparison.options.join(" ")));
     }
-    notes.extend(traces(comparison).map(|trace| format!("trace    {trace}")));
+    notes.extend(replayed_traces_text(comparison).map(|trace| format!("trace    {trace}")));
     notes
 }
 
 /// Returns descriptions of the traces that are replayed.
-fn traces(comparison: &Comparison) -> impl Iterator<Item = &str> {
+fn replayed_traces_text(comparison: &Comparison) -> impl Iterator<Item = &str> {
     comparison.lines.iter().take(1).flat_map(|line| line.summary.lines().skip(1))
 }
 
 /// Writes one line of `label` if `describe` gives one text for all drives, otherwise one line for each drive.
-fn write_shared(text: &mut String, label: &str, drives: &[Drive], describe: fn(&Drive) -> String) {
+fn write_lines_shared_by_drives(text: &mut String, label: &str, drives: &[Drive], describe: fn(&Drive) -> String) {
     let described: Vec<String> = drives.iter().map(describe).collect();
     if described.iter().all(|line| *line == described[0]) {
         let _ = writeln!(text, "{label:<7}  {}", described[0]);
@@ -210,7 +211,7 @@ fn write_shared(text: &mut String, label: &str, drives: &[Drive], describe: fn(&
 pub(super) fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table {
     let named = named(groups);
     let mut table = named.table().left("drive").labels();
-    let columns = columns_of(comparison, groups);
+    let columns = columns_for_workload(comparison, groups);
     for figure in &columns {
         table = table.right(figure.column.0);
     }
@@ -221,7 +222,8 @@ pub(super) fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table 
         let cells = group.cells.iter().zip(&line.point.jobs);
         for (drive, (cell, jobs)) in comparison.drives.iter().zip(cells) {
             let missing = if jobs.is_none() { "queues too short" } else { "not finished" };
-            let figures = cell.as_ref().map_or_else(|| blank(&columns, missing), |cell| figures(cell, &columns));
+            let figures =
+                cell.as_ref().map_or_else(|| cells_without_result(&columns, missing), |cell| figures(cell, &columns));
             table.row(labels.iter().cloned().chain([drive.name.clone()]).chain(figures));
             // Print the labels of a group only in its first row.
             labels.fill(String::new());
@@ -241,26 +243,28 @@ pub(super) fn load(loaded: &EqualLoadGroup) -> String {
 /// Returns the table of all figures at equal load: a row for each drive.
 pub(super) fn table_at_load(comparison: &Comparison, loaded: &EqualLoadGroup) -> Table {
     let groups = std::slice::from_ref(&loaded.group);
-    let columns = columns_of(comparison, groups);
+    let columns = columns_for_workload(comparison, groups);
     let table = columns.iter().fold(Table::new().left("drive").labels(), |table, figure| table.right(figure.column.0));
     let mut table = table.left("busiest");
     for (drive, cell) in comparison.drives.iter().zip(&loaded.group.cells) {
-        let figures = cell.as_ref().map_or_else(|| blank(&columns, "queues too short"), |cell| figures(cell, &columns));
+        let figures = cell
+            .as_ref()
+            .map_or_else(|| cells_without_result(&columns, "queues too short"), |cell| figures(cell, &columns));
         table.row([drive.name.clone()].into_iter().chain(figures));
     }
     table
 }
 
 /// Returns the columns that suit the workload of the groups.
-fn columns_of(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<&'static Figure> {
+fn columns_for_workload(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<&'static Figure> {
     let table = match JudgedLatency::of(groups) {
         [JudgedLatency::Commits] => CompareTable::Commits,
         [JudgedLatency::Queries] => CompareTable::Queries,
-        [JudgedLatency::Reads, ..] => CompareTable::Mixes,
+        [JudgedLatency::ReadRequestTags, ..] => CompareTable::Mixes,
         _ => CompareTable::Alike,
     };
-    let energy = if comparison.energy { of_comparison(CompareTable::Energy) } else { Vec::new() };
-    [of_comparison(table), energy].concat()
+    let energy = if comparison.energy { comparison_columns(CompareTable::ServerEnergy) } else { Vec::new() };
+    [comparison_columns(table), energy].concat()
 }
 
 fn figures(cell: &Cell, columns: &[&Figure]) -> Vec<String> {
@@ -281,7 +285,7 @@ fn value_text(figure: &Figure, value: f64) -> String {
 
 /// Returns the cells of a drive without results. The last one is the reason: queues too short for the depth, or a run
 /// that the user has stopped.
-fn blank(columns: &[&Figure], missing: &str) -> Vec<String> {
+fn cells_without_result(columns: &[&Figure], missing: &str) -> Vec<String> {
     columns.iter().map(|_| String::from("-")).chain([String::from(missing)]).collect()
 }
 

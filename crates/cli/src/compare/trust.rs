@@ -3,7 +3,7 @@
 use phaselink_studies::compare::{Cell, ComparedGroup, named};
 use phaselink_studies::precision::{Measurement, PrecisionGoal};
 use phaselink_studies::report::Table;
-use phaselink_studies::results::{CompareTable, Figure, of_comparison};
+use phaselink_studies::results::{CompareTable, Figure, comparison_columns};
 use phaselink_studies::uncertainty::Interval;
 
 use super::Comparison;
@@ -35,7 +35,7 @@ fn known(comparison: &Comparison, groups: &[ComparedGroup], goal: PrecisionGoal)
 
 /// Returns a table of prediction intervals, and for each drive the constants that contribute most to them.
 fn interval_table(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
-    let columns = of_comparison(CompareTable::Intervals);
+    let columns = comparison_columns(CompareTable::Intervals);
     let Some(first) = columns.first() else { return String::new() };
     let of_first = || cells(groups).filter_map(|cell| interval(cell, first));
     let draws = of_first().map(|interval| interval.draws).max().unwrap_or(0);
@@ -44,7 +44,7 @@ fn interval_table(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     text.push_str(&format!("\n{}\n", shown(&table(comparison, groups, &columns))));
     for (place, drive) in comparison.drives.iter().enumerate() {
         let of_drive = groups.iter().filter_map(|group| interval(group.cells[place].as_ref()?, first));
-        let names = intervals::contributors(of_drive);
+        let names = intervals::largest_contributors(of_drive);
         if !names.is_empty() {
             let line = format!("{}: most of it in the {} from {}", drive.name, first.heading, describe::listed(&names));
             text.push_str(&describe::wrapped(&line, "  "));
@@ -71,7 +71,9 @@ fn table(comparison: &Comparison, groups: &[ComparedGroup], columns: &[&Figure])
         table.group();
         let mut labels = named.cells(&group.label);
         for (drive, cell) in comparison.drives.iter().zip(&group.cells) {
-            let shown = columns.iter().map(|figure| cell.as_ref().map_or(String::from("-"), |cell| ends(cell, figure)));
+            let shown = columns
+                .iter()
+                .map(|figure| cell.as_ref().map_or(String::from("-"), |cell| interval_ends_text(cell, figure)));
             table.row(labels.iter().cloned().chain([drive.name.clone()]).chain(shown));
             labels.fill(String::new());
         }
@@ -80,7 +82,7 @@ fn table(comparison: &Comparison, groups: &[ComparedGroup], columns: &[&Figure])
 }
 
 /// Formats the ends of a figure's prediction interval, as in `9.8 to 12.1`.
-fn ends(cell: &Cell, figure: &Figure) -> String {
+fn interval_ends_text(cell: &Cell, figure: &Figure) -> String {
     let shown = |value: f64| describe::figure(value / figure.column.1);
     interval(cell, figure)
         .map_or(String::from("-"), |interval| format!("{} to {}", shown(interval.low), shown(interval.high)))

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use phaselink_core::crash::recording::Recording;
 use phaselink_core::crash::view::{ImageView, footprint};
-use phaselink_core::crash::{CutTimeline, Image, zones};
+use phaselink_core::crash::{CrashImage, CutTimeline, zones};
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::Problem;
-use phaselink_serve::device::Stop;
+use phaselink_core::problem::InputProblem;
+use phaselink_serve::device::StopRequest;
 use phaselink_serve::device::tally::locked;
 
-use super::plain::PlainFile;
+use super::plain::CrashImageFile;
 use super::served::{self, SocketFolder};
 use crate::child::{self, CommandEnd};
 use crate::progress::Progress;
@@ -30,7 +30,7 @@ const SAID_BYTES_MAX: usize = 4096;
 
 /// Recording whose crash images are checked, with the user's check command and the command's time limit.
 #[derive(Debug)]
-pub(super) struct Checks<'a> {
+pub(super) struct CheckedRecording<'a> {
     pub recording: &'a Recording,
     pub timeline: &'a CutTimeline,
     footprint: Vec<Range<usize>>,
@@ -55,15 +55,15 @@ pub(super) struct CheckResults {
     pub tested: usize,
     pub timed_out: usize,
     /// Crash images on which the check command failed, in ascending order.
-    pub failed: Vec<Image>,
+    pub failed: Vec<CrashImage>,
 }
 
 /// Worker that runs the check command, with a file of its own for crash images.
 #[derive(Debug)]
-pub(super) struct Worker<'a> {
-    checks: &'a Checks<'a>,
+pub(super) struct CheckWorker<'a> {
+    checks: &'a CheckedRecording<'a>,
     view: ImageView<'a>,
-    image: PlainFile,
+    image: CrashImageFile,
     printed: std::path::PathBuf,
     /// Folder of the socket at which the drive with a crash image is served over vfio-user.
     socket: SocketFolder,
@@ -71,12 +71,12 @@ pub(super) struct Worker<'a> {
 
 impl CheckVerdict {
     /// Returns true if the check command exited with 0: the application has survived the power cut.
-    pub(super) fn is_good(&self) -> bool {
+    pub(super) fn has_passed(&self) -> bool {
         self.end == CommandEnd::Exited(0)
     }
 }
 
-impl<'a> Checks<'a> {
+impl<'a> CheckedRecording<'a> {
     /// Returns the checks of a recording's crash images by a shell command, which has the time `limit` for each image.
     /// If `drive` is given, which must be the recorded drive, images are also served over vfio-user.
     pub(super) fn new(
@@ -86,8 +86,8 @@ impl<'a> Checks<'a> {
         drive: Option<&'a Drive>,
         limit: Duration,
         stopped: &'a AtomicBool,
-    ) -> Checks<'a> {
-        Checks { recording, timeline, footprint: footprint(recording), command, drive, limit, stopped }
+    ) -> CheckedRecording<'a> {
+        CheckedRecording { recording, timeline, footprint: footprint(recording), command, drive, limit, stopped }
     }
 
     /// Returns a worker for crash images, whose image file and socket are in a new folder.
@@ -95,15 +95,15 @@ impl<'a> Checks<'a> {
     /// # Errors
     ///
     /// If the files cannot be made.
-    pub(super) fn worker(&'a self, folder: &Path) -> Result<Worker<'a>, Problem> {
+    pub(super) fn worker(&'a self, folder: &Path) -> Result<CheckWorker<'a>, InputProblem> {
         let made = std::fs::create_dir(folder).and_then(|()| {
             let blocks = self.recording.blocks();
-            let image = PlainFile::create(&folder.join("image"), blocks, self.recording.rules.block_bytes)?;
+            let image = CrashImageFile::create(&folder.join("image"), blocks, self.recording.rules.block_bytes)?;
             Ok((image, SocketFolder::create(folder)?))
         });
-        let (image, socket) = made.map_err(unwritable)?;
+        let (image, socket) = made.map_err(unwritable_image_problem)?;
         let view = ImageView::new(self.recording, self.timeline);
-        Ok(Worker { checks: self, view, image, printed: folder.join("printed"), socket })
+        Ok(CheckWorker { checks: self, view, image, printed: folder.join("printed"), socket })
     }
 
     /// Runs the check command on all crash images in parallel, until the user stops phaselink. `images` must be in the
@@ -112,7 +112,12 @@ impl<'a> Checks<'a> {
     /// # Errors
     ///
     /// If a crash image cannot be written to its file, or the check command cannot be run.
-    pub(super) fn all(&'a self, images: &[Image], folder: &Path, progress: &Progress) -> Result<CheckResults, Problem> {
+    pub(super) fn all(
+        &'a self,
+        images: &[CrashImage],
+        folder: &Path,
+        progress: &Progress,
+    ) -> Result<CheckResults, InputProblem> {
         let workers = thread::available_parallelism().map_or(1, |number| number.get()).min(images.len());
         let (next, findings) = (AtomicUsize::new(0), Mutex::new(CheckResults::default()));
         let work = |number: usize| {
@@ -125,15 +130,16 @@ impl<'a> Checks<'a> {
                     if verdict.end == CommandEnd::Stopped {
                         return Ok(());
                     }
-                    locked(&findings).count(image, &verdict);
+                    locked(&findings).count_check_verdict(image, &verdict);
                     progress.one();
                 }
             }
         };
         thread::scope(|scope| {
             let workers: Vec<_> = (0..workers).map(|number| scope.spawn(move || work(number))).collect();
-            let ended = workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(unexpected())));
-            ended.collect::<Result<Vec<()>, Problem>>()
+            let ended =
+                workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(failed_worker_problem())));
+            ended.collect::<Result<Vec<()>, InputProblem>>()
         })?;
         let mut findings = findings.into_inner().unwrap_or_default();
         findings.failed.sort();
@@ -142,46 +148,50 @@ impl<'a> Checks<'a> {
 }
 
 impl CheckResults {
-    fn count(&mut self, image: &Image, verdict: &CheckVerdict) {
+    fn count_check_verdict(&mut self, image: &CrashImage, verdict: &CheckVerdict) {
         self.tested += 1;
         self.timed_out += usize::from(verdict.end == CommandEnd::TimedOut);
-        if !verdict.is_good() {
+        if !verdict.has_passed() {
             self.failed.push(image.clone());
         }
     }
 
     /// Returns the crash image with the fewest lost or torn writes among those on which the check command failed.
-    pub(super) fn smallest(&self) -> Option<&Image> {
+    pub(super) fn smallest(&self) -> Option<&CrashImage> {
         self.failed.iter().min_by_key(|image| (image.lost.len(), image.cut))
     }
 }
 
-impl Worker<'_> {
+impl CheckWorker<'_> {
     /// Runs the check command on one crash image, and returns its outcome.
     ///
     /// # Errors
     ///
     /// If the crash image cannot be written to its file, or the check command cannot be run.
-    pub(super) fn check(&mut self, image: &Image) -> Result<CheckVerdict, Problem> {
-        let Checks { recording, footprint, drive, .. } = self.checks;
-        self.image.hold(self.view.show(image), footprint).map_err(unwritable)?;
+    pub(super) fn check(&mut self, image: &CrashImage) -> Result<CheckVerdict, InputProblem> {
+        let CheckedRecording { recording, footprint, drive, .. } = self.checks;
+        self.image.hold(self.view.show(image), footprint).map_err(unwritable_image_problem)?;
         let printed: Vec<u8> = recording.printed(image.cut).collect::<Vec<_>>().concat();
-        std::fs::write(&self.printed, printed).map_err(unwritable)?;
+        std::fs::write(&self.printed, printed).map_err(unwritable_image_problem)?;
         let ran = match drive {
             None => self.run(None, &|| self.checks.stopped.load(Ordering::Relaxed)),
-            Some(drive) => self.run_served(drive, image)?,
+            Some(drive) => self.run_check_on_served_drive(drive, image)?,
         };
-        ran.map_err(|error| Problem::new("--check", None, format!("the command cannot be run: {error}"), ""))
+        ran.map_err(|error| InputProblem::new("--check", None, format!("the command cannot be run: {error}"), ""))
     }
 
     /// Runs the check command while a drive with the crash image is also served over vfio-user.
-    fn run_served(&mut self, drive: &Drive, image: &Image) -> Result<io::Result<CheckVerdict>, Problem> {
-        let Checks { recording, timeline, footprint, stopped, .. } = self.checks;
-        let failed = |found: String| Problem::new("crash", None, found, "");
+    fn run_check_on_served_drive(
+        &mut self,
+        drive: &Drive,
+        image: &CrashImage,
+    ) -> Result<io::Result<CheckVerdict>, InputProblem> {
+        let CheckedRecording { recording, timeline, footprint, stopped, .. } = self.checks;
+        let failed = |found: String| InputProblem::new("crash", None, found, "");
         let zones = zones::zones(recording, timeline, image).map_err(failed)?;
         let store = served::store_of(self.view.show(image), footprint, zones.as_ref())?;
         let front = self.socket.bind(drive, store.geometry())?;
-        let stop = Arc::new(Stop::new().map_err(|error| failed(error.to_string()))?);
+        let stop = Arc::new(StopRequest::new().map_err(|error| failed(error.to_string()))?);
         let server = served::server(drive, store, None, stop, front);
         let socket = self.socket.path();
         let ran = served::serve_during(&server, stopped, |stopped| self.run(Some(&socket), stopped));
@@ -189,7 +199,7 @@ impl Worker<'_> {
     }
 
     fn run(&self, socket: Option<&Path>, stopped: &dyn Fn() -> bool) -> io::Result<CheckVerdict> {
-        let Checks { command, limit, .. } = self.checks;
+        let CheckedRecording { command, limit, .. } = self.checks;
         let (output, writer) = io::pipe()?;
         let mut command = child::shell(command);
         command.env("image", &self.image.path).env("file", &self.image.path).env("printed", &self.printed);
@@ -205,11 +215,16 @@ impl Worker<'_> {
     }
 }
 
-fn unwritable(error: io::Error) -> Problem {
+fn unwritable_image_problem(error: io::Error) -> InputProblem {
     let folder = std::env::temp_dir();
-    Problem::new(folder.display().to_string(), None, format!("an image cannot be written: {error}"), "TMPDIR elsewhere")
+    InputProblem::new(
+        folder.display().to_string(),
+        None,
+        format!("an image cannot be written: {error}"),
+        "TMPDIR elsewhere",
+    )
 }
 
-fn unexpected() -> Problem {
-    Problem::new("crash", None, "a worker has failed", "")
+fn failed_worker_problem() -> InputProblem {
+    InputProblem::new("crash", None, "a worker has failed", "")
 }

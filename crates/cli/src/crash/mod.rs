@@ -14,28 +14,28 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args};
-use phaselink_core::crash::explain::LossRules;
+use phaselink_core::crash::explain::DriveLossRules;
 use phaselink_core::crash::format::{self, CAPACITY_BYTES_MAX};
 use phaselink_core::crash::recording::{Durability, DurabilityRules, Recording};
-use phaselink_core::crash::sample::{self, ImageCount};
+use phaselink_core::crash::sample::{self, CrashImageCount};
 use phaselink_core::crash::shrink::shrink;
-use phaselink_core::crash::{CutTimeline, Image};
+use phaselink_core::crash::{CrashImage, CutTimeline};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::number::{length, wide_index};
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::protocol::halves::Attachment;
 use phaselink_core::workload;
 use phaselink_serve::device;
 use phaselink_studies::results::documents::value;
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure};
+use crate::ending::{CommandEnding, Failure};
 use crate::output::claims::{self, Role};
 use crate::output::{self, Target, quoted};
 use crate::progress::Progress;
 use crate::{child, input, interrupt, notes};
-use check::{CheckResults, CheckVerdict, Checks};
+use check::{CheckResults, CheckVerdict, CheckedRecording};
 use record::RecordingPlan;
 
 const EXAMPLES: &str = include_str!("../../help/crash.txt");
@@ -120,8 +120,8 @@ pub(crate) struct Arguments {
 struct CrashReport<'a> {
     recording: &'a Recording,
     timeline: &'a CutTimeline,
-    rules: LossRules,
-    possible: ImageCount,
+    rules: DriveLossRules,
+    possible: CrashImageCount,
     findings: CheckResults,
     elapsed: Duration,
     stopped: bool,
@@ -130,7 +130,7 @@ struct CrashReport<'a> {
 
 /// Crash image with the fewest losses on which the check fails, and the command to check it again.
 struct SmallestFailure {
-    image: Image,
+    image: CrashImage,
     verdict: CheckVerdict,
     /// Command line (`phaselink crash --replay`) that checks the smallest failing image again.
     command: String,
@@ -142,12 +142,13 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 /// Runs `phaselink crash`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let create = |flag, path: Option<&Path>| path.map(|path| Target::create(flag, path)).transpose();
     let replayed = arguments.replay.as_deref().map(read).transpose()?;
     let json = create("--json", arguments.json.as_ref().and_then(Option::as_deref))?;
     let record = create("--record", arguments.record.as_deref())?;
-    let folder = tempfile::Builder::new().prefix("phaselink-crash-").tempdir().map_err(no_folder)?;
+    let folder =
+        tempfile::Builder::new().prefix("phaselink-crash-").tempdir().map_err(missing_temporary_folder_problem)?;
     let stopped = interrupt::flag();
     let drive = arguments.drive()?;
     let (recorded, drive) = match replayed {
@@ -161,11 +162,11 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
             (record::record(wanted, folder.path(), &stopped)?, drive)
         }
     };
-    let Some(recording) = recorded else { return Ok(Ending::Interrupted) };
+    let Some(recording) = recorded else { return Ok(CommandEnding::Interrupted) };
     // If no drive is given, the recording determines the rules.
     let rules = match arguments.drive {
-        Some(_) => LossRules::of(&drive),
-        None => LossRules::of_recording(&recording),
+        Some(_) => DriveLossRules::of(&drive),
+        None => DriveLossRules::of_recording(&recording),
     };
     if let Some(target) = record {
         keep(target, &recording)?;
@@ -173,27 +174,27 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let timeline = CutTimeline::new(&recording);
     let limit = Duration::from_secs(arguments.timeout);
     let served = arguments.vfio_user.then_some(&drive);
-    let checks = Checks::new(&recording, &timeline, &arguments.check, served, limit, &stopped);
+    let checks = CheckedRecording::new(&recording, &timeline, &arguments.check, served, limit, &stopped);
     let images = match &arguments.image {
-        Some(name) => vec![Image::parse(name, &recording, &timeline)?],
+        Some(name) => vec![CrashImage::parse(name, &recording, &timeline)?],
         None => sample::images(&recording, &timeline, wide_index(arguments.images), arguments.seed),
     };
     if arguments.image.is_none() {
-        see_that_the_check_works(&checks, folder.path())?;
+        require_check_to_succeed(&checks, folder.path())?;
     }
-    let report = arguments.test(&checks, rules, &images, folder.path())?;
+    let report = arguments.check_crash_images(&checks, rules, &images, folder.path())?;
     notes::tell(&text::rate(&report));
     arguments.print(&report, json)?;
     Ok(match (report.findings.failed.is_empty(), report.stopped) {
-        (_, true) => Ending::Interrupted,
-        (true, false) => Ending::Fine,
-        (false, false) => Ending::Off,
+        (_, true) => CommandEnding::Interrupted,
+        (true, false) => CommandEnding::Fine,
+        (false, false) => CommandEnding::Off,
     })
 }
 
-fn no_folder(error: io::Error) -> Problem {
+fn missing_temporary_folder_problem(error: io::Error) -> InputProblem {
     let folder = std::env::temp_dir();
-    Problem::new(folder.display().to_string(), None, format!("no folder can be made: {error}"), "TMPDIR elsewhere")
+    InputProblem::new(folder.display().to_string(), None, format!("no folder can be made: {error}"), "TMPDIR elsewhere")
 }
 
 /// Runs the check command on the crash image with all recorded writes, where it must succeed. Otherwise the check would
@@ -202,22 +203,22 @@ fn no_folder(error: io::Error) -> Problem {
 /// # Errors
 ///
 /// If the check command fails on the crash image with all recorded writes.
-fn see_that_the_check_works(checks: &Checks<'_>, folder: &Path) -> Result<(), Problem> {
-    let whole = Image::whole(checks.recording.events.len());
+fn require_check_to_succeed(checks: &CheckedRecording<'_>, folder: &Path) -> Result<(), InputProblem> {
+    let whole = CrashImage::whole(checks.recording.events.len());
     let verdict = checks.worker(&folder.join("first"))?.check(&whole)?;
-    if verdict.is_good() || verdict.end == child::CommandEnd::Stopped {
+    if verdict.has_passed() || verdict.end == child::CommandEnd::Stopped {
         return Ok(());
     }
     let said = verdict.said.trim_end();
     let said = if said.is_empty() { String::new() } else { format!(", and says: {said}") };
     let found = format!("the command {} on the image where nothing is missing{said}", verdict.end.words());
-    Err(Problem::new("--check", None, found, "a command that ends with 0 where power did not fail"))
+    Err(InputProblem::new("--check", None, found, "a command that ends with 0 where power did not fail"))
 }
 
 /// Reads and decodes the recording of an application's requests from a file.
-fn read(path: &Path) -> Result<Recording, Problem> {
-    claims::note(Role::Input, path);
-    let wrong = |found: String| Problem::new(path.display().to_string(), None, found, "");
+fn read(path: &Path) -> Result<Recording, InputProblem> {
+    claims::note(Role::ExternalInput, path);
+    let wrong = |found: String| InputProblem::new(path.display().to_string(), None, found, "");
     let bytes = bytes(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     format::decode(&bytes).map_err(|found| wrong(String::from(found)))
 }
@@ -227,14 +228,14 @@ fn read(path: &Path) -> Result<Recording, Problem> {
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let (mut file, mut bytes) = (File::open(path)?, Vec::new());
     (&mut file).take(length(format::MAGIC_BYTES)).read_to_end(&mut bytes)?;
-    if format::is_begun(&bytes) {
+    if format::has_recording_magic(&bytes) {
         file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
     }
     Ok(bytes)
 }
 
 /// Writes the recording of the application's requests to the file of `--record`.
-fn keep(target: Target, recording: &Recording) -> Result<(), Problem> {
+fn keep(target: Target, recording: &Recording) -> Result<(), InputProblem> {
     let (mut file, unfinished) = target.begin()?;
     match file.write_all(&format::encode(recording)) {
         Ok(()) => unfinished.finish(&file),
@@ -243,11 +244,15 @@ fn keep(target: Target, recording: &Recording) -> Result<(), Problem> {
 }
 
 /// Writes a recording to a new file in the folder of temporary files, and returns the file's path.
-fn keep_anyway(recording: &Recording) -> Result<PathBuf, Problem> {
-    let file = tempfile::Builder::new().prefix("crash-").suffix(".recording").tempfile().map_err(no_folder)?;
+fn save_recording_to_temp(recording: &Recording) -> Result<PathBuf, InputProblem> {
+    let file = tempfile::Builder::new()
+        .prefix("crash-")
+        .suffix(".recording")
+        .tempfile()
+        .map_err(missing_temporary_folder_problem)?;
     let unwritable = |error: io::Error| claims::unwritable(file.path(), &error);
     file.as_file().write_all(&format::encode(recording)).map_err(unwritable)?;
-    file.keep().map(|(_, path)| path).map_err(|error| no_folder(error.error))
+    file.keep().map(|(_, path)| path).map_err(|error| missing_temporary_folder_problem(error.error))
 }
 
 impl Arguments {
@@ -255,12 +260,12 @@ impl Arguments {
     fn drive(&self) -> Result<Drive, Problems> {
         match &self.drive {
             Some(word) => Ok(input::drive(word, &self.flags.resolve()?)?.into_drive()),
-            None => Ok(self.plain_drive()?),
+            None => Ok(self.default_recording_drive()?),
         }
     }
 
     /// Checks that shell commands can use the drive: the drive stores blocks, and has zones only with `--vfio-user`.
-    fn check_drive(&self, drive: &Drive) -> Result<(), Problem> {
+    fn check_drive(&self, drive: &Drive) -> Result<(), InputProblem> {
         let (found, allowed) = match (drive.zones.is_there() && !self.vfio_user, drive.key_value.is_there()) {
             (_, true) => (
                 "stores values by their keys, and the commands would write blocks",
@@ -272,7 +277,7 @@ impl Arguments {
             ),
             (false, false) => return Ok(()),
         };
-        Err(Problem::new("crash", None, format!("{} {found}", drive.name), allowed))
+        Err(InputProblem::new("crash", None, format!("{} {found}", drive.name), allowed))
     }
 
     fn wanted(&self, drive: Drive) -> Result<RecordingPlan<'_>, Problems> {
@@ -284,7 +289,7 @@ impl Arguments {
         let of_drive = drive.protocol().atomic_bytes(&drive).max(block_bytes);
         let atomic_bytes = self.atomic_bytes(block_bytes)?.unwrap_or(of_drive);
         let capacity_bytes = self.capacity_bytes(&drive, block_bytes)?;
-        let drive = of_size(drive, capacity_bytes);
+        let drive = limit_zoned_capacity(drive, capacity_bytes);
         Ok(RecordingPlan {
             zones: drive.zone_layout(),
             drive,
@@ -299,8 +304,8 @@ impl Arguments {
 
     /// Returns the capacity of the recorded drive in bytes, from `--size` or by default: a whole number of blocks or
     /// zones.
-    fn capacity_bytes(&self, drive: &Drive, block_bytes: u32) -> Result<u64, Problem> {
-        let wrong = |found: String, allowed: String| Err(Problem::new("--size", None, found, allowed));
+    fn capacity_bytes(&self, drive: &Drive, block_bytes: u32) -> Result<u64, InputProblem> {
+        let wrong = |found: String, allowed: String| Err(InputProblem::new("--size", None, found, allowed));
         let zone_bytes = drive.zones.is_there().then_some(drive.zones.zone_bytes());
         let unit_bytes = zone_bytes.unwrap_or(block_bytes.into());
         let whole = zone_bytes.map_or(SIZE_BYTES, |_| drive.media.capacity_bytes());
@@ -326,62 +331,68 @@ impl Arguments {
     /// # Errors
     ///
     /// If a drive is named without `--vfio-user`, or the drive differs from the recorded one.
-    fn replayed_drive(&self, drive: Drive, recording: &Recording) -> Result<Drive, Problem> {
+    fn replayed_drive(&self, drive: Drive, recording: &Recording) -> Result<Drive, InputProblem> {
         if self.drive.is_some() && !self.vfio_user {
             let allowed = "no DRIVE, or --vfio-user with the drive that was recorded";
-            return Err(Problem::new("--replay", None, format!("{} is named beside a recording", drive.name), allowed));
+            return Err(InputProblem::new(
+                "--replay",
+                None,
+                format!("{} is named beside a recording", drive.name),
+                allowed,
+            ));
         }
-        let drive = of_size(drive, recording.capacity_bytes);
+        let drive = limit_zoned_capacity(drive, recording.capacity_bytes);
         let has_blocks = self.drive.is_none() || device::geometry(&drive).block_bytes == recording.rules.block_bytes;
         if self.vfio_user && !(has_blocks && drive.zone_layout() == recording.zones) {
             let found = format!("the recorded drive has other blocks or zones than {}", drive.name);
-            return Err(Problem::new("--replay", None, found, "DRIVE and its --set as they were recorded"));
+            return Err(InputProblem::new("--replay", None, found, "DRIVE and its --set as they were recorded"));
         }
         Ok(drive)
     }
 
     /// Returns the atomic write size of `--atomic-write` in bytes, if given: a multiple of the block size.
-    fn atomic_bytes(&self, block_bytes: u32) -> Result<Option<u32>, Problem> {
+    fn atomic_bytes(&self, block_bytes: u32) -> Result<Option<u32>, InputProblem> {
         let Some(bytes) = self.atomic_write else { return Ok(None) };
         match u32::try_from(bytes) {
             Ok(bytes) if bytes.is_multiple_of(block_bytes) => Ok(Some(bytes)),
             _ => {
                 let found = format!("{bytes} bytes, which are no whole blocks");
-                Err(Problem::new("--atomic-write", None, found, format!("multiples of {block_bytes}")))
+                Err(InputProblem::new("--atomic-write", None, found, format!("multiples of {block_bytes}")))
             }
         }
     }
 
     /// Replaces the atomic write size of a recording by the value of `--atomic-write`, if given.
-    fn with_atomic_write(&self, mut recording: Recording) -> Result<Recording, Problem> {
+    fn with_atomic_write(&self, mut recording: Recording) -> Result<Recording, InputProblem> {
         let DurabilityRules { block_bytes, atomic_bytes, .. } = recording.rules;
         recording.rules.atomic_bytes = self.atomic_bytes(block_bytes)?.unwrap_or(atomic_bytes);
         Ok(recording)
     }
 
     /// Returns the default drive, for which no overrides are allowed.
-    fn plain_drive(&self) -> Result<Drive, Problem> {
+    fn default_recording_drive(&self) -> Result<Drive, InputProblem> {
         if let Some(text) = self.flags.texts().first() {
-            return Err(Problem::new(
+            return Err(InputProblem::new(
                 "--set",
                 None,
                 format!("{text} without a drive"),
                 "a drive before it, by its name or file",
             ));
         }
-        // A host over vfio-user sees the whole controller, so it needs a drive whose protocol is a PCI function.
+        // A host over vfio-user sees a whole PCI controller, so the drive's protocol must be one that vfio-user can
+        // attach.
         let is_meant = |drive: &Drive| !self.vfio_user || drive.protocol().attaches(Attachment::PciFunction);
         let drive = shipped::names().filter_map(Drive::shipped).find(is_meant);
-        drive.ok_or_else(|| Problem::new("crash", None, "no drive is shipped", ""))
+        drive.ok_or_else(|| InputProblem::new("crash", None, "no drive is shipped", ""))
     }
 
-    fn test<'a>(
+    fn check_crash_images<'a>(
         &self,
-        checks: &'a Checks<'a>,
-        rules: LossRules,
-        images: &[Image],
+        checks: &'a CheckedRecording<'a>,
+        rules: DriveLossRules,
+        images: &[CrashImage],
         folder: &Path,
-    ) -> Result<CrashReport<'a>, Problem> {
+    ) -> Result<CrashReport<'a>, InputProblem> {
         let (progress, started) = (Progress::of(images.len()), Instant::now());
         let findings = checks.all(images, folder, &progress)?;
         let elapsed = started.elapsed();
@@ -401,12 +412,17 @@ impl Arguments {
 
     /// Searches for the smallest failing crash image, beginning with `image`. Returns that image, with a command line
     /// that checks the image again.
-    fn smallest(&self, checks: &Checks<'_>, image: &Image, folder: &Path) -> Result<SmallestFailure, Problem> {
+    fn smallest(
+        &self,
+        checks: &CheckedRecording<'_>,
+        image: &CrashImage,
+        folder: &Path,
+    ) -> Result<SmallestFailure, InputProblem> {
         let mut worker = checks.worker(&folder.join("smallest"))?;
         let (mut verdict, mut problem) = (None, None);
-        let mut fails = |image: &Image| match worker.check(image) {
+        let mut fails = |image: &CrashImage| match worker.check(image) {
             Ok(found) => {
-                let is_bad = !found.is_good() && found.end != child::CommandEnd::Stopped;
+                let is_bad = !found.has_passed() && found.end != child::CommandEnd::Stopped;
                 if is_bad {
                     verdict = Some(found);
                 }
@@ -428,7 +444,7 @@ impl Arguments {
         }
         let file = match self.record.as_ref().or(self.replay.as_ref()) {
             Some(path) => path.clone(),
-            None => keep_anyway(checks.recording)?,
+            None => save_recording_to_temp(checks.recording)?,
         };
         let name = image.name(checks.recording, checks.timeline);
         let again = self.repeat_command(&file, &name, checks.recording.rules);
@@ -441,12 +457,12 @@ impl Arguments {
         // A recording includes the atomic write size of its drive, so repeat the option only if it overrides that.
         let is_other = self.replay.is_some() && self.atomic_write.is_some();
         let atomic = if is_other { format!(" --atomic-write {}", rules.atomic_bytes) } else { String::new() };
-        let drive = if self.vfio_user { self.served_drive() } else { String::new() };
+        let drive = if self.vfio_user { self.served_drive_words() } else { String::new() };
         format!("phaselink crash{drive} --replay {file}{atomic} --image {image} --check {}", quoted(&self.check))
     }
 
     /// Returns the words of the command line that name the served drive, with its overrides and `--vfio-user`.
-    fn served_drive(&self) -> String {
+    fn served_drive_words(&self) -> String {
         let set = self.flags.texts().into_iter().map(|text| format!(" --set {}", quoted(&text)));
         let named = self.drive.iter().map(|drive| format!(" {}", quoted(drive)));
         named.chain(set).chain([String::from(" --vfio-user")]).collect()
@@ -466,7 +482,7 @@ impl Arguments {
 }
 
 /// Reduces the capacity of a drive with zones to `capacity_bytes`. A drive without zones is unchanged.
-fn of_size(mut drive: Drive, capacity_bytes: u64) -> Drive {
+fn limit_zoned_capacity(mut drive: Drive, capacity_bytes: u64) -> Drive {
     if drive.zones.is_there() {
         drive.media.capacity_mib = capacity_bytes >> 20;
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use phaselink_core::crash::recording::Recording;
-use phaselink_core::crash::view::{BlockSource, ImageBlocks};
+use phaselink_core::crash::view::{BlockContents, ImageBlocks};
 use phaselink_core::number::{length, wide_index};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FallocateFlags, FsWord, SeekFrom};
@@ -30,11 +30,11 @@ const STAMPING: [FsWord; 3] =
     [0xef53 /* ext2, ext3, ext4 */, 0x5846_5342 /* XFS */, 0x9123_683e /* Btrfs */];
 
 /// Seconds and nanoseconds of a file's last modification and of its last status change. No program can set the latter.
-type Stamps = [(i64, i64); 2];
+type FileTimestamps = [(i64, i64); 2];
 
 /// File that holds one crash image after another, with the known content of each block.
 #[derive(Debug)]
-pub(super) struct PlainFile {
+pub(super) struct CrashImageFile {
     pub path: PathBuf,
     file: File,
     /// Inotify watch on other processes that write to the image file. None if the system has no watch left, so that any
@@ -42,26 +42,26 @@ pub(super) struct PlainFile {
     watch: Option<OwnedFd>,
     /// Timestamps of the image file after the last crash image was written; none on file systems whose timestamps do
     /// not show every change.
-    stamps: Option<Stamps>,
+    stamps: Option<FileTimestamps>,
     /// Source of each block's content in the image file: a recorded write, or zeros. Valid if no other process has
     /// written to the file.
-    held: Vec<BlockSource>,
+    held: Vec<BlockContents>,
     wanted: Vec<u8>,
     found: Vec<u8>,
 }
 
-impl PlainFile {
+impl CrashImageFile {
     /// Creates a file of `blocks` blocks of zeros, each of `block_bytes` bytes.
     ///
     /// # Errors
     ///
     /// If the file cannot be made.
-    pub(super) fn create(path: &Path, blocks: usize, block_bytes: u32) -> io::Result<PlainFile> {
+    pub(super) fn create(path: &Path, blocks: usize, block_bytes: u32) -> io::Result<CrashImageFile> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         file.set_len(length(blocks) * u64::from(block_bytes))?;
-        let (watch, held) = (watch(path).ok(), vec![BlockSource::ZEROS; blocks]);
+        let (watch, held) = (watch(path).ok(), vec![BlockContents::ZEROS; blocks]);
         let (wanted, found) = (Vec::new(), Vec::new());
-        Ok(PlainFile { path: path.into(), file, watch, stamps: None, held, wanted, found })
+        Ok(CrashImageFile { path: path.into(), file, watch, stamps: None, held, wanted, found })
     }
 
     /// Writes a crash image to the file, so that the file holds exactly the image's blocks. All blocks outside
@@ -73,20 +73,21 @@ impl PlainFile {
     pub(super) fn hold(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>]) -> io::Result<()> {
         if !self.is_in_place()? {
             remove(&self.path)?;
-            *self = PlainFile::create(&self.path, image.sources.len(), image.recording.rules.block_bytes)?;
+            *self = CrashImageFile::create(&self.path, image.sources.len(), image.recording.rules.block_bytes)?;
         }
         let was_written = self.was_written()?;
         if was_written && self.file.metadata()?.len() != image.recording.capacity_bytes {
-            // Parts that are cut off here, or that a check has cut off, read as zeros after the file has grown again.
+            // `set_len` cuts the file to the image's size and extends it again, so everything behind the cut reads as
+            // zeros.
             self.file.set_len(image.recording.capacity_bytes)?;
         }
-        let written = self.write_differences(image, footprint)?;
+        let written = self.write_changed_blocks(image, footprint)?;
         if was_written {
             self.undo_check_writes(image, footprint, &written)?;
         }
         // Discard the events that the writes above have caused.
         self.was_opened()?;
-        self.stamps = stamped(&self.file)?;
+        self.stamps = set_fixed_timestamps(&self.file)?;
         Ok(())
     }
 
@@ -119,7 +120,11 @@ impl PlainFile {
 
     /// Writes the blocks of a crash image that differ from the file's known content. Returns the written byte ranges,
     /// in ascending order.
-    fn write_differences(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>]) -> io::Result<Vec<Range<u64>>> {
+    fn write_changed_blocks(
+        &mut self,
+        image: ImageBlocks<'_>,
+        footprint: &[Range<usize>],
+    ) -> io::Result<Vec<Range<u64>>> {
         let block_bytes = u64::from(image.recording.rules.block_bytes);
         let (gap, longest) = (PAGE_BYTES / block_bytes, PIECE_BYTES / block_bytes);
         let differences = image.differences(&self.held, footprint, wide_index(gap), wide_index(longest.max(1)));
@@ -144,11 +149,11 @@ impl PlainFile {
         written: &[Range<u64>],
     ) -> io::Result<()> {
         let pages = pages(footprint, image.recording);
-        rest(&pages, written).into_iter().try_for_each(|range| self.mend_range(range, image))?;
-        self.clear_but(&pages, image.recording.capacity_bytes)
+        rest(&pages, written).into_iter().try_for_each(|range| self.restore_range(range, image))?;
+        self.deallocate_except(&pages, image.recording.capacity_bytes)
     }
 
-    fn mend_range(&mut self, range: Range<u64>, image: ImageBlocks<'_>) -> io::Result<()> {
+    fn restore_range(&mut self, range: Range<u64>, image: ImageBlocks<'_>) -> io::Result<()> {
         for start in range.clone().step_by(wide_index(PIECE_BYTES)) {
             let end = (start + PIECE_BYTES).min(range.end);
             self.found.resize(wide_index(end - start), 0);
@@ -158,7 +163,7 @@ impl PlainFile {
             }
             self.wanted.clear();
             image.append(start..end, &mut self.wanted);
-            for changed in changed_pages(&self.found, &self.wanted) {
+            for changed in changed_page_ranges(&self.found, &self.wanted) {
                 self.file.write_all_at(&self.wanted[changed.clone()], start + length(changed.start))?;
             }
         }
@@ -166,7 +171,7 @@ impl PlainFile {
     }
 
     /// Deallocates the data of the image file that a check command has written outside the byte ranges `kept`.
-    fn clear_but(&self, kept: &[Range<u64>], capacity_bytes: u64) -> io::Result<()> {
+    fn deallocate_except(&self, kept: &[Range<u64>], capacity_bytes: u64) -> io::Result<()> {
         let starts = std::iter::once(0).chain(kept.iter().map(|range| range.end));
         let ends = kept.iter().map(|range| range.start).chain([capacity_bytes]);
         for (mut at, end) in starts.zip(ends) {
@@ -207,7 +212,7 @@ impl PlainFile {
 
 /// Sets the file's modification time to 1970, so that any later change alters it. Returns the timestamps, or none on
 /// file systems where writes to mapped memory may not update them.
-fn stamped(file: &File) -> io::Result<Option<Stamps>> {
+fn set_fixed_timestamps(file: &File) -> io::Result<Option<FileTimestamps>> {
     if !STAMPING.contains(&rustix::fs::fstatfs(file)?.f_type) {
         return Ok(None);
     }
@@ -215,7 +220,7 @@ fn stamped(file: &File) -> io::Result<Option<Stamps>> {
     stamps(file).map(Some)
 }
 
-fn stamps(file: &File) -> io::Result<Stamps> {
+fn stamps(file: &File) -> io::Result<FileTimestamps> {
     let found = file.metadata()?;
     Ok([(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())])
 }
@@ -261,7 +266,7 @@ fn rest(ranges: &[Range<u64>], written: &[Range<u64>]) -> Vec<Range<u64>> {
 
 /// Returns the byte ranges of the pages that differ, adjacent ones merged. Writing part of a large folio of the page
 /// cache costs as much as writing all of it.
-fn changed_pages(found: &[u8], wanted: &[u8]) -> Vec<Range<usize>> {
+fn changed_page_ranges(found: &[u8], wanted: &[u8]) -> Vec<Range<usize>> {
     let mut changed: Vec<Range<usize>> = Vec::new();
     let page = wide_index(PAGE_BYTES);
     for (number, (found, wanted)) in found.chunks(page).zip(wanted.chunks(page)).enumerate() {
@@ -287,9 +292,11 @@ fn remove(path: &Path) -> io::Result<()> {
 mod tests {
     use std::time::Duration;
 
-    use phaselink_core::crash::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp};
+    use phaselink_core::crash::recording::{
+        Durability, DurabilityRules, RecordedCommand, RecordedEventKind, RecordedOp,
+    };
     use phaselink_core::crash::view::{ImageView, footprint};
-    use phaselink_core::crash::{CutTimeline, Image};
+    use phaselink_core::crash::{CrashImage, CutTimeline};
 
     use super::*;
 
@@ -311,7 +318,7 @@ mod tests {
             capacity_bytes: CAPACITY as u64,
             rules: DurabilityRules { block_bytes: BLOCK, atomic_bytes: BLOCK, durability: Durability::OnFlush },
             zones: None,
-            events: (0..requests.len()).map(RecordedEvent::Arrived).collect(),
+            events: (0..requests.len()).map(RecordedEventKind::Arrived).collect(),
             requests,
             lines: Vec::new(),
             prepared: 0,
@@ -325,13 +332,13 @@ mod tests {
         let recording = recording(1..checks.len() as u8 + 1);
         let (timeline, footprint) = (CutTimeline::new(&recording), footprint(&recording));
         let mut view = ImageView::new(&recording, &timeline);
-        let mut file = PlainFile::create(&path, recording.blocks(), BLOCK).unwrap();
+        let mut file = CrashImageFile::create(&path, recording.blocks(), BLOCK).unwrap();
         if !is_watched {
             file.watch = None;
         }
         for (number, check) in checks.iter().enumerate() {
-            // Some power cuts fall between the parts of a group.
-            let shown = view.show(&Image::whole(3 * number + number % 4));
+            // The number of lost requests varies with `number % 4`, so some power cuts fall inside a group of writes.
+            let shown = view.show(&CrashImage::whole(3 * number + number % 4));
             file.hold(shown, &footprint).unwrap();
             let mut wanted = Vec::new();
             shown.append(0..CAPACITY as u64, &mut wanted);
@@ -361,20 +368,20 @@ mod tests {
     ];
 
     #[test]
-    fn file_holds_each_image_whatever_a_check_did_to_the_one_before() {
+    fn image_file_holds_each_image_after_any_check_before() {
         hold(&CHECKS, true);
         hold(&CHECKS, false);
     }
 
     #[test]
-    fn check_that_opens_without_writing_is_told_from_one_that_writes() {
+    fn checks_that_only_read_are_told_from_those_that_write() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
         let recording = recording(1..2);
         let (timeline, footprint) = (CutTimeline::new(&recording), footprint(&recording));
         let mut view = ImageView::new(&recording, &timeline);
-        let mut file = PlainFile::create(&path, recording.blocks(), BLOCK).unwrap();
-        let mut hold = |file: &mut PlainFile| file.hold(view.show(&Image::whole(3)), &footprint).unwrap();
+        let mut file = CrashImageFile::create(&path, recording.blocks(), BLOCK).unwrap();
+        let mut hold = |file: &mut CrashImageFile| file.hold(view.show(&CrashImage::whole(3)), &footprint).unwrap();
         hold(&mut file);
         if file.stamps.is_none() {
             return eprintln!("skipped: the file system stamps no mapped memory");
@@ -395,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_of_a_check_to_mapped_memory_are_noticed() {
+    fn writes_of_a_check_through_mapped_memory_are_noticed() {
         hold(
             &[
                 |path| {

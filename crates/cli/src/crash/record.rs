@@ -10,15 +10,15 @@ use std::sync::atomic::AtomicBool;
 use phaselink_core::crash::recording::{DurabilityRules, Recording};
 use phaselink_core::drive::Drive;
 use phaselink_core::media::zones::ZoneLayout;
-use phaselink_core::problem::{Problem, Problems};
-use phaselink_serve::device::Stop;
-use phaselink_serve::device::history::{History, NoRecording};
+use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_serve::device::StopRequest;
+use phaselink_serve::device::history::{History, RecordingUnavailable};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::kind::Front;
 use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::{Address, Uri};
-use phaselink_serve::front::nbd::{ExportSocket, Nbd};
+use phaselink_serve::front::nbd::{ExportSocket, NbdFrontEnd};
 
 use super::served::{self, SocketFolder};
 use crate::child::{self, CommandEnd};
@@ -67,24 +67,24 @@ pub(super) fn record(
     if wanted.file {
         mount::check("--file", &[FILE_TOOLS])?;
     }
-    let failed = |error: io::Error| Problem::new("crash", None, error.to_string(), "");
+    let failed = |error: io::Error| InputProblem::new("crash", None, error.to_string(), "");
     let CommandAccess { variable, uri, front } = wanted.bind(folder)?;
-    let stop = Arc::new(Stop::new().map_err(failed)?);
+    let stop = Arc::new(StopRequest::new().map_err(failed)?);
     let history = History::new(wanted.capacity_bytes, wanted.rules, RECORDING_BYTES_MAX, Arc::clone(&stop));
-    let history = Arc::new(history.of_zones(wanted.zones));
+    let history = Arc::new(history.with_zone_layout(wanted.zones));
     let server = served::server(&wanted.drive, wanted.store()?, Some(Arc::clone(&history)), stop, front);
     let ran = served::serve_during(&server, stopped, |stopped| {
         run_commands(&wanted, variable, &uri, folder, &history, stopped)
     });
     let ran = ran.map_err(failed)?;
     let recording = history.finish().map_err(|reason| match reason {
-        NoRecording::TooLong => {
+        RecordingUnavailable::TooLong => {
             let found = format!("the commands write more than {} GiB", RECORDING_BYTES_MAX >> 30);
-            Problem::new("--run", None, found, "a shorter run, whose every write is kept")
+            InputProblem::new("--run", None, found, "a shorter run, whose every write is kept")
         }
-        NoRecording::Unsupported(what) => {
+        RecordingUnavailable::Unsupported(what) => {
             let found = format!("the commands {what}, which is not recorded");
-            Problem::new(
+            InputProblem::new(
                 "--run",
                 None,
                 found,
@@ -100,7 +100,7 @@ impl RecordingPlan<'_> {
         Geometry { capacity_bytes: self.capacity_bytes, block_bytes: self.rules.block_bytes }
     }
 
-    fn store(&self) -> Result<Store, Problem> {
+    fn store(&self) -> Result<Store, InputProblem> {
         let store = Store::in_memory(self.geometry())?;
         match self.zones {
             Some(zones) => store.with_zones(zones),
@@ -109,8 +109,8 @@ impl RecordingPlan<'_> {
     }
 
     /// Binds the drive's address to a socket in a folder or below it.
-    fn bind(&self, folder: &Path) -> Result<CommandAccess, Problem> {
-        let failed = |error: io::Error| Problem::new("crash", None, error.to_string(), "");
+    fn bind(&self, folder: &Path) -> Result<CommandAccess, InputProblem> {
+        let failed = |error: io::Error| InputProblem::new("crash", None, error.to_string(), "");
         if self.vfio_user {
             let socket = SocketFolder::create(folder).map_err(failed)?;
             let variable = ("socket", socket.path().display().to_string());
@@ -125,7 +125,7 @@ impl RecordingPlan<'_> {
         // does.
         let any = Geometry { block_bytes: 1, ..self.geometry() };
         let export = Export { name: String::new(), geometry: any, structured_replies: true };
-        let front = Nbd(vec![ExportSocket { listener: Listener::bind(&uri)?, export }]);
+        let front = NbdFrontEnd(vec![ExportSocket { listener: Listener::bind(&uri)?, export }]);
         Ok(CommandAccess { variable: ("uri", uri.to_string()), uri: uri.to_string(), front: Box::new(front) })
     }
 }
@@ -142,7 +142,7 @@ fn run_commands(
     let (mount, path) = (folder.join("mount"), folder.join("mount/disk"));
     let mounted = wanted.file.then(|| {
         fs::create_dir(&mount)
-            .map_err(|error| Problem::new("--file", None, format!("no folder can be made: {error}"), ""))?;
+            .map_err(|error| InputProblem::new("--file", None, format!("no folder can be made: {error}"), ""))?;
         Mount::file("--file", &path, uri, wanted.capacity_bytes)
     });
     let mounted = mounted.transpose()?;
@@ -179,13 +179,13 @@ fn is_done(
     mut command: Command,
     stopped: &dyn Fn() -> bool,
     hear: impl FnMut(&[u8]),
-) -> Result<bool, Problem> {
-    let failed = |error: io::Error| Problem::new(flag, None, format!("the command cannot be run: {error}"), "");
+) -> Result<bool, InputProblem> {
+    let failed = |error: io::Error| InputProblem::new(flag, None, format!("the command cannot be run: {error}"), "");
     let (output, writer): (PipeReader, _) = io::pipe().map_err(failed)?;
     command.stdout(Stdio::from(writer));
     match child::run(&mut command, output, None, stopped, hear).map_err(failed)? {
         CommandEnd::Exited(0) => Ok(true),
         CommandEnd::Stopped => Ok(false),
-        end => Err(Problem::new(flag, None, format!("the command {}", end.words()), "a command that ends with 0")),
+        end => Err(InputProblem::new(flag, None, format!("the command {}", end.words()), "a command that ends with 0")),
     }
 }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use phaselink_core::crash::view::{BlockSource, ImageBlocks};
+use phaselink_core::crash::view::{BlockContents, ImageBlocks};
 use phaselink_core::drive::Drive;
 use phaselink_core::media::zones::Zones;
 use phaselink_core::number::{length, wide_index};
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use phaselink_serve::device::history::History;
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::device::{Device, Stop};
+use phaselink_serve::device::{Device, StopRequest};
 use phaselink_serve::front::kind::Front;
 use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser, socket_path};
 use phaselink_serve::model::wall::Wait;
@@ -55,11 +55,11 @@ impl SocketFolder {
     ///
     /// If the protocol cannot express the drive, the drive has metadata beside its blocks, or the socket cannot be
     /// bound.
-    pub(super) fn bind(&self, drive: &Drive, geometry: Geometry) -> Result<Box<dyn Front>, Problem> {
+    pub(super) fn bind(&self, drive: &Drive, geometry: Geometry) -> Result<Box<dyn Front>, InputProblem> {
         let socket = ControllerSocket::bind(&self.folder, drive, geometry, 0)?;
         if socket.limits().kind.metadata().is_some() {
             let found = format!("--vfio-user: {} has metadata beside its blocks, which is not recorded", drive.name);
-            return Err(Problem::new("crash", None, found, "a drive whose blocks have no metadata"));
+            return Err(InputProblem::new("crash", None, found, "a drive whose blocks have no metadata"));
         }
         Ok(Box::new(VfioUser(vec![socket])))
     }
@@ -70,7 +70,7 @@ pub(super) fn server(
     drive: &Drive,
     store: Store,
     history: Option<Arc<History>>,
-    stop: Arc<Stop>,
+    stop: Arc<StopRequest>,
     front: Box<dyn Front>,
 ) -> Server {
     let device = Device {
@@ -107,7 +107,7 @@ pub(super) fn serve_during<T>(
 ) -> io::Result<T> {
     thread::scope(|scope| {
         let serving = scope.spawn(|| server.run());
-        let _stop = server.device.stop.at_the_end();
+        let _stop = server.device.stop.stop_when_dropped();
         let worked = work(&|| stopped.load(Ordering::Relaxed) || server.device.stop.is_requested());
         server.device.stop.request();
         let served = serving.join().unwrap_or_else(|_| Err(io::Error::other("the server has failed")));
@@ -125,7 +125,7 @@ pub(super) fn store_of(
     image: ImageBlocks<'_>,
     footprint: &[Range<usize>],
     zones: Option<&Zones>,
-) -> Result<Store, Problem> {
+) -> Result<Store, InputProblem> {
     let recording = image.recording;
     let block_bytes = recording.rules.block_bytes;
     let mut store = Store::in_memory(Geometry { capacity_bytes: recording.capacity_bytes, block_bytes })?;
@@ -133,10 +133,11 @@ pub(super) fn store_of(
         store = store.with_zones(*survived.layout())?;
         store.zones().into_iter().for_each(|zones| zones.with(|zones| zones.clone_from(survived)));
     }
-    let unwritable = |error: io::Error| Problem::new("crash", None, format!("no memory for an image: {error}"), "");
+    let unwritable =
+        |error: io::Error| InputProblem::new("crash", None, format!("no memory for an image: {error}"), "");
     let mut bytes = Vec::new();
-    // List all ranges that are not zero, as differences from a drive of zeros.
-    let zeros = vec![BlockSource::ZEROS; image.sources.len()];
+    // Compare with a drive of zeros, so that the differences are exactly the ranges that are not zero.
+    let zeros = vec![BlockContents::ZEROS; image.sources.len()];
     let longest = wide_index(PIECE_BYTES / u64::from(block_bytes));
     for range in image.differences(&zeros, footprint, 0, longest) {
         let [start, end] = [range.start, range.end].map(|block| length(block) * u64::from(block_bytes));

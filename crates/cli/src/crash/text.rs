@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use phaselink_core::crash::explain::ImageState;
+use phaselink_core::crash::explain::CrashState;
 use phaselink_core::crash::image::Pieces;
-use phaselink_core::crash::recording::{RecordedEvent, RecordedOp, Recording};
-use phaselink_core::crash::sample::ImageCount;
-use phaselink_core::crash::{Image, Loss, zones};
+use phaselink_core::crash::recording::{RecordedEventKind, RecordedOp, Recording};
+use phaselink_core::crash::sample::CrashImageCount;
+use phaselink_core::crash::{CrashImage, RequestLoss, zones};
 use phaselink_core::number::{length, real};
-use phaselink_core::problem::printable;
+use phaselink_core::problem::escape_unprintable;
 use phaselink_studies::report::{Table, units};
 use phaselink_studies::results::documents::{
     CheckedImages, CrashDocument, CrashDrive, RecordedRequests, SmallestCrash,
@@ -28,7 +28,7 @@ const NAMED_MAX: usize = 100;
 pub(super) fn text(report: &CrashReport<'_>) -> String {
     let mut text =
         format!("{}\n{}\n", describe::wrapped(&CrashDrive::of(report.recording).sentence(), ""), table(report));
-    text += &describe::wrapped(&conclusion(report), "  ");
+    text += &describe::wrapped(&crash_report_conclusion(report), "  ");
     if let Some(smallest) = &report.failure {
         text += &failure(report, smallest);
     }
@@ -40,8 +40,8 @@ fn table(report: &CrashReport<'_>) -> Table {
     let zoned = [("resets", recorded.zone_resets), ("finishes", recorded.zone_finishes)];
     let actions = report.recording.zones.map(|_| zoned);
     let possible = match report.possible {
-        ImageCount::Exact(count) => units::grouped(count),
-        ImageCount::PowerOfTen(power) => format!("10^{power:.0}"),
+        CrashImageCount::Exact(count) => units::grouped(count),
+        CrashImageCount::PowerOfTen(power) => format!("10^{power:.0}"),
     };
     let epochs = length(recorded.epochs);
     let (tested, failed) = (length(report.findings.tested), length(report.findings.failed.len()));
@@ -66,7 +66,7 @@ pub(super) fn rate(report: &CrashReport<'_>) -> String {
     format!("{} in {}, {rate} a second", describe::counted(tested, "image"), units::quantity(seconds, "s"))
 }
 
-fn conclusion(report: &CrashReport<'_>) -> String {
+fn crash_report_conclusion(report: &CrashReport<'_>) -> String {
     let (tested, failed) = (length(report.findings.tested), length(report.findings.failed.len()));
     let stopped = if report.stopped { "It was stopped before all were tested. " } else { "" };
     let late = match report.findings.timed_out {
@@ -85,19 +85,19 @@ fn conclusion(report: &CrashReport<'_>) -> String {
 
 fn failure(report: &CrashReport<'_>, smallest: &SmallestFailure) -> String {
     let SmallestFailure { image, verdict, command } = smallest;
-    let mut text = format!("\nThe smallest failure:\n{}", image_words(report, image));
+    let mut text = format!("\nThe smallest failure:\n{}", crash_image_text(report, image));
     let rules = rules(report, image);
     for rule in &rules {
         text += &format!("  {}", describe::wrapped(&format!("A drive may do that. {rule}"), "  "));
     }
-    let how = match verdict.is_good() {
+    let how = match verdict.has_passed() {
         true => String::from("The check does not always fail on it: it ends with 0 this time."),
         false => format!("The check {}.", verdict.end.words()),
     };
     text += &format!("  {how}\n");
     let lines: Vec<&str> = verdict.said.lines().collect();
     for line in lines.iter().take(SAID_LINES_MAX) {
-        text += &format!("    {}\n", printable(line));
+        text += &format!("    {}\n", escape_unprintable(line));
     }
     if lines.len() > SAID_LINES_MAX {
         text += "    ...\n";
@@ -107,30 +107,32 @@ fn failure(report: &CrashReport<'_>, smallest: &SmallestFailure) -> String {
 
 /// Describes a crash image: the instant of the power cut, the last completed flush, and the writes that are missing or
 /// torn.
-fn image_words(report: &CrashReport<'_>, image: &Image) -> String {
+fn crash_image_text(report: &CrashReport<'_>, image: &CrashImage) -> String {
     let CrashReport { recording, timeline, .. } = report;
     let when = match image.cut.checked_sub(1).map(|last| recording.events[last]) {
         None => String::from("before anything has happened"),
-        Some(RecordedEvent::Arrived(place)) => format!("when {} has arrived", request(recording, place)),
-        Some(RecordedEvent::Completed(place)) => format!("when {} has been answered", request(recording, place)),
-        Some(RecordedEvent::Printed(line)) => {
+        Some(RecordedEventKind::Arrived(place)) => format!("when {} has arrived", request(recording, place)),
+        Some(RecordedEventKind::CompletedInjection(place)) => {
+            format!("when {} has been answered", request(recording, place))
+        }
+        Some(RecordedEventKind::PrintedNumber(line)) => {
             let line = String::from_utf8_lossy(&recording.lines[line]);
             format!("when the application has printed {:?}", line.trim_end())
         }
     };
     let mut text = format!("  The power fails {when}.\n");
-    let is_done = |&place: &usize| recording.requests[place].is_flush() && timeline.has_completed(place, image.cut);
+    let is_done = |&place: &usize| recording.requests[place].is_flush() && timeline.had_completed(place, image.cut);
     let flush = (0..timeline.arrived(image.cut)).rev().find(is_done);
     text += &match flush {
         Some(place) => format!("  The last flush that was answered before is request {}.\n", place + 1),
         None => String::from("  No flush was answered before.\n"),
     };
     for (&place, lost) in image.lost.iter().take(TOLD_MAX) {
-        let state = if timeline.has_completed(place, image.cut) { "answered, not flushed" } else { "not answered" };
+        let state = if timeline.had_completed(place, image.cut) { "answered, not flushed" } else { "not answered" };
         let what = request(recording, place);
         text += &match lost {
-            Loss::All => format!("  Missing: {what}, {state}.\n"),
-            Loss::AllBut(there) => {
+            RequestLoss::All => format!("  Missing: {what}, {state}.\n"),
+            RequestLoss::AllBut(there) => {
                 let last = recording.pieces(place) - 1;
                 format!("  Torn: {what}, {state}; of its blocks 0-{last}, only {} came.\n", Pieces(there))
             }
@@ -140,15 +142,15 @@ fn image_words(report: &CrashReport<'_>, image: &Image) -> String {
         text += &format!("  Missing: {} more.\n", units::grouped(length(image.lost.len() - TOLD_MAX)));
     }
     let rest = if image.lost.is_empty() { "Everything" } else { "Everything else" };
-    text + &format!("  {rest} that had arrived is there.\n") + &zone_words(report, image)
+    text + &format!("  {rest} that had arrived is there.\n") + &zone_losses_text(report, image)
 }
 
 /// Describes the zones of a crash image that have lost writes: states after the power cut, and numbers of blocks before
 /// and after.
-fn zone_words(report: &CrashReport<'_>, image: &Image) -> String {
+fn zone_losses_text(report: &CrashReport<'_>, image: &CrashImage) -> String {
     let CrashReport { recording, timeline, .. } = report;
-    let zones = |image: &Image| zones::zones(recording, timeline, image).ok().flatten();
-    let Some((survived, whole)) = zones(image).zip(zones(&Image::whole(image.cut))) else { return String::new() };
+    let zones = |image: &CrashImage| zones::zones(recording, timeline, image).ok().flatten();
+    let Some((survived, whole)) = zones(image).zip(zones(&CrashImage::whole(image.cut))) else { return String::new() };
     let lossy: BTreeSet<u32> = image.lost.keys().filter_map(|&place| recording.zone(place)).collect();
     let words = |&zone: &u32| {
         let ((state, written), (_, before)) = (survived.zone(zone), whole.zone(zone));
@@ -166,9 +168,9 @@ fn zone_words(report: &CrashReport<'_>, image: &Image) -> String {
 }
 
 /// Returns the durability rules that allow the losses of a crash image, as sentences.
-fn rules(report: &CrashReport<'_>, image: &Image) -> Vec<String> {
+fn rules(report: &CrashReport<'_>, image: &CrashImage) -> Vec<String> {
     let CrashReport { recording, timeline, rules, .. } = report;
-    rules.applied(&ImageState { recording, timeline, image, failed: &BTreeSet::new() })
+    rules.applied(&CrashState { recording, timeline, image, failed: &BTreeSet::new() })
 }
 
 /// Describes the recorded request with index `place`, as in `request 57 (write of 4 KiB at 81920)`.
@@ -180,7 +182,7 @@ fn request(recording: &Recording, place: usize) -> String {
         RecordedOp::Trim => "trim",
         RecordedOp::Reset => return format!("request {} (reset of zone {})", place + 1, zone(recording, place)),
         RecordedOp::Finish => return format!("request {} (finish of zone {})", place + 1, zone(recording, place)),
-        RecordedOp::Flush => return format!("request {} (flush)", place + 1),
+        RecordedOp::DeepFlush => return format!("request {} (flush)", place + 1),
     };
     let durable = if request.durable { ", force unit access" } else { "" };
     let (size, offset) = (describe::size(request.bytes.into()), request.offset);
@@ -204,7 +206,7 @@ pub(super) fn document(seed: u64, report: &CrashReport<'_>) -> CrashDocument {
         images: checked_images(report),
         smallest_failure: report.failure.as_ref().map(|smallest| SmallestCrash {
             image: smallest.image.name(recording, timeline),
-            words: image_words(report, &smallest.image).lines().map(|line| String::from(line.trim())).collect(),
+            words: crash_image_text(report, &smallest.image).lines().map(|line| String::from(line.trim())).collect(),
             rules: rules(report, &smallest.image),
             check: smallest.verdict.end.words(),
             said: smallest.verdict.said.clone(),
@@ -216,8 +218,8 @@ pub(super) fn document(seed: u64, report: &CrashReport<'_>) -> CrashDocument {
 fn checked_images(report: &CrashReport<'_>) -> CheckedImages {
     let CrashReport { recording, timeline, findings, .. } = report;
     let (possible, possible_log10) = match report.possible {
-        ImageCount::Exact(count) => (Some(count), (count as f64).log10()),
-        ImageCount::PowerOfTen(power) => (None, power),
+        CrashImageCount::Exact(count) => (Some(count), (count as f64).log10()),
+        CrashImageCount::PowerOfTen(power) => (None, power),
     };
     CheckedImages {
         possible,

@@ -4,14 +4,14 @@ mod page;
 mod text;
 
 use clap::Args;
-use phaselink_core::dma::{self, Cache, Node, Op, Question, SECTIONS};
+use phaselink_core::dma::{self, CardPageCache, Node, Op, Question, SECTIONS};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::Override;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::drive_file::KeyOverride;
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_studies::dma::{Measured, document};
 use rayon::prelude::*;
 
-use crate::ending::{Ending, Failure};
+use crate::ending::{CommandEnding, Failure};
 use crate::input;
 use crate::output::{self, ReportFlags};
 use crate::progress::Progress;
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     transfers: u64,
     /// Place of transferred data in the host: warm (core's caches), device-written (last-level cache) or cold (DRAM)
     /// [default: as the device says]
-    #[arg(long, value_parser = Cache::WORDS.to_vec())]
+    #[arg(long, value_parser = CardPageCache::WORDS.to_vec())]
     cache: Option<String>,
     /// NUMA node of the host memory that DMA transfers access, as seen from the device [default: as the device says]
     #[arg(long, value_parser = Node::WORDS.to_vec())]
@@ -98,7 +98,7 @@ fn transfers() -> clap::builder::RangedU64ValueParser {
 }
 
 /// Runs `phaselink dma`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let device = arguments.device()?;
     let questions = arguments.questions(&device)?;
     let report = arguments.report.open()?;
@@ -120,7 +120,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         (_, true) => output::print(&text::table(&measured).markdown())?,
         _ => output::print(&text::text(&device, &measured))?,
     }
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 impl Arguments {
@@ -142,7 +142,7 @@ impl Arguments {
             outstanding: self.outstanding,
             transfers: self.transfers,
             direct: self.direct,
-            ..Question::from_options(&flags)?
+            ..Question::from_option_texts(&flags)?
         };
         let of_size = |&bytes: &u32| {
             let question = Question { bytes, ..question };
@@ -153,11 +153,11 @@ impl Arguments {
 }
 
 /// Parses an override of `--set`. Fails if the section of the key has no effect on DMA transfers.
-fn parse_override(text: &str) -> Result<Override, Problem> {
+fn parse_override(text: &str) -> Result<KeyOverride, InputProblem> {
     let section = text.split(['.', '=']).next().unwrap_or_default().trim();
     if text.contains('.') && !SECTIONS.contains(&section) {
         let found = format!("[{section}] has no part in transfers between device and host memory");
-        return Err(Problem::new(format!("--set {text}"), None, found, SECTIONS.join(", ")));
+        return Err(InputProblem::new(format!("--set {text}"), None, found, SECTIONS.join(", ")));
     }
-    Override::parse(text)
+    KeyOverride::parse(text)
 }

@@ -4,7 +4,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::ledger::DirectionOutcome;
 use phaselink_core::number::whole;
 use phaselink_studies::dma::Measured;
-use phaselink_studies::report::html::axis::{PlotAxis, Scale};
+use phaselink_studies::report::html::axis::{AxisScale, PlotAxis};
 use phaselink_studies::report::html::lines::{PlotLine, lines};
 use phaselink_studies::report::html::page::{Page, heading, side_by_side};
 use phaselink_studies::report::html::{LatencySeries, percentiles};
@@ -30,7 +30,10 @@ pub(super) fn page(device: &Drive, measured: &[Measured]) -> String {
     let curves: String = directions.iter().map(|direction| curves(direction, first.question.outstanding)).collect();
     Page::new(&device.name, &told)
         .section("Over size", &curves)
-        .section("Percentiles of transfers one at a time", &directions.iter().map(tails).collect::<String>())
+        .section(
+            "Percentiles of transfers one at a time",
+            &directions.iter().map(dma_latency_percentile_plots).collect::<String>(),
+        )
         .table("All figures", &table(measured))
         .finish()
 }
@@ -53,10 +56,10 @@ fn curves(direction: &Direction, outstanding: u32) -> String {
     let size = |bytes: f64| describe::size(whole(bytes));
     let seconds = |ns: f64| units::quantity(ns / 1e9, "s");
     let rate = |bits: f64| units::quantity(bits, "b/s");
-    let x = PlotAxis { name: "bytes of a transfer", scale: Scale::Logarithmic, shown: &size };
+    let x = PlotAxis { name: "bytes of a transfer", scale: AxisScale::Logarithmic, shown: &size };
     let alone = |name: &str, percent: f64| {
         let point = |(bytes, alone, _): &(u32, &DirectionOutcome, &DirectionOutcome)| {
-            (f64::from(*bytes), alone.total.known_percentile(percent).map(|span| span.as_ns()))
+            (f64::from(*bytes), alone.total.supported_percentile(percent).map(|span| span.as_ns()))
         };
         PlotLine::through(name, direction.sizes.iter().map(point))
     };
@@ -66,13 +69,18 @@ fn curves(direction: &Direction, outstanding: u32) -> String {
     let loaded = [PlotLine::through("bandwidth", loaded)];
     let many = format!("{outstanding} at a time");
     let plots = [
-        lines(&x, &PlotAxis { name: "latency", scale: Scale::Linear, shown: &seconds }, &latencies, "One at a time"),
-        lines(&x, &PlotAxis { name: "bandwidth", scale: Scale::Linear, shown: &rate }, &loaded, &many),
+        lines(
+            &x,
+            &PlotAxis { name: "latency", scale: AxisScale::Linear, shown: &seconds },
+            &latencies,
+            "One at a time",
+        ),
+        lines(&x, &PlotAxis { name: "bandwidth", scale: AxisScale::Linear, shown: &rate }, &loaded, &many),
     ];
     heading(direction.name) + &side_by_side(&plots)
 }
 
-fn tails(direction: &Direction) -> String {
+fn dma_latency_percentile_plots(direction: &Direction) -> String {
     let every = direction.sizes.len().div_ceil(SIZES_MAX).max(1);
     let sizes = direction.sizes.iter().step_by(every);
     let series =

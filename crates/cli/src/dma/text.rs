@@ -67,10 +67,10 @@ pub(super) fn conditions_sentence(question: &Question, device: &Drive) -> String
         (false, true) => "through the DMA engine",
         (false, false) => "by a DMA engine that costs nothing",
     };
-    let lies = match root_complex.data_placement.on_socket(false) {
+    let lies = match root_complex.data_placement.on_device_or_remote_socket(false) {
         _ if question.op == Op::Write => "memory",
-        Placement::Cache => "data in the last-level cache",
-        Placement::Core => "data that cores hold modified",
+        Placement::CardPageCache => "data in the last-level cache",
+        Placement::ProcessorState => "data that cores hold modified",
         _ => "data in DRAM",
     };
     let node = if root_complex.data_placement.is_remote() { " of another socket" } else { "" };

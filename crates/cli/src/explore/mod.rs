@@ -4,10 +4,10 @@ mod page;
 mod server;
 
 use clap::Args;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 
-use self::server::Explorer;
-use crate::ending::{Ending, Failure};
+use self::server::ExplorerServer;
+use crate::ending::{CommandEnding, Failure};
 use crate::{interrupt, output};
 
 const EXAMPLES: &str = include_str!("../../help/explore.txt");
@@ -23,12 +23,12 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink explore` until a signal stops it.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    let explorer = Explorer::bind(arguments.port)?;
-    let failed = |error: std::io::Error| Problem::new("explore", None, format!("cannot go on: {error}"), "");
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
+    let explorer = ExplorerServer::bind(arguments.port)?;
+    let failed = |error: std::io::Error| InputProblem::new("explore", None, format!("cannot go on: {error}"), "");
     // A program that has read the address may stop the server at once, so install the handler before printing it.
     let stop = interrupt::flag();
     output::print(&format!("{}\n", explorer.address().map_err(failed)?))?;
     explorer.serve(&stop).map_err(failed)?;
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_is_in_the_page_and_no_line_is_left_to_be_replaced() {
+    fn explorer_page_has_all_parts_and_no_unreplaced_placeholder() {
         let page = page();
         assert!(PARTS.iter().all(|(_, text)| page.contains(*text)));
         assert!(

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use phaselink_serve::http::{self, HttpStatus, RequestState, Route};
 use phaselink_studies::ask;
 
@@ -34,26 +34,26 @@ const JSON: &str = "application/json";
 
 /// Server of the explorer's page, which listens on a TCP port of this machine.
 #[derive(Debug)]
-pub(super) struct Explorer {
+pub(super) struct ExplorerServer {
     listener: TcpListener,
 }
 
-impl Explorer {
+impl ExplorerServer {
     /// Listens on the loopback address, which other machines cannot reach. Port 0 chooses a free port.
     ///
     /// # Errors
     /// If the port is taken.
-    pub(super) fn bind(port: u16) -> Result<Explorer, Problem> {
+    pub(super) fn bind(port: u16) -> Result<ExplorerServer, InputProblem> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let problem = |error: io::Error| {
-            Problem::new(
+            InputProblem::new(
                 "--port",
                 None,
                 format!("127.0.0.1:{port} cannot be served: {error}"),
                 "a free port, or 0 for any",
             )
         };
-        listener.map(|listener| Explorer { listener }).map_err(problem)
+        listener.map(|listener| ExplorerServer { listener }).map_err(problem)
     }
 
     /// Returns the address of the page as a URL.
@@ -79,12 +79,12 @@ impl Explorer {
                 }
                 drop(TcpStream::connect(address));
             });
-            self.accept_until(stopped);
+            self.accept_clients_until(stopped);
         });
         Ok(())
     }
 
-    fn accept_until(&self, stopped: &Arc<AtomicBool>) {
+    fn accept_clients_until(&self, stopped: &Arc<AtomicBool>) {
         let page: Arc<str> = super::page::page().into();
         let clients = Arc::new(AtomicUsize::new(0));
         while !stopped.load(Ordering::Relaxed) {
@@ -128,10 +128,10 @@ impl ExplorerClient {
 
     fn answer(&self, stream: &TcpStream) {
         // If the client disconnects or is too slow, it gets no response, so ignore the error.
-        let _ = self.try_to_answer(stream);
+        let _ = self.try_to_respond(stream);
     }
 
-    fn try_to_answer(&self, mut stream: &TcpStream) -> io::Result<()> {
+    fn try_to_respond(&self, mut stream: &TcpStream) -> io::Result<()> {
         stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
         let (mut bytes, started) = (Vec::new(), Instant::now());
         let response = loop {
@@ -142,7 +142,7 @@ impl ExplorerClient {
                     break http::response(HttpStatus::Ok, HTML, self.page.as_bytes());
                 }
                 RequestState::Complete { body, .. } => {
-                    let answer = self.answer_to(body);
+                    let answer = self.simulator_response(body);
                     break http::response(HttpStatus::Ok, JSON, answer.as_bytes());
                 }
             }
@@ -151,7 +151,7 @@ impl ExplorerClient {
     }
 
     /// Returns the simulator's answer to a question of the page as JSON text, or a message that it took too long.
-    fn answer_to(&self, question: &[u8]) -> String {
+    fn simulator_response(&self, question: &[u8]) -> String {
         let started = Instant::now();
         let is_over = || self.stopped.load(Ordering::Relaxed) || started.elapsed() > ANSWER_TIMEOUT;
         ask::answer(question, is_over).to_string()

@@ -11,11 +11,11 @@ use phaselink_studies::kvcache::{KvCacheQuestion, parse_tier_size};
 use rayon::prelude::*;
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure, print_answer};
+use crate::ending::{CommandEnding, Failure, print_answer};
 use crate::output::ReportFlags;
 use crate::progress::Progress;
 use crate::{input, interrupt, output};
-use trace::TraceFlags;
+use trace::PromptTraceFlags;
 
 const EXAMPLES: &str = include_str!("../../help/kvcache.txt");
 /// Drives that `phaselink kvcache` simulates if the command line names none.
@@ -33,9 +33,9 @@ pub(crate) struct Arguments {
     #[arg(value_name = "DRIVE")]
     drives: Vec<String>,
     #[command(flatten)]
-    trace: TraceFlags,
+    trace: PromptTraceFlags,
     #[command(flatten)]
-    cache: CacheFlags,
+    cache: CacheModelFlags,
     /// Number of windows of the trace in which each drive is simulated, 2 to 1000; more windows narrow the 95 %
     /// intervals
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
 /// Options of `phaselink kvcache` for the language model, the accelerators, and the tiers of the cache.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Cache")]
-struct CacheFlags {
+struct CacheModelFlags {
     /// Language model whose keys and values are cached: llama-3.1-8b, llama-3.1-70b, llama-3.1-405b, qwen2.5-7b,
     /// qwen3-32b, deepseek-v3, or a TOML file with another model's layers, heads and parameters
     #[arg(long, value_name = "NAME|FILE", default_value = "llama-3.1-70b")]
@@ -100,28 +100,28 @@ struct CacheFlags {
 }
 
 /// Runs `phaselink kvcache`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let drives = arguments.drives()?;
     let question = arguments.question()?;
     let model = question.model()?;
     let source = question.source(arguments.trace.file(), arguments.trace.save_trace.is_some())?;
     if let Some(saved) = arguments.trace.save(&source, &model)? {
         output::print(&saved)?;
-        return Ok(Ending::Fine);
+        return Ok(CommandEnding::Fine);
     }
     let report = arguments.report.open()?;
     let study = question.study(source)?;
-    interrupt::on_first(|| std::process::exit(interrupt::INTERRUPTED.into()));
+    interrupt::handle_first_signal(|| std::process::exit(interrupt::INTERRUPTED.into()));
     let progress = Progress::of(drives.len() * study.simulations());
-    let answer = study.answer(&drives, &|count, simulate| side_by_side(count, simulate, &progress))?;
+    let answer = study.answer(&drives, &|count, simulate| simulate_few_in_parallel(count, simulate, &progress))?;
     progress.finish();
-    let Some(answer) = answer else { return Ok(Ending::Interrupted) };
+    let Some(answer) = answer else { return Ok(CommandEnding::Interrupted) };
     print_answer(&answer, arguments.json, report)?;
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 /// Runs simulations in parallel, a few at a time, because each has a copy of the drive.
-fn side_by_side(count: usize, simulate: &(dyn Fn(usize) + Sync), progress: &Progress) {
+fn simulate_few_in_parallel(count: usize, simulate: &(dyn Fn(usize) + Sync), progress: &Progress) {
     let places: Vec<usize> = (0..count).collect();
     for places in places.chunks(SIDE_BY_SIDE) {
         places.par_iter().for_each(|place| {
@@ -133,8 +133,8 @@ fn side_by_side(count: usize, simulate: &(dyn Fn(usize) + Sync), progress: &Prog
 
 impl Arguments {
     fn drives(&self) -> Result<Vec<Drive>, Problems> {
-        let names = input::names_or(&self.drives, &DRIVES);
-        let described = input::drives_side_by_side(&names, &self.flags.resolve()?)?;
+        let names = input::drive_names_or_default(&self.drives, &DRIVES);
+        let described = input::drives_to_compare(&names, &self.flags.resolve()?)?;
         Ok(described.into_iter().map(|described| described.into_drive()).collect())
     }
 

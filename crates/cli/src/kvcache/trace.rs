@@ -17,7 +17,7 @@ use crate::{describe, input, traces};
 /// Options of `phaselink kvcache` that name a trace of inference requests, or describe a generated trace.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Requests")]
-pub(super) struct TraceFlags {
+pub(super) struct PromptTraceFlags {
     /// Trace of an inference server's requests, in place of a generated one: Mooncake, Qwen-Bailian, MLPerf Storage or
     /// libCacheSim's oracleGeneral; also .gz, .zst
     #[arg(long, value_name = "FILE", conflicts_with_all = ["mix", "rate", "duration", "save_trace"])]
@@ -45,7 +45,7 @@ pub(super) struct TraceFlags {
     pub(super) save_trace: Option<PathBuf>,
 }
 
-impl TraceFlags {
+impl PromptTraceFlags {
     /// Returns the file of `--trace`, if one is given.
     pub(super) fn file(&self) -> Option<File> {
         self.trace.as_deref().map(|path| traces::files(path).remove(0))

@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use phaselink_studies::sweep::state;
 
 use super::system::{self, FileId};
@@ -32,7 +32,7 @@ const LINKS_MAX: usize = 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Input file that the command reads.
-    Input,
+    ExternalInput,
     /// Store file with the bytes of a served drive.
     Store,
     /// State file with the finished runs of a sweep.
@@ -44,7 +44,7 @@ pub(crate) enum Role {
 
 /// File that the command has claimed, with its role and identity.
 #[derive(Debug)]
-struct Claim {
+struct ClaimedFile {
     role: Role,
     path: PathBuf,
     identity: Identity,
@@ -59,11 +59,11 @@ struct Identity {
 }
 
 /// Claims of this process, kept globally so that no command can forget to pass on which files it reads.
-static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
+static CLAIMS: Mutex<Vec<ClaimedFile>> = Mutex::new(Vec::new());
 
 /// Records that the present command uses a file in a role, so that no later output overwrites the file.
 pub(crate) fn note(role: Role, path: &Path) {
-    claims().push(Claim { role, path: path.into(), identity: Identity::of(path) });
+    claims().push(ClaimedFile { role, path: path.into(), identity: Identity::of(path) });
 }
 
 /// Claims a file that the option `flag` is going to change, so that no later output overwrites the file.
@@ -71,7 +71,7 @@ pub(crate) fn note(role: Role, path: &Path) {
 /// # Errors
 ///
 /// If the present command has already claimed the file.
-pub(crate) fn claim(role: Role, flag: &str, path: &Path) -> Result<(), Problem> {
+pub(crate) fn claim(role: Role, flag: &str, path: &Path) -> Result<(), InputProblem> {
     check_claims(flag, path)?;
     note(role, path);
     Ok(())
@@ -82,10 +82,10 @@ pub(crate) fn claim(role: Role, flag: &str, path: &Path) -> Result<(), Problem> 
 /// # Errors
 ///
 /// If the present command has claimed the file, for example as an input.
-pub(crate) fn check_claims(flag: &str, path: &Path) -> Result<(), Problem> {
+pub(crate) fn check_claims(flag: &str, path: &Path) -> Result<(), InputProblem> {
     let identity = Identity::of(path);
     match claims().iter().find(|claim| claim.identity.is(&identity)) {
-        Some(claim) => Err(refused(flag, path, &claim.words(path))),
+        Some(claim) => Err(overwrite_refusal_problem(flag, path, &claim.words(path))),
         None => Ok(()),
     }
 }
@@ -96,7 +96,7 @@ pub(crate) fn check_claims(flag: &str, path: &Path) -> Result<(), Problem> {
 /// # Errors
 ///
 /// If the file is something that must not be overwritten, such as a directory, a store, or a file of another kind.
-pub(crate) fn check_contents(role: Role, flag: &str, path: &Path) -> Result<(), Problem> {
+pub(crate) fn check_contents(role: Role, flag: &str, path: &Path) -> Result<(), InputProblem> {
     let kind = match fs::metadata(path) {
         Ok(metadata) => metadata.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -104,12 +104,12 @@ pub(crate) fn check_contents(role: Role, flag: &str, path: &Path) -> Result<(), 
     };
     let precious = match kind {
         kind if kind.is_dir() => Some("a directory"),
-        kind if kind.is_file() => in_file(role, path).map_err(|error| unwritable(path, &error))?,
+        kind if kind.is_file() => protected_content(role, path).map_err(|error| unwritable(path, &error))?,
         kind => system::protected_file_kind(kind),
     };
     match precious {
         Some(RUNS) if role == Role::Runs => Ok(()),
-        Some(words) => Err(refused(flag, path, words)),
+        Some(words) => Err(overwrite_refusal_problem(flag, path, words)),
         None => Ok(()),
     }
 }
@@ -133,20 +133,20 @@ fn folder(path: &Path) -> &Path {
 }
 
 /// Returns the problem of an output file that cannot be written, with the system's reason.
-pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Problem {
-    Problem::new(path.display().to_string(), None, format!("cannot be written: {error}"), "")
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> InputProblem {
+    InputProblem::new(path.display().to_string(), None, format!("cannot be written: {error}"), "")
 }
 
-fn refused(flag: &str, path: &Path, what: &str) -> Problem {
-    Problem::new(path.display().to_string(), None, format!("{flag} would overwrite {what}"), ALLOWED)
+fn overwrite_refusal_problem(flag: &str, path: &Path, what: &str) -> InputProblem {
+    InputProblem::new(path.display().to_string(), None, format!("{flag} would overwrite {what}"), ALLOWED)
 }
 
-fn claims() -> MutexGuard<'static, Vec<Claim>> {
+fn claims() -> MutexGuard<'static, Vec<ClaimedFile>> {
     CLAIMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns a description of a file's content if it must not be overwritten in this role, or none if it may.
-fn in_file(role: Role, path: &Path) -> io::Result<Option<&'static str>> {
+fn protected_content(role: Role, path: &Path) -> io::Result<Option<&'static str>> {
     let file = File::open(path)?;
     let mut first = Vec::new();
     (&file).take(BEGINNING_BYTES).read_to_end(&mut first)?;
@@ -157,11 +157,11 @@ fn in_file(role: Role, path: &Path) -> io::Result<Option<&'static str>> {
         return Ok(Some(RUNS));
     }
     if let Role::Output(flag) = role
-        && let Some(words) = of_another_kind(flag, &first)
+        && let Some(words) = other_kind_of_file(flag, &first)
     {
         return Ok(Some(words));
     }
-    // On a file system without locks, no file counts as locked.
+    // A file system without locks reports an error here. Then treat the file as not locked.
     let is_locked = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
     Ok(is_locked.then_some("a file that a running program has locked"))
 }
@@ -174,7 +174,7 @@ const VALUES_OF_DRAWINGS: [&str; 7] =
 const EXPORTED: [&str; 4] = ["{", "read_percent,", "/* Latencies of ", "\"\"\"Latencies of "];
 
 /// Returns a description of a file that begins with `first`, if the file cannot be an earlier output of `flag`.
-fn of_another_kind(flag: &str, first: &[u8]) -> Option<&'static str> {
+fn other_kind_of_file(flag: &str, first: &[u8]) -> Option<&'static str> {
     let text = String::from_utf8_lossy(first);
     let text = text.trim_start();
     if text.is_empty() {
@@ -185,13 +185,13 @@ fn of_another_kind(flag: &str, first: &[u8]) -> Option<&'static str> {
         "--report" => (!text.starts_with(['{', '<']) && !VALUES_OF_DRAWINGS.iter().any(|head| text.starts_with(head)))
             .then_some("a file that is no part of a report"),
         "--out" => (!EXPORTED.iter().any(|head| text.starts_with(head))).then_some("a file that is no exported table"),
-        _ => is_description(text).then_some("a description, such as a drive or a job"),
+        _ => looks_like_description(text).then_some("a description, such as a drive or a job"),
     }
 }
 
 /// True if a text begins like a TOML file, a job file or a JSON document: with a section, a key and its value, or an
 /// object.
-fn is_description(text: &str) -> bool {
+fn looks_like_description(text: &str) -> bool {
     let is_comment = |line: &&str| line.is_empty() || line.starts_with(['#', ';']);
     let Some(line) = text.lines().map(str::trim).find(|line| !is_comment(line)) else { return true };
     let is_key = |key: &str| {
@@ -200,11 +200,11 @@ fn is_description(text: &str) -> bool {
     line.starts_with(['[', '{']) || line.split_once('=').is_some_and(|(key, _)| is_key(key.trim_end()))
 }
 
-impl Claim {
+impl ClaimedFile {
     /// Describes the claimed file that an output at `path` would overwrite.
     fn words(&self, path: &Path) -> String {
         let what = match self.role {
-            Role::Input => "what this command reads",
+            Role::ExternalInput => "what this command reads",
             Role::Store => "the store of this command",
             Role::Runs => "the finished runs of this sweep",
             Role::Socket => "the socket of this command",
@@ -233,7 +233,7 @@ impl Identity {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     #[test]
-    fn stores_are_known_by_the_bytes_that_the_server_writes() {
+    fn stores_are_recognised_by_the_bytes_of_the_server() {
         assert_eq!(super::STORE_MAGIC, phaselink_serve::device::store::MAGIC);
     }
 }

@@ -15,22 +15,22 @@ use serde_json::Value;
 
 pub(crate) use report::{Report, ReportFlags, quoted};
 pub(crate) use stamp::stamped;
-pub(crate) use target::{Target, Unfinished, create_directory};
+pub(crate) use target::{Target, UnfinishedOutput, create_directory};
 
 /// Style that highlights text on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
+pub(crate) enum TextStyle {
     Bold,
     Red,
     Yellow,
 }
 
-impl Style {
-    fn code(self) -> &'static str {
+impl TextStyle {
+    fn terminal_style_code(self) -> &'static str {
         match self {
-            Style::Bold => "1",
-            Style::Red => "31",
-            Style::Yellow => "33",
+            TextStyle::Bold => "1",
+            TextStyle::Red => "31",
+            TextStyle::Yellow => "33",
         }
     }
 }
@@ -61,24 +61,24 @@ pub(crate) fn json_text(document: &Value) -> String {
 }
 
 /// Returns `text` with a style if standard output is a terminal.
-pub(crate) fn styled(text: &str, style: Style) -> String {
-    paint(text, style, io::stdout().is_terminal())
+pub(crate) fn styled_for_stdout(text: &str, style: TextStyle) -> String {
+    style_text_for_output(text, style, io::stdout().is_terminal())
 }
 
 /// Formats a table for the width of the terminal, with a bold heading if standard output is a terminal.
 pub(crate) fn shown(table: &Table) -> String {
-    with_bold_head(&width::columns().map_or_else(|| table.to_string(), |columns| table.within(columns)))
+    table_with_bold_heading(&width::columns().map_or_else(|| table.to_string(), |columns| table.within(columns)))
 }
 
 /// Formats the text of an answer for the width of the terminal, with bold headings if standard output is a terminal.
 pub(crate) fn terminal_text(text: &Prose) -> String {
-    text.within(width::prose_columns(), |heading| styled(heading, Style::Bold), shown)
+    text.within(width::prose_width_columns(), |heading| styled_for_stdout(heading, TextStyle::Bold), shown)
 }
 
 /// Returns a formatted table with a bold heading if standard output is a terminal.
-pub(crate) fn with_bold_head(table: &str) -> String {
+pub(crate) fn table_with_bold_heading(table: &str) -> String {
     match table.split_once('\n') {
-        Some((head, rest)) => format!("{}\n{rest}", styled(head, Style::Bold)),
+        Some((head, rest)) => format!("{}\n{rest}", styled_for_stdout(head, TextStyle::Bold)),
         None => String::from(table),
     }
 }
@@ -87,18 +87,18 @@ pub(crate) fn with_bold_head(table: &str) -> String {
 pub(crate) fn errors(lines: impl IntoIterator<Item = String>) {
     let mut stderr = io::stderr().lock();
     let is_terminal = stderr.is_terminal();
-    let label = paint("error:", Style::Red, is_terminal);
+    let label = style_text_for_output("error:", TextStyle::Red, is_terminal);
     for line in lines {
         // Programs expect one problem per line, so break lines only on a terminal.
-        let line = if is_terminal { break_line(&line) } else { line };
+        let line = if is_terminal { wrap_error_message(&line) } else { line };
         // If standard error is closed, the problem cannot be reported.
         let _ = writeln!(stderr, "{label} {line}");
     }
 }
 
 /// Breaks an error message between words for the width of the terminal. Its first line follows the label `error: `.
-fn break_line(line: &str) -> String {
-    let (width, mut text, mut used) = (width::prose_columns(), String::new(), "error: ".len());
+fn wrap_error_message(line: &str) -> String {
+    let (width, mut text, mut used) = (width::prose_width_columns(), String::new(), "error: ".len());
     for word in line.split(' ') {
         let length = word.chars().count();
         if !text.is_empty() && used + length > width {
@@ -112,7 +112,7 @@ fn break_line(line: &str) -> String {
     String::from(text.trim_end())
 }
 
-fn paint(text: &str, style: Style, to_terminal: bool) -> String {
+fn style_text_for_output(text: &str, style: TextStyle, to_terminal: bool) -> String {
     let wanted = to_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    if wanted { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { String::from(text) }
+    if wanted { format!("\x1b[{}m{text}\x1b[0m", style.terminal_style_code()) } else { String::from(text) }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use phaselink_core::problem::Problems;
-use phaselink_studies::report::html::{escape, pictures, with_links};
+use phaselink_studies::report::html::{add_picture_links, escape, pictures};
 use serde_json::Value;
 
 use super::{Target, create_directory, json_text, stamp};
@@ -52,7 +52,7 @@ impl Report {
     ///
     /// Errors of [`Target::write`].
     pub(crate) fn write(self, page: &str, document: &Value) -> Result<(), Problems> {
-        self.write_text(page, &json_text(document))
+        self.write_with_document_text(page, &json_text(document))
     }
 
     /// Writes the files of a report whose JSON document is already text: HTML page, document, and an SVG and a CSV file
@@ -61,7 +61,7 @@ impl Report {
     /// # Errors
     ///
     /// Errors of [`Target::write`].
-    pub(crate) fn write_text(self, page: &str, document: &str) -> Result<(), Problems> {
+    pub(crate) fn write_with_document_text(self, page: &str, document: &str) -> Result<(), Problems> {
         let pictures = pictures(page);
         for picture in &pictures {
             let write = |file: &str, text: &str| Target::create("--report", &self.directory.join(file))?.write(text);
@@ -70,20 +70,20 @@ impl Report {
                 write(&picture.csv_file, &picture.csv)?;
             }
         }
-        self.page.write(&with_foot(&with_links(page, &pictures)))?;
+        self.page.write(&add_page_footer(&add_picture_links(page, &pictures)))?;
         self.document.write(document)
     }
 }
 
 /// Adds a line to the end of an HTML page with phaselink's version, the machine, the day and the command line. Words of
 /// the command are not broken over lines.
-fn with_foot(page: &str) -> String {
+fn add_page_footer(page: &str) -> String {
     let words = std::iter::once(String::from("phaselink")).chain(std::env::args().skip(1).map(|word| quoted(&word)));
     let words: Vec<String> = words.map(|word| format!("<span>{}</span>", escape(&word))).collect();
     let foot = format!(
         "<p class=\"quiet foot\">Made by phaselink {} on {}, {}, by <code>{}</code></p>\n",
         env!("CARGO_PKG_VERSION"),
-        escape(&machine()),
+        escape(&machine_description()),
         stamp::day(),
         words.join(" ")
     );
@@ -93,9 +93,9 @@ fn with_foot(page: &str) -> String {
 /// Returns a description of the present machine: processors, if known, and operating system. The host name is left out,
 /// since reports are passed on. If SOURCE_DATE_EPOCH is set, processors are left out too, so that pages are equal on
 /// all machines.
-fn machine() -> String {
+fn machine_description() -> String {
     let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
-    let told = match stamp::is_repeatable() {
+    let told = match stamp::has_source_date_epoch() {
         true => None,
         false => std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| processors(&text)),
     };
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_are_counted_and_named_where_linux_names_them() {
+    fn processors_are_counted_and_named_on_linux() {
         let text =
             "processor\t: 0\nmodel name\t: Xeon: 6430\nflags\t: fpu\n\nprocessor\t: 1\nmodel name\t: Xeon: 6430\n";
         assert_eq!(processors(text).as_deref(), Some("2 x Xeon: 6430"));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_a_command_are_quoted_where_a_shell_would_change_them() {
+    fn command_words_are_quoted_where_a_shell_needs_it() {
         assert_eq!(["a-b=1,2", "a/b.csv", "", "a b"].map(quoted), ["a-b=1,2", "a/b.csv", "''", "'a b'"]);
         assert_eq!(quoted("it's $x"), "'it'\\''s $x'");
     }

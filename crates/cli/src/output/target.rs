@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 
 use super::claims::{self, Role, unwritable};
 use super::system;
@@ -33,7 +33,7 @@ enum WriteMethod {
 
 /// Output file that is being written.
 #[derive(Debug)]
-pub(crate) struct Unfinished {
+pub(crate) struct UnfinishedOutput {
     target: Target,
     /// Path of the temporary file, or none if the output is written directly.
     partial: Option<PathBuf>,
@@ -46,7 +46,7 @@ impl Target {
     ///
     /// If the path cannot be written, or writing would destroy a file: one that this command reads, serves or writes
     /// elsewhere, a store, a socket, or a file in use.
-    pub(crate) fn create(flag: &'static str, path: &Path) -> Result<Target, Problem> {
+    pub(crate) fn create(flag: &'static str, path: &Path) -> Result<Target, InputProblem> {
         claims::check_claims(flag, path)?;
         let way = write_method(flag, path)?;
         claims::note(Role::Output(flag), path);
@@ -71,26 +71,26 @@ impl Target {
     /// # Errors
     ///
     /// If no temporary file can be made.
-    pub(crate) fn begin(self) -> Result<(File, Unfinished), Problem> {
+    pub(crate) fn begin(self) -> Result<(File, UnfinishedOutput), InputProblem> {
         let begun = match &self.way {
             WriteMethod::Direct(file) => file.try_clone().map(|file| (file, None)),
             WriteMethod::Beside(destination) => {
-                create_partial(destination).map(|(file, partial)| (file, Some(partial)))
+                create_partial_file(destination).map(|(file, partial)| (file, Some(partial)))
             }
         };
         let (file, partial) = begun.map_err(|error| unwritable(&self.path, &error))?;
-        Ok((file, Unfinished { target: self, partial }))
+        Ok((file, UnfinishedOutput { target: self, partial }))
     }
 }
 
-impl Unfinished {
+impl UnfinishedOutput {
     /// Renames the finished temporary file to its destination, after fsync. Does nothing if the output was written
     /// directly.
     ///
     /// # Errors
     ///
     /// If the file cannot be renamed, or the destination must not be overwritten. The problem names the temporary file.
-    pub(crate) fn finish(self, file: &File) -> Result<(), Problem> {
+    pub(crate) fn finish(self, file: &File) -> Result<(), InputProblem> {
         let (WriteMethod::Beside(destination), Some(partial)) = (&self.target.way, &self.partial) else {
             return Ok(());
         };
@@ -98,14 +98,14 @@ impl Unfinished {
         // again.
         let flag = self.target.flag;
         let checked = claims::check_contents(Role::Output(flag), flag, destination);
-        checked.map_err(|problem| self.kept_beside(problem))?;
-        let settled = keep_permissions(destination, file).and_then(|()| file.sync_all());
+        checked.map_err(|problem| self.problem_with_kept_file(problem))?;
+        let settled = copy_permissions(destination, file).and_then(|()| file.sync_all());
         let renamed = settled.and_then(|()| fs::rename(partial, destination));
-        renamed.map_err(|error| self.kept_beside(unwritable(&self.target.path, &error)))
+        renamed.map_err(|error| self.problem_with_kept_file(unwritable(&self.target.path, &error)))
     }
 
     /// Removes the temporary file, and returns the problem of a failed write.
-    pub(crate) fn give_up(self, error: &io::Error) -> Problem {
+    pub(crate) fn give_up(self, error: &io::Error) -> InputProblem {
         if let Some(partial) = &self.partial {
             // If the removal fails, report only the original error, which matters more.
             let _ = fs::remove_file(partial);
@@ -118,8 +118,8 @@ impl Unfinished {
         self.partial.as_deref().unwrap_or(&self.target.path)
     }
 
-    fn kept_beside(&self, problem: Problem) -> Problem {
-        Problem {
+    fn problem_with_kept_file(&self, problem: InputProblem) -> InputProblem {
+        InputProblem {
             found: format!("{}; what was to be written is in {}", problem.found, self.path().display()),
             ..problem
         }
@@ -131,12 +131,12 @@ impl Unfinished {
 /// # Errors
 ///
 /// If the system refuses it.
-pub(crate) fn create_directory(path: &Path) -> Result<(), Problem> {
+pub(crate) fn create_directory(path: &Path) -> Result<(), InputProblem> {
     fs::create_dir_all(path).map_err(|error| unwritable(path, &error))
 }
 
 /// Returns the method of writing `path`, and checks that it can be written. Files keep their contents.
-fn write_method(flag: &'static str, path: &Path) -> Result<WriteMethod, Problem> {
+fn write_method(flag: &'static str, path: &Path) -> Result<WriteMethod, InputProblem> {
     let failed = |error: io::Error| unwritable(path, &error);
     if let Some(stream) = system::own_stream(path) {
         return Ok(WriteMethod::Direct(stream));
@@ -155,14 +155,14 @@ fn write_method(flag: &'static str, path: &Path) -> Result<WriteMethod, Problem>
         return Err(failed(io::ErrorKind::IsADirectory.into()));
     }
     let destination = claims::destination(path);
-    let (_, partial) = create_partial(&destination).map_err(failed)?;
+    let (_, partial) = create_partial_file(&destination).map_err(failed)?;
     fs::remove_file(partial).map_err(failed)?;
     Ok(WriteMethod::Beside(destination))
 }
 
 /// Creates a temporary file beside `destination`: `NAME.partial`, or `NAME.2.partial` and so on if a killed program has
 /// left one.
-fn create_partial(destination: &Path) -> io::Result<(File, PathBuf)> {
+fn create_partial_file(destination: &Path) -> io::Result<(File, PathBuf)> {
     let name = destination.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     for number in 1..=PARTIAL_FILES_MAX {
         let mut partial = name.to_os_string();
@@ -178,7 +178,7 @@ fn create_partial(destination: &Path) -> io::Result<(File, PathBuf)> {
 }
 
 /// Gives a new file the owner and the permissions of the file that it replaces.
-fn keep_permissions(replaced: &Path, file: &File) -> io::Result<()> {
+fn copy_permissions(replaced: &Path, file: &File) -> io::Result<()> {
     let Ok(metadata) = fs::metadata(replaced) else { return Ok(()) };
     system::keep_owner(&metadata, file);
     file.set_permissions(metadata.permissions())

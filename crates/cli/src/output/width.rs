@@ -15,6 +15,6 @@ pub(crate) fn columns() -> Option<usize> {
 }
 
 /// Returns the width of prose in columns: that of the terminal, at most 100.
-pub(crate) fn prose_columns() -> usize {
+pub(crate) fn prose_width_columns() -> usize {
     columns().map_or(PROSE, |columns| columns.min(PROSE))
 }

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use phaselink_core::config::UncertaintyCause;
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::Override;
+use phaselink_core::drive_file::KeyOverride;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
 use phaselink_studies::reproduce::experiment::{ExperimentRun, Experiments};
 use phaselink_studies::reproduce::{ClaimKind, Dependence, Row, with_interval};
-use phaselink_studies::uncertainty::Draws;
+use phaselink_studies::uncertainty::ConstantDraws;
 use rayon::prelude::*;
 
 use crate::progress::Progress;
@@ -34,7 +34,9 @@ pub(super) fn measure(
     let constants = constants(experiments.runs.iter().map(|run| &run.drive));
     check(experiments)?;
     let progress = Progress::of(ENDS * constants.len() * experiments.runs.len());
-    let moved = constants.par_iter().map(|constant| moved_by(experiments, outcomes, constant, &progress, stopped));
+    let moved = constants
+        .par_iter()
+        .map(|constant| rows_moved_by_constant(experiments, outcomes, constant, &progress, stopped));
     let moved = input::all(moved.collect::<Vec<_>>())?;
     progress.finish();
     let mut dependence = Dependence::default();
@@ -46,7 +48,7 @@ pub(super) fn measure(
 
 /// Returns the identifiers of the rows that change with an uncertain constant. Rows that change at one end of its range
 /// are not simulated at the other end.
-fn moved_by<'a>(
+fn rows_moved_by_constant<'a>(
     experiments: &'a Experiments,
     outcomes: &[Outcome],
     (cause, key): &(UncertaintyCause, String),
@@ -57,11 +59,11 @@ fn moved_by<'a>(
     let mut moved = BTreeSet::new();
     for end in 0..ENDS {
         let runs_to_repeat =
-            reproduction.runs_to_repeat(|id, kind| kind != ClaimKind::Input && !moved.contains(id), Some(key));
-        let overrides = |drive: &Drive| to_end(drive, *cause, key, end);
+            reproduction.runs_to_repeat(|id, kind| kind != ClaimKind::ExternalInput && !moved.contains(id), Some(key));
+        let overrides = |drive: &Drive| override_at_range_end(drive, *cause, key, end);
         let finish = |simulation| progress.outcome(simulation, || stopped.load(Ordering::Relaxed));
-        let after = experiments.values_moved(outcomes, &runs_to_repeat, overrides, finish)?;
-        moved.extend(reproduction.changed_rows(&before, &after));
+        let after = experiments.row_values_with_moved_constants(outcomes, &runs_to_repeat, overrides, finish)?;
+        moved.extend(reproduction.ids_of_moved_rows(&before, &after));
     }
     Ok(moved)
 }
@@ -77,11 +79,11 @@ pub(super) fn check(experiments: &Experiments) -> Result<(), Problems> {
         }
     }
     let of_drive = |runs: Vec<&ExperimentRun>| {
-        let doubts = runs[0].drive.uncertain_constants().into_iter();
+        let doubts = runs[0].drive.relevant_uncertain_constants().into_iter();
         let ends = doubts.flat_map(|(cause, doubt)| runs[0].drive.extremes(cause, doubt));
         let check = |end| {
             let moved = runs[0].with_overrides(&[end])?;
-            input::all(runs[1..].iter().map(|run| run.check_on(&moved.drive))).map(drop)
+            input::all(runs[1..].iter().map(|run| run.check_runs_on(&moved.drive))).map(drop)
         };
         input::all(ends.map(check)).map(drop)
     };
@@ -91,14 +93,16 @@ pub(super) fn check(experiments: &Experiments) -> Result<(), Problems> {
 /// Returns the keys of all constants that are uncertain in any of the drives, each with the cause (assumed or fitted).
 pub(super) fn constants<'a>(drives: impl Iterator<Item = &'a Drive>) -> BTreeSet<(UncertaintyCause, String)> {
     drives
-        .flat_map(|drive| drive.uncertain_constants().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone())))
+        .flat_map(|drive| {
+            drive.relevant_uncertain_constants().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone()))
+        })
         .collect()
 }
 
 /// Returns the override that sets a drive's uncertain constant to one end of its range, or none if the constant is
 /// certain in this drive.
-fn to_end(drive: &Drive, cause: UncertaintyCause, key: &str, end: usize) -> Vec<Override> {
-    let doubts = drive.uncertain_constants();
+fn override_at_range_end(drive: &Drive, cause: UncertaintyCause, key: &str, end: usize) -> Vec<KeyOverride> {
+    let doubts = drive.relevant_uncertain_constants();
     let doubt = doubts.iter().find(|(of, doubt)| *of == cause && doubt.key == key);
     let ends = doubt.map_or_else(Vec::new, |(_, doubt)| drive.extremes(cause, doubt));
     ends.into_iter().nth(end).into_iter().collect()
@@ -113,13 +117,13 @@ pub(super) fn intervals(
     draws: usize,
     stopped: &AtomicBool,
 ) -> Result<Vec<Row>, Problems> {
-    let draws = Draws::of(experiments.runs.iter().map(|run| &run.drive), draws, intervals::SEED);
+    let draws = ConstantDraws::of(experiments.runs.iter().map(|run| &run.drive), draws, intervals::SEED);
     let runs_to_repeat = experiments.reproduction.runs_to_repeat(|_, kind| kind == ClaimKind::Number, None);
     let progress = Progress::of(draws.count() * runs_to_repeat.iter().filter(|is_repeated| **is_repeated).count());
     let drawn = (0..draws.count()).into_par_iter().map(|draw| {
         let overrides = |drive: &Drive| draws.overrides(drive, draw);
         let finish = |simulation| progress.outcome(simulation, || stopped.load(Ordering::Relaxed));
-        experiments.values_moved(outcomes, &runs_to_repeat, overrides, finish)
+        experiments.row_values_with_moved_constants(outcomes, &runs_to_repeat, overrides, finish)
     });
     let drawn = input::all(drawn.collect::<Vec<_>>())?;
     progress.finish();

@@ -15,7 +15,7 @@ use phaselink_studies::reproduce::papers::{self, Paper};
 use phaselink_studies::reproduce::{self, Dependence, PaperFigure, Row, Verdict};
 use rayon::prelude::*;
 
-use crate::ending::{Ending, Failure};
+use crate::ending::{CommandEnding, Failure};
 use crate::intervals::IntervalFlags;
 use crate::output::{ReportFlags, Target};
 use crate::progress::Progress;
@@ -64,12 +64,12 @@ pub(crate) struct JudgedPaper {
 
 /// Runs `phaselink reproduce`. Ends with `Off` (exit code 1) if a simulated result differs from the published one by
 /// more than is allowed.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let papers = arguments.papers()?;
     if arguments.list {
         let names: Vec<String> = papers.iter().map(|paper| format!("{}\n", paper.name)).collect();
         output::print(&names.concat())?;
-        return Ok(Ending::Fine);
+        return Ok(CommandEnding::Fine);
     }
     let report = arguments.report.open()?;
     let stopped = interrupt::flag();
@@ -93,9 +93,9 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         _ => output::print(&text::text(&rows))?,
     }
     Ok(match rows.iter().any(|row| row.verdict == Verdict::Off) {
-        _ if is_stopped => Ending::Interrupted,
-        true => Ending::Off,
-        false => Ending::Fine,
+        _ if is_stopped => CommandEnding::Interrupted,
+        true => CommandEnding::Off,
+        false => CommandEnding::Fine,
     })
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn every_plan_loads_and_its_runs_fit_their_drives() {
+fn all_plans_load_and_their_runs_fit_their_drives() {
     for paper in papers::all() {
         if let Err(problems) = paper.load().and_then(Experiments::prepare) {
             panic!("{problems}");
@@ -11,7 +11,7 @@ fn every_plan_loads_and_its_runs_fit_their_drives() {
 
 #[test]
 #[ignore = "`make depends-check`, after `make depends`, which takes some minutes"]
-fn dependence_is_measured_for_all_uncertain_constants() {
+fn dependence_is_measured_for_all_constants() {
     for paper in papers::all() {
         let experiments = Experiments::prepare(paper.load().unwrap()).unwrap();
         assert!(experiments.is_measured(), "{}: `make depends` measures anew", paper.name);
@@ -19,7 +19,7 @@ fn dependence_is_measured_for_all_uncertain_constants() {
 }
 
 #[test]
-fn every_uncertain_constant_can_be_moved_to_both_ends_of_its_range() {
+fn uncertain_constants_can_be_set_to_both_range_ends() {
     for paper in papers::all() {
         let experiments = Experiments::prepare(paper.load().unwrap()).unwrap();
         if let Err(problems) = doubt::check(&experiments) {

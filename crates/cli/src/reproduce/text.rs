@@ -11,7 +11,7 @@ use phaselink_studies::validate::Provenance;
 use serde_json::Value;
 
 use crate::describe;
-use crate::output::{Style, shown, styled, with_bold_head};
+use crate::output::{TextStyle, shown, styled_for_stdout, table_with_bold_heading};
 
 /// Maximum number of characters of a published quantity's description in the table of results.
 const QUANTITY_CHARACTERS_MAX: usize = 30;
@@ -21,17 +21,17 @@ const QUANTITY_CHARACTERS_MAX: usize = 30;
 pub(super) fn text(rows: &[Row]) -> String {
     let mut text = String::new();
     for paper in rows.chunk_by(|left, right| left.paper == right.paper) {
-        let _ = writeln!(text, "{}\n", styled(&paper[0].paper, Style::Bold));
+        let _ = writeln!(text, "{}\n", styled_for_stdout(&paper[0].paper, TextStyle::Bold));
         text.push_str(&with_coloured_rows(&table(paper).to_string(), paper));
         text.push('\n');
     }
-    write_reasons(
+    write_verdict_reasons(
         &mut text,
         rows,
         Verdict::Unexplained,
         "Unexplained: the paper leaves open what is to be compared, or a simulation cannot show it",
     );
-    write_reasons(&mut text, rows, Verdict::Off, "Off");
+    write_verdict_reasons(&mut text, rows, Verdict::Off, "Off");
     text.push_str(&describe::wrapped(&count(rows), ""));
     text
 }
@@ -50,11 +50,13 @@ pub(super) fn summary_table(rows: &[Row]) -> Table {
     }
     for paper in rows.chunk_by(|left, right| left.paper == right.paper) {
         let results = |leaning: bool| {
-            paper.iter().filter(move |row| row.kind != ClaimKind::Input && is_prediction(row) != leaning)
+            paper
+                .iter()
+                .filter(move |row| row.kind != ClaimKind::ExternalInput && is_free_of_fitted_constants(row) != leaning)
         };
         let good = |leaning| results(leaning).filter(|row| row.verdict == Verdict::Reproduced).count();
         let fitted: BTreeSet<&String> = paper.iter().flat_map(|row| &row.fitted_keys).collect();
-        let inputs = paper.iter().filter(|row| row.kind == ClaimKind::Input).count();
+        let inputs = paper.iter().filter(|row| row.kind == ClaimKind::ExternalInput).count();
         let counts = [results(false).count(), good(false), results(true).count(), good(true), inputs, fitted.len()];
         table
             .row([paper[0].paper.clone()].into_iter().chain(counts.map(|count| count.to_string())).collect::<Vec<_>>());
@@ -64,9 +66,9 @@ pub(super) fn summary_table(rows: &[Row]) -> Table {
 
 /// Returns the conclusion of `phaselink reproduce`: number of reproduced results, and the result that is off by most.
 pub(super) fn conclusion(rows: &[Row]) -> Vec<String> {
-    let results = || rows.iter().filter(|row| row.kind != ClaimKind::Input);
+    let results = || rows.iter().filter(|row| row.kind != ClaimKind::ExternalInput);
     let share = |leaning: bool| {
-        let of = || results().filter(move |row| is_prediction(row) != leaning);
+        let of = || results().filter(move |row| is_free_of_fitted_constants(row) != leaning);
         (of().filter(|row| row.verdict == Verdict::Reproduced).count(), of().count())
     };
     let ((good, predictions), (fitted, leaning)) = (share(false), share(true));
@@ -80,7 +82,8 @@ pub(super) fn conclusion(rows: &[Row]) -> Vec<String> {
         sentences
             .push(format!("Of {others}, which lean on fitted or solved constants or return an input, {fitted} are."));
     }
-    let off = results().filter(|row| row.verdict == Verdict::Off && !is_statement(row) && row.error_pct.is_some());
+    let off =
+        results().filter(|row| row.verdict == Verdict::Off && !is_published_statement(row) && row.error_pct.is_some());
     let farthest = off.max_by(|left, right| {
         let error = |row: &Row| row.error_pct.unwrap_or(0.0).abs();
         error(left).total_cmp(&error(right))
@@ -111,8 +114,8 @@ pub(super) fn page_table(rows: &[Row]) -> Table {
             allowed_deviation_text(row),
             row.quantity.clone(),
             String::from(row.provenance.word()),
-            count_text(row.fitted),
-            count_text(row.depends_on.len().saturating_sub(row.fitted)),
+            nonzero_count_text(row.fitted),
+            nonzero_count_text(row.depends_on.len().saturating_sub(row.fitted)),
         ]);
     }
     table
@@ -126,17 +129,18 @@ pub(super) fn markdown(rows: &[Row]) -> String {
 /// Returns a sentence with the number of results by verdict: predictions, results that depend on fitted constants, and
 /// inputs.
 pub(super) fn count(rows: &[Row]) -> String {
-    let (inputs, results): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.kind == ClaimKind::Input);
-    let (predictions, leaning): (Vec<&Row>, Vec<&Row>) = results.iter().partition(|row| is_prediction(row));
+    let (inputs, results): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.kind == ClaimKind::ExternalInput);
+    let (predictions, leaning): (Vec<&Row>, Vec<&Row>) =
+        results.iter().partition(|row| is_free_of_fitted_constants(row));
     let fitted: BTreeSet<(&str, &str)> =
         rows.iter().flat_map(|row| row.fitted_keys.iter().map(|key| (row.paper.as_str(), key.as_str()))).collect();
     let papers: BTreeSet<&str> = rows.iter().map(|row| row.paper.as_str()).collect();
     let mut text = format!(
         "{}. Predictions: {}. Results that lean on fitted or solved constants, or return an input: {}. Inputs: {}. {} in {}.",
         describe::counted(length(rows.len()), "row"),
-        verdicts(&predictions),
-        verdicts(&leaning),
-        verdicts(&inputs),
+        verdict_counts_text(&predictions),
+        verdict_counts_text(&leaning),
+        verdict_counts_text(&inputs),
         describe::counted(length(fitted.len()), "fitted constant"),
         describe::counted(length(papers.len()), "paper"),
     );
@@ -149,12 +153,12 @@ pub(super) fn count(rows: &[Row]) -> String {
 }
 
 /// True if no constant was fitted to a published result or its table, so that the simulated result is a prediction.
-fn is_prediction(row: &Row) -> bool {
+fn is_free_of_fitted_constants(row: &Row) -> bool {
     row.provenance == Provenance::Predicted
 }
 
 /// Formats the number of rows by verdict, as in `12 (9 reproduced, 2 off, 1 unexplained)`.
-fn verdicts(rows: &[&Row]) -> String {
+fn verdict_counts_text(rows: &[&Row]) -> String {
     let count = |wanted: Verdict| rows.iter().filter(|row| row.verdict == wanted).count();
     let all = [Verdict::Given, Verdict::Reproduced, Verdict::Off, Verdict::Unexplained];
     let parts: Vec<String> = all
@@ -181,7 +185,7 @@ pub(super) fn table(rows: &[Row]) -> Table {
     for row in rows {
         let mut cells = vec![
             row.id.clone(),
-            shortened(&row.quantity),
+            shorten_quantity_text(&row.quantity),
             value(row, Some(row.published)),
             value(row, row.simulated),
             row.unit.clone(),
@@ -189,8 +193,8 @@ pub(super) fn table(rows: &[Row]) -> Table {
             allowed_deviation_text(row),
             String::from(verdict(row.verdict)),
             String::from(row.provenance.word()),
-            count_text(row.fitted),
-            count_text(row.depends_on.len().saturating_sub(row.fitted)),
+            nonzero_count_text(row.fitted),
+            nonzero_count_text(row.depends_on.len().saturating_sub(row.fitted)),
         ];
         if has_intervals {
             cells.extend(interval(row));
@@ -200,14 +204,14 @@ pub(super) fn table(rows: &[Row]) -> Table {
     table
 }
 
-fn count_text(number: usize) -> String {
+fn nonzero_count_text(number: usize) -> String {
     if number == 0 { String::new() } else { number.to_string() }
 }
 
 /// Returns the deviation in per cent that the printed digits and words of a paper allow: `2`, or `-1 to 10` if the
 /// sides differ.
 fn allowed_deviation_text(row: &Row) -> String {
-    if is_statement(row) || row.kind == ClaimKind::Input {
+    if is_published_statement(row) || row.kind == ClaimKind::ExternalInput {
         return String::new();
     }
     let (below, above) = (row.published - row.accepted.0, row.accepted.1 - row.published);
@@ -229,7 +233,7 @@ fn interval(row: &Row) -> [String; 4] {
 }
 
 /// Returns true if a published result is a statement, which holds or does not, and not a number.
-pub(super) fn is_statement(row: &Row) -> bool {
+pub(super) fn is_published_statement(row: &Row) -> bool {
     row.unit.is_empty() && row.accepted == (1.0, 1.0)
 }
 
@@ -237,7 +241,7 @@ pub(super) fn is_statement(row: &Row) -> bool {
 pub(super) fn value(row: &Row, value: Option<f64>) -> String {
     match value {
         None => String::from("-"),
-        Some(value) if is_statement(row) => String::from(if value == 1.0 { "holds" } else { "does not" }),
+        Some(value) if is_published_statement(row) => String::from(if value == 1.0 { "holds" } else { "does not" }),
         Some(value) => number(value),
     }
 }
@@ -255,7 +259,9 @@ fn number(value: f64) -> String {
 
 fn error(row: &Row) -> String {
     match row.error_pct {
-        Some(error_pct) if !is_statement(row) && row.kind != ClaimKind::Input => format!("{error_pct:+.2}"),
+        Some(error_pct) if !is_published_statement(row) && row.kind != ClaimKind::ExternalInput => {
+            format!("{error_pct:+.2}")
+        }
         _ => String::new(),
     }
 }
@@ -269,7 +275,7 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-fn shortened(text: &str) -> String {
+fn shorten_quantity_text(text: &str) -> String {
     if text.chars().count() <= QUANTITY_CHARACTERS_MAX {
         return String::from(text);
     }
@@ -281,25 +287,25 @@ fn shortened(text: &str) -> String {
 /// terminal.
 fn with_coloured_rows(table: &str, rows: &[Row]) -> String {
     const HEAD_LINES: usize = 2;
-    let table = with_bold_head(table);
+    let table = table_with_bold_heading(table);
     let style = |line: usize| match rows.get(line.checked_sub(HEAD_LINES)?)?.verdict {
         Verdict::Given | Verdict::Reproduced => None,
-        Verdict::Off => Some(Style::Red),
-        Verdict::Unexplained => Some(Style::Yellow),
+        Verdict::Off => Some(TextStyle::Red),
+        Verdict::Unexplained => Some(TextStyle::Yellow),
     };
     let lines = table.lines().enumerate().map(|(number, line)| match style(number) {
-        Some(style) => styled(line, style) + "\n",
+        Some(style) => styled_for_stdout(line, style) + "\n",
         None => format!("{line}\n"),
     });
     lines.collect()
 }
 
-fn write_reasons(text: &mut String, rows: &[Row], verdict: Verdict, title: &str) {
+fn write_verdict_reasons(text: &mut String, rows: &[Row], verdict: Verdict, title: &str) {
     let mut rows = rows.iter().filter(|row| row.verdict == verdict).peekable();
     if rows.peek().is_none() {
         return;
     }
-    let _ = writeln!(text, "{}", styled(title, Style::Bold));
+    let _ = writeln!(text, "{}", styled_for_stdout(title, TextStyle::Bold));
     for row in rows {
         let reason = format!("  {}: {} ({}; {})", row.id, row.reason, row.quantity, row.source);
         text.push_str(&describe::wrapped(&reason, "      "));
@@ -321,13 +327,13 @@ pub(super) fn csv(rows: &[Row]) -> String {
         text.push_str(&line(&mut first.keys().cloned()));
     }
     for object in objects.iter().filter_map(Value::as_object) {
-        text.push_str(&line(&mut object.values().map(cell)));
+        text.push_str(&line(&mut object.values().map(csv_field)));
     }
     text
 }
 
 /// Formats a field for comma-separated values, quoted if RFC 4180 requires it.
-fn cell(value: &Value) -> String {
+fn csv_field(value: &Value) -> String {
     quoted(plain(value))
 }
 
@@ -347,15 +353,15 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn numbers_have_five_digits_and_no_zeros_at_their_end() {
+    fn numbers_have_five_digits_without_trailing_zeros() {
         let numbers = [0.0, 2432.0, 273_000.0, 0.25, 12.820_001, -0.000_123_456].map(number);
         assert_eq!(numbers, ["0", "2432", "273000", "0.25", "12.82", "-0.00012346"]);
     }
 
     #[test]
-    fn cells_with_commas_or_quotes_are_quoted() {
+    fn csv_fields_with_commas_or_quotes_are_quoted() {
         let values = [json!(null), json!("a, \"b\""), json!(1.5), json!(["x", "y"]), json!(["x,y", "z"])];
-        let cells = values.map(|value| cell(&value));
+        let cells = values.map(|value| csv_field(&value));
         assert_eq!(cells, ["", "\"a, \"\"b\"\"\"", "1.5", "x y", "\"x,y z\""]);
     }
 }

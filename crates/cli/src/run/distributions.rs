@@ -26,7 +26,7 @@ pub(super) struct Distribution {
 pub(super) fn open(directory: Option<&Path>, workload: &Workload) -> Result<Vec<Distribution>, Problems> {
     let Some(directory) = directory else { return Ok(Vec::new()) };
     output::create_directory(directory)?;
-    let names: Vec<String> = workload.jobs.iter().map(|job| file_name(&job.name)).collect();
+    let names: Vec<String> = workload.jobs.iter().map(|job| file_name_of_job(&job.name)).collect();
     let all = (0..names.len()).flat_map(|job| [(job, false), (job, true)]);
     input::all(all.map(|(job, is_write)| {
         // Jobs with the same name get their number as a suffix.
@@ -42,7 +42,7 @@ pub(super) fn open(directory: Option<&Path>, workload: &Workload) -> Result<Vec<
 }
 
 /// Returns a job's name with all characters replaced by `_` that a file system might refuse.
-fn file_name(job: &str) -> String {
+fn file_name_of_job(job: &str) -> String {
     let kept = |letter: char| if letter.is_alphanumeric() || letter == '-' || letter == '_' { letter } else { '_' };
     job.chars().map(kept).collect()
 }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_jobs_leave_no_folder() {
-        assert_eq!(file_name("../etc/a b.log"), "___etc_a_b_log");
+    fn job_names_cannot_leave_the_folder() {
+        assert_eq!(file_name_of_job("../etc/a b.log"), "___etc_a_b_log");
     }
 }

@@ -13,20 +13,20 @@ use phaselink_core::drive_file::{Described, shipped};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
-use phaselink_core::timeline::Timeline;
+use phaselink_core::timeline::RunTimeline;
 use phaselink_studies::compare::{RunConclusion, conclusion_of_run};
 use phaselink_studies::evidence;
 use phaselink_studies::precision::{Measurement, PrecisionGoal};
 use phaselink_studies::report;
 use phaselink_studies::results::documents::value;
 use phaselink_studies::results::{Figures, words};
-use phaselink_studies::uncertainty::Draws;
+use phaselink_studies::uncertainty::ConstantDraws;
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure};
-use crate::intervals::{FigureIntervals, IntervalFlags, Subject};
-use crate::output::{self, Report, ReportFlags, Style, Target, styled};
+use crate::ending::{CommandEnding, Failure};
+use crate::intervals::{IntervalFlags, IntervalSubject, RunFigureIntervals};
+use crate::output::{self, Report, ReportFlags, Target, TextStyle, styled_for_stdout};
 use crate::progress::Progress;
 use crate::{describe, input, interrupt, intervals, precision};
 use distributions::Distribution;
@@ -45,7 +45,7 @@ const EXAMPLES: &str = include_str!("../../help/run.txt");
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Drive file, or name of a shipped drive (`phaselink check` lists them), to simulate
-    #[arg(value_name = "DRIVE", default_value = shipped::default_name())]
+    #[arg(value_name = "DRIVE", default_value = shipped::default_drive_name())]
     drive: String,
     /// Seed of the simulation's random numbers, such as offsets and service times; draws of --intervals always use seed
     /// 1
@@ -100,13 +100,13 @@ struct Targets {
 }
 
 /// Uncertainty of a run's figures: measured precision with `--precision`, and prediction intervals with `--intervals`.
-struct Trust {
+struct RunUncertainty {
     measurement: Option<Measurement>,
-    doubted: Option<FigureIntervals>,
+    doubted: Option<RunFigureIntervals>,
 }
 
 /// Runs `phaselink run`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let drive = described.drive();
     let workload = arguments.workload(drive)?;
@@ -120,30 +120,32 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         simulation.record(TIMELINE_STEPS_MAX);
     }
     let progress = Progress::of(1);
-    let mut timeline = Timeline::default();
+    let mut timeline = RunTimeline::default();
     let watched = targets.report.as_ref().map(|_| &mut timeline);
     let measurement = arguments.run(&mut simulation, watched, &progress, &stopped);
     progress.finish();
     let mut outcome = simulation.outcome();
     outcome.finished |= measurement.as_ref().is_some_and(Measurement::is_known);
-    let doubted =
-        outcome.finished.then(|| arguments.prediction_intervals(&described, &workload, &outcome, &stopped)).flatten();
+    let doubted = outcome
+        .finished
+        .then(|| arguments.run_prediction_intervals(&described, &workload, &outcome, &stopped))
+        .flatten();
     outcome.finished &= !stopped.load(Ordering::Relaxed);
-    let trust = Trust { measurement, doubted };
+    let trust = RunUncertainty { measurement, doubted };
     let mut document = output::headed("run", report::json(&outcome, drive.resolved()));
     let concluded = conclusion_of_run(drive, &workload.jobs, outcome.clone());
     concluded.add_to(&mut document);
-    arguments.add_trust(&mut document["phaselink"], &trust);
-    let contents = page::PageSources { drive, workload: &workload, outcome: &outcome, timeline: &timeline };
+    arguments.add_uncertainty(&mut document["phaselink"], &trust);
+    let contents = page::RunPageSources { drive, workload: &workload, outcome: &outcome, timeline: &timeline };
     let page = || contents.page(&concluded, trust.doubted.as_ref(), arguments.seed);
     targets.write(&simulation, &outcome, &document, page)?;
     match arguments.results.json {
         Some(None) => output::print_json(&document)?,
         _ if arguments.results.markdown => output::print(&report::summary::requests(&outcome).markdown())?,
         _ => {
-            let trust = arguments.trust_text(&trust);
-            let tables = report::summary_within(&outcome, output::width::columns());
-            let first = conclusion(&concluded, &outcome);
+            let trust = arguments.uncertainty_text(&trust);
+            let tables = report::summary_for_width(&outcome, output::width::columns());
+            let first = run_conclusion(&concluded, &outcome);
             output::print(&format!("{first}{}{tables}{trust}", workload.summary))?;
         }
     }
@@ -152,26 +154,27 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 
 /// Prints errors of read data, and an error if the run has reached the maximum simulated time. Returns the ending of
 /// `phaselink run`.
-fn run_ending(simulation: &Simulation, is_finished: bool, is_stopped: bool) -> Ending {
+fn run_ending(simulation: &Simulation, is_finished: bool, is_stopped: bool) -> CommandEnding {
     for problem in simulation.data_problems() {
         eprintln!("error: {problem}");
     }
     match (is_finished, is_stopped) {
-        (false, true) => Ending::Interrupted,
+        (false, true) => CommandEnding::Interrupted,
         (false, false) => {
             eprintln!(
                 "error: simulated time has reached its end after {END_DAYS} days: take fewer requests (--number-ios)"
             );
-            Ending::Off
+            CommandEnding::Off
         }
-        _ if simulation.data_problems().is_empty() => Ending::Fine,
-        _ => Ending::Off,
+        _ if simulation.data_problems().is_empty() => CommandEnding::Fine,
+        _ => CommandEnding::Off,
     }
 }
 
 /// Returns the conclusion of a run, the state in which the drive was measured, and the evidence for the model.
-fn conclusion(concluded: &RunConclusion, outcome: &Outcome) -> String {
-    let sentences = concluded.findings.iter().map(|it| styled(&describe::wrapped(&it.sentence, ""), Style::Bold));
+fn run_conclusion(concluded: &RunConclusion, outcome: &Outcome) -> String {
+    let sentences =
+        concluded.findings.iter().map(|it| styled_for_stdout(&describe::wrapped(&it.sentence, ""), TextStyle::Bold));
     let state = words::measured(outcome.measured).map(|state| describe::wrapped(&format!("Measured {state}."), ""));
     let behind = describe::wrapped(&evidence::sentence(&concluded.evidence), "");
     sentences.chain(state).chain([behind, String::from("\n")]).collect()
@@ -196,7 +199,7 @@ impl Arguments {
     fn run(
         &self,
         simulation: &mut Simulation,
-        timeline: Option<&mut Timeline>,
+        timeline: Option<&mut RunTimeline>,
         progress: &Progress,
         stopped: &AtomicBool,
     ) -> Option<Measurement> {
@@ -210,28 +213,28 @@ impl Arguments {
     }
 
     /// Returns the prediction intervals of all figures of a run, or none without `--intervals`.
-    fn prediction_intervals(
+    fn run_prediction_intervals(
         &self,
         described: &Described,
         workload: &Workload,
         outcome: &Outcome,
         stopped: &AtomicBool,
-    ) -> Option<FigureIntervals> {
-        let draws = self.intervals.draws_of(described.drive())?;
+    ) -> Option<RunFigureIntervals> {
+        let draws = self.intervals.draws_for_drive(described.drive())?;
         let progress = Progress::of(draws.count());
-        let drawn = |_: &(), draws: &Draws, draw| {
+        let drawn = |_: &(), draws: &ConstantDraws, draw| {
             let drive = input::drive_of_draw(described, draws, draw)?;
             let mut simulation = Simulation::new(&drive, &workload.on(&drive.limits())?, self.seed).ok()?;
             self.run(&mut simulation, None, &progress, stopped);
             Some(intervals::of_run(&Figures::of(&simulation.outcome())))
         };
         let central = intervals::of_run(&Figures::of(outcome));
-        let doubted = intervals::intervals(vec![Subject { draws, central, subject: () }], drawn).pop();
+        let doubted = intervals::intervals(vec![IntervalSubject { draws, central, subject: () }], drawn).pop();
         progress.finish();
         doubted
     }
 
-    fn add_trust(&self, document: &mut Value, trust: &Trust) {
+    fn add_uncertainty(&self, document: &mut Value, trust: &RunUncertainty) {
         if let Some(measurement) = &trust.measurement {
             document["precision"] = value(&precision::document(measurement));
         }
@@ -240,11 +243,11 @@ impl Arguments {
         }
     }
 
-    fn trust_text(&self, trust: &Trust) -> String {
+    fn uncertainty_text(&self, trust: &RunUncertainty) -> String {
         let measurement = trust.measurement.as_ref().zip(self.precision);
         let known = measurement
             .map(|(measurement, goal)| format!("\n{}", describe::wrapped(&precision::text(measurement, goal), "  ")));
-        let doubted = trust.doubted.as_ref().map(|doubted| format!("\n{}", intervals::table_of_run(doubted)));
+        let doubted = trust.doubted.as_ref().map(|doubted| format!("\n{}", intervals::run_interval_text(doubted)));
         [known, doubted].into_iter().flatten().collect()
     }
 }

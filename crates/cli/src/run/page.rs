@@ -2,16 +2,16 @@
 
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{Outcome, Trace};
-use phaselink_core::timeline::Timeline;
+use phaselink_core::timeline::RunTimeline;
 use phaselink_studies::compare::{Label, RunConclusion};
 use phaselink_studies::evidence;
 use phaselink_studies::report::html::{Run, html};
 use phaselink_studies::results::{Evidence, words};
-use phaselink_studies::stream::RequestStream;
+use phaselink_studies::stream::EqualRequestStream;
 
 use super::workload::Workload;
 use crate::describe;
-use crate::intervals::{self, FigureIntervals};
+use crate::intervals::{self, RunFigureIntervals};
 
 /// Number of requests before the one whose packets the page of a run draws. Meanwhile the drive's queues and tables
 /// reach their usual state.
@@ -20,19 +20,19 @@ const SKIPPED: u64 = 64;
 const BYTES_MAX: u32 = 64 << 10;
 
 /// Drive, workload and results from which the page of a run (`--report`) is made.
-pub(super) struct PageSources<'a> {
+pub(super) struct RunPageSources<'a> {
     pub drive: &'a Drive,
     pub workload: &'a Workload,
     pub outcome: &'a Outcome,
-    pub timeline: &'a Timeline,
+    pub timeline: &'a RunTimeline,
 }
 
-impl PageSources<'_> {
+impl RunPageSources<'_> {
     /// Returns the HTML page of a run, with prediction intervals if there are any.
-    pub(super) fn page(&self, concluded: &RunConclusion, doubted: Option<&FigureIntervals>, seed: u64) -> String {
-        let PageSources { drive, workload, outcome, timeline } = self;
+    pub(super) fn page(&self, concluded: &RunConclusion, doubted: Option<&RunFigureIntervals>, seed: u64) -> String {
+        let RunPageSources { drive, workload, outcome, timeline } = self;
         let packets = packets(drive, workload, seed);
-        let intervals = doubted.map(intervals::of_run_in_rows);
+        let intervals = doubted.map(intervals::run_interval_rows);
         let state = words::measured(outcome.measured).map(|state| format!("Measured {state}."));
         let conclusion: Vec<String> = concluded.findings.iter().map(|it| it.sentence.clone()).chain(state).collect();
         html(&Run {
@@ -76,7 +76,7 @@ fn packets(drive: &Drive, workload: &Workload, seed: u64) -> Option<(String, Tra
     let is_write = label.rw.is_some_and(|rw| rw.ends_with("write"));
     let bs = bytes.to_string();
     let rw = if is_write { "randwrite" } else { "randread" };
-    let stream = RequestStream { rw, bs: &bs, iodepth: "1", skip: SKIPPED, requests: 1, seed };
+    let stream = EqualRequestStream { rw, bs: &bs, iodepth: "1", skip: SKIPPED, requests: 1, seed };
     let steps = stream.record(drive).ok()?;
     let told =
         format!("One request alone: number {} of {rw}, bs={bs}, iodepth=1, software at its mean time.", SKIPPED + 1);

@@ -3,10 +3,10 @@
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::workload::trace::{Format, NamedTrace};
+use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::workload::trace::{NamedJobTrace, TraceFileFormat};
 use phaselink_core::workload::{
-    Job, Limits, Trace, UnresolvedJobs, engine_without_effect, fio, has_end, in_words, with_defaults,
+    Job, Limits, Trace, UnresolvedJobs, add_default_options, fio, has_end, ineffective_io_engine, option_words,
 };
 
 use crate::{describe, input, notes as told, traces};
@@ -105,10 +105,10 @@ pub(crate) struct JobFlags {
     #[arg(long, value_name = "ID", requires = "trace")]
     trace_device: Option<String>,
     /// Format of the block trace that is replayed [default: as its content tells]
-    #[arg(long, value_name = "FORMAT", requires = "trace", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::word)))]
+    #[arg(long, value_name = "FORMAT", requires = "trace", value_parser = PossibleValuesParser::new(TraceFileFormat::ALL.map(TraceFileFormat::word)))]
     trace_format: Option<String>,
     /// Replay the block trace at a multiple of its recorded rate, as in 2 or 0.5 (1 % of fio's replay_time_scale)
-    #[arg(long, value_name = "N", requires = "trace", conflicts_with = "trace_closed", value_parser = percent_of_rate)]
+    #[arg(long, value_name = "N", requires = "trace", conflicts_with = "trace_closed", value_parser = replay_rate_percent)]
     trace_speed: Option<String>,
     /// Replay the block trace without its recorded times: each completion lets the next request start (fio's
     /// replay_no_stall)
@@ -173,7 +173,7 @@ impl WorkloadFlags {
     }
 
     /// True if requests are to be counted from the first one on.
-    pub(crate) fn is_burst(&self) -> bool {
+    pub(crate) fn is_counted_from_start(&self) -> bool {
         self.job.burst
     }
 
@@ -181,7 +181,7 @@ impl WorkloadFlags {
     pub(crate) fn ending_after(&self, ios: u64) -> WorkloadFlags {
         let mut flags = self.clone();
         if flags.ios.is_none() {
-            flags.job.end_after(ios);
+            flags.job.limit_requests_per_thread(ios);
         }
         flags
     }
@@ -204,7 +204,7 @@ impl Workload {
 pub(crate) fn tell_engine_without_effect<'a>(jobs: impl Iterator<Item = (&'a Drive, &'a [Job])>) {
     let (mut names, mut engine) = (Vec::new(), "");
     for (drive, jobs) in jobs {
-        if let Some(named) = engine_without_effect(jobs, &drive.limits()) {
+        if let Some(named) = ineffective_io_engine(jobs, &drive.limits()) {
             engine = named;
             names.push(drive.name.clone());
         }
@@ -226,14 +226,14 @@ impl JobFlags {
     /// If options, job files or traces are invalid; all problems are listed.
     pub(crate) fn written(&self, sizes: &[(&str, &str)]) -> Result<DescribedJobs, Problems> {
         match self.fio.is_empty() {
-            true => self.one_job(sizes),
-            false => self.job_files(),
+            true => self.job_of_workload_options(sizes),
+            false => self.jobs_of_fio_files(),
         }
     }
 
     /// Limits the job of the workload options to `ios` requests of each thread, unless another option ends the job.
     /// Jobs in files stay unchanged.
-    pub(crate) fn end_after(&mut self, ios: u64) {
+    pub(crate) fn limit_requests_per_thread(&mut self, ios: u64) {
         let is_ended = self.given().map_or(true, |given| has_end(&given));
         if !self.has_files() && !is_ended {
             self.number_ios = Some(ios.to_string());
@@ -245,23 +245,23 @@ impl JobFlags {
         !self.fio.is_empty()
     }
 
-    fn job_files(&self) -> Result<DescribedJobs, Problems> {
+    fn jobs_of_fio_files(&self) -> Result<DescribedJobs, Problems> {
         let files = input::all(self.fio.iter().map(|path| input::job_file(path)))?;
-        let written = UnresolvedJobs::new(files, traces::read)?.as_bursts(self.burst);
+        let written = UnresolvedJobs::new(files, traces::read)?.with_bursts(self.burst);
         let names: Vec<String> = written.names().map(String::from).collect();
         let notes = notes(&written);
         let summary = format!("Jobs: {} of {}\n{notes}", describe::listed(&names), describe::listed(&self.fio));
         Ok(DescribedJobs { written, summary })
     }
 
-    fn one_job(&self, sizes: &[(&str, &str)]) -> Result<DescribedJobs, Problems> {
+    fn job_of_workload_options(&self, sizes: &[(&str, &str)]) -> Result<DescribedJobs, Problems> {
         let mut given = self.given()?;
         // Insert the sizes after `rw`, in the order of the help text.
         let place = usize::from(self.rw.is_some());
         given.splice(place..place, sizes.iter().copied());
-        let options = with_defaults(&given);
-        let written = UnresolvedJobs::new([fio::from_flags(&options)?], traces::read)?.as_bursts(self.burst);
-        let spelt = in_words(options.iter().copied());
+        let options = add_default_options(&given);
+        let written = UnresolvedJobs::new([fio::job_from_flags(&options)?], traces::read)?.with_bursts(self.burst);
+        let spelt = option_words(options.iter().copied());
         let hint = match given.is_empty() {
             true => " (the default; see phaselink run --help)",
             false => "",
@@ -293,27 +293,27 @@ impl JobFlags {
         ];
         let named = named.into_iter().filter_map(|(name, value)| Some(Ok((name, value.as_deref()?))));
         let closed = self.trace_closed.then_some(Ok(("replay_no_stall", "1")));
-        input::all(named.chain(closed).chain(self.options.iter().map(|text| option(text))))
+        input::all(named.chain(closed).chain(self.options.iter().map(|text| split_option_text(text))))
     }
 }
 
 /// Splits the text `NAME=VALUE` of `--option` into name and value.
-fn option(text: &str) -> Result<(&str, &str), Problems> {
+fn split_option_text(text: &str) -> Result<(&str, &str), Problems> {
     let pair = text.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
     pair.filter(|(name, value)| !name.is_empty() && !value.is_empty()).ok_or_else(|| {
-        Problem::new("command line", None, format!("--option {text}"), "NAME=VALUE, as in thinktime=20us").into()
+        InputProblem::new("command line", None, format!("--option {text}"), "NAME=VALUE, as in thinktime=20us").into()
     })
 }
 
 /// Converts a multiple of the recorded rate to per cent, the unit of fio's `replay_time_scale`.
-fn percent_of_rate(text: &str) -> Result<String, String> {
+fn replay_rate_percent(text: &str) -> Result<String, String> {
     let percent = text.parse::<f64>().ok().map(|speed| speed * 100.0);
     let whole = percent.filter(|percent| (1.0..=1e6).contains(percent) && (percent - percent.round()).abs() < 1e-6);
     whole.map(|percent| percent.round().to_string()).ok_or_else(|| String::from("0.01 to 10000, with two decimals"))
 }
 
 fn notes(written: &UnresolvedJobs) -> String {
-    let note = |(wanted, trace): (&NamedTrace, &Trace)| {
+    let note = |(wanted, trace): (&NamedJobTrace, &Trace)| {
         let left_out: Vec<String> = trace.left_out.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
         let left_out = if left_out.is_empty() { String::new() } else { format!("; left out: {}", left_out.join(", ")) };
         let of_device = wanted.selection.device.as_ref().map_or(String::new(), |device| format!(" to device {device}"));

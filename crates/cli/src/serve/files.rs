@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use clap::Args;
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::workload;
 use phaselink_serve::device::Device;
 use phaselink_serve::device::store::Geometry;
 use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::{Address, Uri};
-use phaselink_serve::front::nbd::{ExportSocket, Nbd};
+use phaselink_serve::front::nbd::{ExportSocket, NbdFrontEnd};
 use tempfile::TempDir;
 
 use crate::child::{self, CommandEnd};
@@ -69,7 +69,7 @@ impl FileFlags {
     }
 
     /// Returns true if requests precede the recording: those that make a file system, or those of `--prepare`.
-    pub(super) fn prepares(&self) -> bool {
+    pub(super) fn has_requests_before_recording(&self) -> bool {
         self.folder.is_some() || self.prepare.is_some()
     }
 
@@ -79,22 +79,26 @@ impl FileFlags {
     /// # Errors
     ///
     /// If programs are missing, a path is occupied, or the drive is smaller than the file system.
-    pub(super) fn session<'a>(&'a self, run: Option<&'a str>, drive: &Drive) -> Result<Option<Session<'a>>, Problem> {
+    pub(super) fn session<'a>(
+        &'a self,
+        run: Option<&'a str>,
+        drive: &Drive,
+    ) -> Result<Option<Session<'a>>, InputProblem> {
         if !self.is_mounted() && self.prepare.is_none() {
             return Ok(None);
         }
         let capacity_bytes = phaselink_serve::device::geometry(drive).capacity_bytes;
         if let Some(folder) = &self.folder {
             mount::check("--folder", &[FILE_TOOLS, FOLDER_TOOLS])?;
-            check_free("--folder", folder)?;
+            check_path_is_free("--folder", folder)?;
             if self.folder_size > capacity_bytes {
                 let found = format!("{} bytes for a drive of {capacity_bytes}", self.folder_size);
-                return Err(Problem::new("--folder-size", None, found, format!("up to {capacity_bytes}")));
+                return Err(InputProblem::new("--folder-size", None, found, format!("up to {capacity_bytes}")));
             }
         }
         if let Some(file) = &self.file {
             mount::check("--file", &[FILE_TOOLS])?;
-            check_free("--file", file)?;
+            check_path_is_free("--file", file)?;
         }
         let own = tempfile::Builder::new().prefix("phaselink-serve-").tempdir();
         let own = own.map_err(|error| failed(&std::env::temp_dir(), &error))?;
@@ -103,18 +107,23 @@ impl FileFlags {
 }
 
 /// Checks that no file or folder exists at a path, since a mount would hide it.
-fn check_free(flag: &str, path: &Path) -> Result<(), Problem> {
+fn check_path_is_free(flag: &str, path: &Path) -> Result<(), InputProblem> {
     match fs::symlink_metadata(path) {
         Ok(_) => {
             let found = format!("{} exists, and would be hidden", path.display());
-            Err(Problem::new(flag, None, found, "a path where nothing is"))
+            Err(InputProblem::new(flag, None, found, "a path where nothing is"))
         }
         Err(_) => Ok(()),
     }
 }
 
-fn failed(path: &Path, error: &io::Error) -> Problem {
-    Problem::new(path.display().to_string(), None, format!("cannot be made: {error}"), "a folder that can be written")
+fn failed(path: &Path, error: &io::Error) -> InputProblem {
+    InputProblem::new(
+        path.display().to_string(),
+        None,
+        format!("cannot be made: {error}"),
+        "a folder that can be written",
+    )
 }
 
 /// Mounts and shell commands of `phaselink serve` with `--file`, `--folder` or `--prepare`, from the server's start to
@@ -135,13 +144,13 @@ impl Session<'_> {
 
     /// Binds the front-end whose client is the mount, or returns none if nothing is mounted. Its block size is 1 byte,
     /// since a file may be written anywhere. Partial blocks become whole ones, as in the page cache of a host.
-    pub(super) fn front(&self, geometry: Geometry) -> Result<Option<Nbd>, Problem> {
+    pub(super) fn front(&self, geometry: Geometry) -> Result<Option<NbdFrontEnd>, InputProblem> {
         if !self.flags.is_mounted() {
             return Ok(None);
         }
         let geometry = Geometry { block_bytes: 1, ..geometry };
         let export = Export { name: String::new(), geometry, structured_replies: true };
-        Ok(Some(Nbd(vec![ExportSocket { listener: Listener::bind(&self.uri())?, export }])))
+        Ok(Some(NbdFrontEnd(vec![ExportSocket { listener: Listener::bind(&self.uri())?, export }])))
     }
 
     /// Mounts the drive, runs the commands, and unmounts. Without `--run`, waits until `stopped` is set. Returns true
@@ -151,14 +160,14 @@ impl Session<'_> {
     ///
     /// If something cannot be mounted or unmounted, or `--prepare` fails.
     pub(super) fn run(&self, uri: &str, device: &Device, stopped: &AtomicBool) -> Result<bool, Problems> {
-        let _stop = device.stop.at_the_end();
+        let _stop = device.stop.stop_when_dropped();
         let environment = SessionEnvironment { uri, device, stopped };
         let path = match &self.flags.file {
             Some(file) => file.clone(),
             None => self.own.path().join("drive"),
         };
-        let mounted = self.flags.is_mounted().then(|| self.mount_file(&path)).transpose()?;
-        let done = self.run_commands(&path, &environment);
+        let mounted = self.flags.is_mounted().then(|| self.mount_plain_file(&path)).transpose()?;
+        let done = self.run_session_commands(&path, &environment);
         let unmounted = mounted.map(Mount::finish).transpose();
         let removed = self.flags.file.as_ref().map(fs::remove_file).transpose();
         let done = done?;
@@ -167,7 +176,7 @@ impl Session<'_> {
         Ok(done)
     }
 
-    fn mount_file(&self, path: &Path) -> Result<Mount, Problem> {
+    fn mount_plain_file(&self, path: &Path) -> Result<Mount, InputProblem> {
         File::create_new(path).map_err(|error| failed(path, &error))?;
         let flag = if self.flags.file.is_some() { "--file" } else { "--folder" };
         let mounted = Mount::file(flag, path, &self.uri().to_string(), self.capacity_bytes);
@@ -178,24 +187,24 @@ impl Session<'_> {
         mounted
     }
 
-    fn run_commands(&self, file: &Path, environment: &SessionEnvironment<'_>) -> Result<bool, Problems> {
+    fn run_session_commands(&self, file: &Path, environment: &SessionEnvironment<'_>) -> Result<bool, Problems> {
         if let Some(text) = &self.flags.prepare {
-            match self.with_folder(file, |folder| environment.run(text, file, folder))? {
+            match self.with_mounted_folder(file, |folder| environment.run(text, file, folder))? {
                 CommandEnd::Exited(0) => {}
                 CommandEnd::Stopped => return Ok(true),
                 end => {
                     let found = format!("the command {}", end.words());
-                    return Err(Problem::new("--prepare", None, found, "a command that ends with 0").into());
+                    return Err(InputProblem::new("--prepare", None, found, "a command that ends with 0").into());
                 }
             }
         } else if self.flags.folder.is_some() {
             // Create the file system before the recording begins.
-            self.with_folder(file, |_| Ok(()))?;
+            self.with_mounted_folder(file, |_| Ok(()))?;
         }
         if let Some(record) = &environment.device.record {
             record.begin();
         }
-        self.with_folder(file, |folder| match self.run {
+        self.with_mounted_folder(file, |folder| match self.run {
             Some(text) => environment.run(text, file, folder).map(|end| end == CommandEnd::Exited(0)),
             None => {
                 eprintln!("serving {}", folder.unwrap_or(file).display());
@@ -206,10 +215,10 @@ impl Session<'_> {
     }
 
     /// Calls `work` while the folder of `--folder` is mounted, or at once without that option.
-    fn with_folder<T>(
+    fn with_mounted_folder<T>(
         &self,
         file: &Path,
-        work: impl FnOnce(Option<&Path>) -> Result<T, Problem>,
+        work: impl FnOnce(Option<&Path>) -> Result<T, InputProblem>,
     ) -> Result<T, Problems> {
         let Some(folder) = &self.flags.folder else { return Ok(work(None)?) };
         fs::create_dir(folder).map_err(|error| failed(folder, &error))?;
@@ -231,25 +240,26 @@ struct SessionEnvironment<'a> {
 }
 
 impl SessionEnvironment<'_> {
-    fn is_stopped(&self) -> bool {
+    fn has_been_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed) || self.device.stop.is_requested()
     }
 
     /// Runs a shell command with its output on standard output, until it ends or the server stops.
-    fn run(&self, text: &str, file: &Path, folder: Option<&Path>) -> Result<CommandEnd, Problem> {
-        let failed = |error: io::Error| Problem::new("--run", None, format!("the command cannot be run: {error}"), "");
+    fn run(&self, text: &str, file: &Path, folder: Option<&Path>) -> Result<CommandEnd, InputProblem> {
+        let failed =
+            |error: io::Error| InputProblem::new("--run", None, format!("the command cannot be run: {error}"), "");
         let (output, writer): (PipeReader, _) = io::pipe().map_err(failed)?;
         let mut command: Command = child::shell(text);
         command.env("uri", self.uri).envs(folder.map(|folder| ("folder", folder)));
         command.envs(file.exists().then_some(("file", file)));
         command.stdout(Stdio::from(writer));
         let show = |piece: &[u8]| drop(io::stdout().write_all(piece));
-        child::run(&mut command, output, None, || self.is_stopped(), show).map_err(failed)
+        child::run(&mut command, output, None, || self.has_been_stopped(), show).map_err(failed)
     }
 
     /// Sleeps until the server should stop.
     fn wait(&self) {
-        while !self.is_stopped() {
+        while !self.has_been_stopped() {
             thread::sleep(LOOK);
         }
     }

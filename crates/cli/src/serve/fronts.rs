@@ -4,21 +4,21 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_serve::device::store::Geometry;
 use phaselink_serve::front::kind::Switch;
-use phaselink_serve::front::{self, Front, FrontArguments, FrontKind, KINDS, STRICT, nbd};
+use phaselink_serve::front::{self, Front, FrontEndArguments, FrontKind, KINDS, STRICT, nbd};
 
 use crate::input;
 
 /// Front-ends that the command line of `phaselink serve` names, each with its addresses and switches.
 #[derive(Clone, Debug)]
-pub(super) struct FrontFlags(Vec<(&'static FrontKind, FrontArguments)>);
+pub(super) struct FrontFlags(Vec<(&'static FrontKind, FrontEndArguments)>);
 
 impl FrontFlags {
     /// Checks that all named front-ends can serve the drive, with timing on or off. A mount (`--file`, `--folder`) adds
     /// the NBD front-end.
-    pub(super) fn check(&self, drive: &Drive, timing: bool, is_mounted: bool) -> Result<(), Problem> {
+    pub(super) fn check(&self, drive: &Drive, timing: bool, is_mounted: bool) -> Result<(), InputProblem> {
         let mount = is_mounted.then_some(&nbd::KIND);
         let kinds: Vec<_> = self.0.iter().map(|(kind, _)| *kind).chain(mount).collect();
         front::check(&kinds, drive, timing)
@@ -31,7 +31,7 @@ impl FrontFlags {
     }
 
     /// Returns true if fault rules can disturb the connections of a named front-end.
-    pub(super) fn have_connections(&self) -> bool {
+    pub(super) fn have_faultable_connections(&self) -> bool {
         self.0.iter().any(|(kind, _)| kind.has_connections)
     }
 
@@ -57,7 +57,7 @@ impl FrontFlags {
 impl clap::Args for FrontFlags {
     fn augment_args(command: Command) -> Command {
         let group = ArgGroup::new("front-ends").args(KINDS.iter().map(|kind| kind.flag)).multiple(true).required(true);
-        KINDS.iter().fold(command, augment).group(group)
+        KINDS.iter().fold(command, add_front_end_flags).group(group)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -65,27 +65,27 @@ impl clap::Args for FrontFlags {
     }
 }
 
-fn augment(command: Command, kind: &FrontKind) -> Command {
+fn add_front_end_flags(command: Command, kind: &FrontKind) -> Command {
     let addresses = Arg::new(kind.flag).long(kind.flag).value_name(kind.value).help(kind.help);
     let command = command.arg(addresses.action(ArgAction::Append));
-    // A switch that several front-ends have stands behind the first of them.
+    // List a switch that several front-ends share only once, with the first of them.
     let is_new = |switch: &&Switch| {
-        KINDS.iter().find(|other| has_switch(other, switch.name)).is_some_and(|first| first.flag == kind.flag)
+        KINDS.iter().find(|other| has_front_end_switch(other, switch.name)).is_some_and(|first| first.flag == kind.flag)
     };
-    let command = kind.switches.iter().filter(is_new).fold(command, augment_by_switch);
+    let command = kind.switches.iter().filter(is_new).fold(command, add_switch_flag);
     kind.settings.iter().fold(command, |command, setting| {
         let arg = Arg::new(setting.name).long(setting.name).value_name(setting.value).help(setting.help);
         command.arg(arg.action(ArgAction::Set).requires(kind.flag))
     })
 }
 
-fn has_switch(kind: &FrontKind, name: &str) -> bool {
+fn has_front_end_switch(kind: &FrontKind, name: &str) -> bool {
     kind.switches.iter().any(|switch| switch.name == name)
 }
 
 /// Adds a flag without a value, which needs one of the front-ends that have it.
-fn augment_by_switch(command: Command, switch: &'static Switch) -> Command {
-    let owners = KINDS.iter().filter(|kind| has_switch(kind, switch.name));
+fn add_switch_flag(command: Command, switch: &'static Switch) -> Command {
+    let owners = KINDS.iter().filter(|kind| has_front_end_switch(kind, switch.name));
     let arg = Arg::new(switch.name).long(switch.name).visible_alias(switch.alias).help(switch.help);
     // The alias also names the group of these front-ends.
     let group = ArgGroup::new(switch.alias).args(owners.map(|kind| kind.flag)).multiple(true);
@@ -100,7 +100,7 @@ impl clap::FromArgMatches for FrontFlags {
                 kind.switches.iter().map(|switch| switch.name).filter(|name| matches.get_flag(name)).collect();
             let value = |name| Some((name, matches.get_one::<String>(name)?.clone()));
             let settings = kind.settings.iter().filter_map(|setting| value(setting.name)).collect();
-            Some((kind, FrontArguments { addresses, switches, settings }))
+            Some((kind, FrontEndArguments { addresses, switches, settings }))
         });
         Ok(FrontFlags(asked.collect()))
     }

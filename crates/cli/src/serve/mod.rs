@@ -15,23 +15,25 @@ use std::thread;
 use clap::{Args, ValueEnum};
 use phaselink_core::config::Fault;
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::time::Span;
 use phaselink_serve::control::ControlSocket;
-use phaselink_serve::device::faults::{FaultScope, Faults};
+use phaselink_serve::device::faults::{FaultRuleScope, Faults};
 use phaselink_serve::device::record::Record;
-use phaselink_serve::device::report::{counts_json, is_trusted, lag_json, undefined_json};
-use phaselink_serve::device::store::{Store, StoreKind};
-use phaselink_serve::device::{self, Device, Stop, metrics};
+use phaselink_serve::device::report::{
+    is_lag_within_tolerance, model_lag_json, request_counts_json, undefined_behaviour_json,
+};
+use phaselink_serve::device::store::{Store, StoredNamespaceKind};
+use phaselink_serve::device::{self, Device, StopRequest, metrics};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{DEVICE_THREADS_MAX, Server, Summary};
 use phaselink_studies::report::{self, units};
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure};
+use crate::ending::{CommandEnding, Failure};
 use crate::output::claims::{self, Role};
-use crate::output::{self, Target, Unfinished};
+use crate::output::{self, Target, UnfinishedOutput};
 use crate::{describe, input, interrupt, notes};
 use files::{FileFlags, Session};
 use fronts::FrontFlags;
@@ -62,7 +64,7 @@ pub(crate) struct Arguments {
     wait: Idle,
     /// Largest trusted 99th percentile of the lag (real minus modelled completion time) in microseconds; a larger lag
     /// gives exit code 1. No effect with --timing off
-    #[arg(long, value_name = "US", default_value_t = 10.0, value_parser = positive)]
+    #[arg(long, value_name = "US", default_value_t = 10.0, value_parser = parse_positive_number)]
     lag_tolerance_us: f64,
     /// Record the requests of all hosts as a block trace that `phaselink run --trace` and fio replay; the trace is in
     /// FILE.partial until the server ends
@@ -106,44 +108,44 @@ enum Timing {
 enum Idle {
     Adaptive,
     Spin,
-    Block,
+    PageBlock,
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+fn parse_positive_number(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|us: &f64| us.is_finite() && *us > 0.0).ok_or(String::from("a number above zero"))
 }
 
 /// Runs `phaselink serve`. Ends with `Off` (exit code 1) if the lag exceeds its tolerance, or the command of `--run`
 /// fails.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
     let targets = arguments.targets()?;
     let session = arguments.files.session(arguments.run.as_deref(), &drive)?;
     let (server, record) = arguments.server(drive, targets.record, session.as_ref())?;
-    announce(&server)?;
+    announce_addresses(&server)?;
     server.fronts.iter().flat_map(|front| front.notes(server.wait)).for_each(|note| notes::tell(&note));
-    note_processors(&server);
-    let (summary, command) = run_with_commands(&server, session.as_ref(), arguments.run.as_deref());
-    let failed = |error: io::Error| Problem::new("serve", None, error.to_string(), "");
+    note_scarce_processors(&server);
+    let (summary, command) = serve_during_commands(&server, session.as_ref(), arguments.run.as_deref());
+    let failed = |error: io::Error| InputProblem::new("serve", None, error.to_string(), "");
     let (summary, command) = (summary.map_err(failed)?, command.transpose()?);
     // If the trace cannot be saved, print the result first and report the problem afterwards.
     let recorded = server.device.record.as_ref().zip(record).map(|(record, unfinished)| finish(record, unfinished));
     arguments.print(&server, &summary, targets.json)?;
     recorded.transpose()?;
-    let trusted = !server.timing || is_trusted(&summary.tally.lag, arguments.lag_tolerance());
-    Ok(if trusted && command.unwrap_or(true) { Ending::Fine } else { Ending::Off })
+    let trusted = !server.timing || is_lag_within_tolerance(&summary.tally.lag, arguments.lag_tolerance());
+    Ok(if trusted && command.unwrap_or(true) { CommandEnding::Fine } else { CommandEnding::Off })
 }
 
 /// Runs the server, and meanwhile the shell commands of `--prepare` and `--run`. Returns the server's summary, and true
 /// if `--run` has succeeded; none without commands.
-fn run_with_commands(
+fn serve_during_commands(
     server: &Server,
     session: Option<&Session<'_>>,
     run: Option<&str>,
 ) -> (io::Result<Summary>, Option<Result<bool, Problems>>) {
     let (device, stopped) = (&server.device, Arc::new(AtomicBool::new(false)));
     let (stop, flag, unmounts) = (Arc::clone(&device.stop), Arc::clone(&stopped), session.is_some());
-    interrupt::on_first(move || match unmounts {
+    interrupt::handle_first_signal(move || match unmounts {
         // Unmount the file system before the server stops.
         true => flag.store(true, Ordering::Relaxed),
         false => stop.request(),
@@ -190,19 +192,20 @@ impl Arguments {
         drive: Drive,
         record: Option<Target>,
         session: Option<&Session<'_>>,
-    ) -> Result<(Server, Option<Unfinished>), Problems> {
+    ) -> Result<(Server, Option<UnfinishedOutput>), Problems> {
         let geometry = device::geometry(&drive);
         self.fronts.check(&drive, self.timing == Timing::On, self.files.is_mounted())?;
         let faults = self.faults(&drive)?;
-        let store = open_store(self.store.as_deref(), &drive)?;
+        let store = open_drive_store(self.store.as_deref(), &drive)?;
         let mut fronts = self.fronts.bind(&drive, geometry)?;
         if let Some(front) = session.map(|session| session.front(geometry)).transpose()?.flatten() {
             fronts.push(Box::new(front));
         }
         let metrics = self.metrics.as_deref().map(metrics::bind).transpose()?;
         let control = self.control.as_deref().map(ControlSocket::bind).transpose()?;
-        let stop = Stop::new().map_err(|error| Problem::new("serve", None, error.to_string(), ""))?;
-        let (record, unfinished) = record.map(|target| begin(target, self.files.prepares())).transpose()?.unzip();
+        let stop = StopRequest::new().map_err(|error| InputProblem::new("serve", None, error.to_string(), ""))?;
+        let (record, unfinished) =
+            record.map(|target| begin(target, self.files.has_requests_before_recording())).transpose()?.unzip();
         let server = Server {
             fronts,
             metrics,
@@ -220,7 +223,7 @@ impl Arguments {
             wait: match self.wait {
                 Idle::Adaptive => Wait::Adaptive,
                 Idle::Spin => Wait::Spin,
-                Idle::Block => Wait::Block,
+                Idle::PageBlock => Wait::PageBlock,
             },
             seed: self.seed,
             device_threads: self.device_threads.into(),
@@ -231,10 +234,10 @@ impl Arguments {
     /// Returns the drive file's fault rules for the server. A rule that the timing or the front-ends chosen (NBD,
     /// vfio-user and so on) cannot apply is a problem.
     fn faults(&self, drive: &Drive) -> Result<Faults, Problems> {
-        let reach = FaultScope {
+        let reach = FaultRuleScope {
             model: self.timing == Timing::On,
             interrupts: self.fronts.send_interrupts(),
-            connections: self.fronts.have_connections(),
+            connections: self.fronts.have_faultable_connections(),
         };
         let faults = Faults::new(reach);
         let add = |fault: &Fault| faults.add(&self.drive, fault.clone()).map_err(Problems::from);
@@ -263,13 +266,13 @@ impl Arguments {
         let mut document = output::stamped(output::headed("serve", document));
         document["phaselink"]["timing"] = server.timing.into();
         document["phaselink"]["errors"] = summary.tally.errors.into();
-        document["phaselink"]["served"] = counts_json(&summary.tally);
+        document["phaselink"]["served"] = request_counts_json(&summary.tally);
         if self.fronts.is_strict() {
-            document["phaselink"]["undefined"] = undefined_json(&summary.tally);
+            document["phaselink"]["undefined"] = undefined_behaviour_json(&summary.tally);
         }
         document["phaselink"]["faults"] = server.device.faults.list();
         if server.timing {
-            document["phaselink"]["lag"] = lag_json(&summary.tally, self.lag_tolerance(), &summary.exchanges);
+            document["phaselink"]["lag"] = model_lag_json(&summary.tally, self.lag_tolerance(), &summary.exchanges);
         }
         document
     }
@@ -277,17 +280,17 @@ impl Arguments {
     fn text(&self, server: &Server, summary: &Summary) -> String {
         let Summary { outcome, tally, exchanges } = summary;
         let mut counts = served::counts(tally);
-        // With timing on, the outcome of the model includes these counters.
+        // With timing on, the model's outcome lists these counters too, so print them here only with timing off.
         for (name, count) in outcome.counters.iter().filter(|_| !server.timing) {
             counts.row([name.to_string(), units::grouped(*count)]);
         }
         let mut counts = counts.to_string();
         if self.fronts.is_strict() {
-            counts += &format!("\n{}", served::undefined_text(tally));
+            counts += &format!("\n{}", served::undefined_behaviour_table(tally));
         }
         if server.timing {
-            let lag = served::lag_text(tally, self.lag_tolerance(), exchanges);
-            return format!("{}\n{counts}\n{lag}", report::summary_within(outcome, output::width::columns()));
+            let lag = served::lag_behind_model_text(tally, self.lag_tolerance(), exchanges);
+            return format!("{}\n{counts}\n{lag}", report::summary_for_width(outcome, output::width::columns()));
         }
         let (ios, elapsed) = (units::grouped(outcome.ios()), units::span(outcome.elapsed));
         let requests = report::requests(outcome);
@@ -296,15 +299,15 @@ impl Arguments {
 }
 
 /// Opens the store of a drive in the file at `path`, or in memory, with the zones or the keys of the drive.
-fn open_store(path: Option<&Path>, drive: &Drive) -> Result<Store, Problem> {
+fn open_drive_store(path: Option<&Path>, drive: &Drive) -> Result<Store, InputProblem> {
     let geometry = device::geometry(drive);
     let (kind, in_file) = match drive.key_layout() {
-        Some(layout) => (StoreKind::KeyValue, geometry.with_index(&layout)),
-        None if drive.zones.is_there() => (StoreKind::Zoned, geometry),
-        None => (StoreKind::Conventional, geometry),
+        Some(layout) => (StoredNamespaceKind::KeyValue, geometry.with_key_index(&layout)),
+        None if drive.zones.is_there() => (StoredNamespaceKind::Zoned, geometry),
+        None => (StoredNamespaceKind::Conventional, geometry),
     };
     let store = match path {
-        Some(path) => Store::open_as(kind, path, in_file)?,
+        Some(path) => Store::open_with_kind(kind, path, in_file)?,
         None => Store::in_memory(geometry)?,
     };
     match (drive.zone_layout(), drive.key_layout()) {
@@ -316,16 +319,16 @@ fn open_store(path: Option<&Path>, drive: &Drive) -> Result<Store, Problem> {
 
 /// Creates the recording of a block trace. Recording begins now, or later if `waits` is true. Until the recording ends,
 /// the trace is in `FILE.partial`.
-fn begin(target: Target, waits: bool) -> Result<(Arc<Record>, Unfinished), Problem> {
+fn begin(target: Target, waits: bool) -> Result<(Arc<Record>, UnfinishedOutput), InputProblem> {
     let (file, unfinished) = target.begin()?;
-    let record = if waits { Record::paused(file) } else { Record::new(file) };
+    let record = if waits { Record::create_paused_trace(file) } else { Record::new(file) };
     let record = record.map_err(|error| claims::unwritable(unfinished.path(), &error))?;
     Ok((Arc::new(record), unfinished))
 }
 
 /// Ends the recording of a block trace, and renames the trace to its destination. An incomplete trace stays in
 /// `FILE.partial`.
-fn finish(record: &Record, unfinished: Unfinished) -> Result<(), Problem> {
+fn finish(record: &Record, unfinished: UnfinishedOutput) -> Result<(), InputProblem> {
     match record.finish() {
         Ok(file) => unfinished.finish(&file),
         Err(error) => Err(claims::unwritable(unfinished.path(), &error)),
@@ -338,7 +341,7 @@ fn addresses(server: &Server) -> impl Iterator<Item = String> {
 }
 
 /// Prints the drive, its timing and all addresses to standard error, once connections are accepted.
-fn announce(server: &Server) -> io::Result<()> {
+fn announce_addresses(server: &Server) -> io::Result<()> {
     let Device { drive, .. } = &server.device;
     let timing = if server.timing { "on" } else { "off" };
     let mut stderr = io::stderr().lock();
@@ -361,7 +364,7 @@ fn announce(server: &Server) -> io::Result<()> {
 }
 
 /// Prints a note if a server with several device threads has more polling threads than the machine has processors.
-fn note_processors(server: &Server) {
+fn note_scarce_processors(server: &Server) {
     let wanted = server.device_threads + usize::from(server.timing && server.device_threads > 1);
     let processors = thread::available_parallelism().map_or(1, usize::from);
     if server.device_threads > 1 && wanted > processors {
@@ -375,7 +378,7 @@ fn note_processors(server: &Server) {
 
 /// Runs the shell command of `--run`, and stops the server when the command ends. Returns true if the command exited
 /// with 0.
-fn run_command(text: &str, uri: &str, stop: &Stop) -> bool {
+fn run_command(text: &str, uri: &str, stop: &StopRequest) -> bool {
     let ran = process::Command::new("sh").args(["-c", text]).env("uri", uri).status();
     stop.request();
     match ran {

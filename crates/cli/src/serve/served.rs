@@ -2,7 +2,7 @@
 
 use phaselink_core::ledger::Latency;
 use phaselink_core::time::Span;
-use phaselink_serve::device::report::{EmptyExchange, LAG_PERCENT, is_trusted};
+use phaselink_serve::device::report::{EmptyExchangeTime, LAG_PERCENT, is_lag_within_tolerance};
 use phaselink_serve::device::tally::Tally;
 use phaselink_studies::report::{Table, units};
 
@@ -11,13 +11,13 @@ const TURNAROUNDS_MIN: u64 = 20;
 
 /// Returns a text with a table of the lag behind the model, the verdict on it, a table of the transports' empty
 /// exchanges, and the turnaround of clients with one request in flight.
-pub fn lag_text(tally: &Tally, tolerance: Span, exchanges: &[EmptyExchange]) -> String {
+pub fn lag_behind_model_text(tally: &Tally, tolerance: Span, exchanges: &[EmptyExchangeTime]) -> String {
     let Tally { lag, turnaround, .. } = tally;
-    format!("{}\n{}{}", verdict(lag, tolerance), exchanges_text(exchanges), turnaround_text(turnaround))
+    format!("{}\n{}{}", verdict(lag, tolerance), empty_exchange_table(exchanges), turnaround_summary(turnaround))
 }
 
-fn turnaround_text(turnaround: &Latency) -> String {
-    let Some(median) = turnaround.known_percentile(50.0).filter(|_| turnaround.count() >= TURNAROUNDS_MIN) else {
+fn turnaround_summary(turnaround: &Latency) -> String {
+    let Some(median) = turnaround.supported_percentile(50.0).filter(|_| turnaround.count() >= TURNAROUNDS_MIN) else {
         return String::new();
     };
     format!(
@@ -28,9 +28,9 @@ fn turnaround_text(turnaround: &Latency) -> String {
     )
 }
 
-fn exchanges_text(exchanges: &[EmptyExchange]) -> String {
+fn empty_exchange_table(exchanges: &[EmptyExchangeTime]) -> String {
     let mut table = Table::new().left("clients' own way, on top").left("over").right("at least");
-    for EmptyExchange { front, over, takes } in exchanges {
+    for EmptyExchangeTime { front, over, takes } in exchanges {
         table.row([front.to_string(), over.to_string(), takes.map_or(String::from("unknown"), units::span)]);
     }
     table.to_string()
@@ -41,7 +41,7 @@ fn verdict(lag: &Latency, tolerance: Span) -> String {
         return String::from("No request has been timed: whether the clock keeps up is not known.\n");
     }
     let mut table = Table::new().left("lag").right("mean").right("p50").right("p99").right("p99.9").right("max");
-    let known = |percent| lag.known_percentile(percent).map_or(String::from("unknown"), units::span);
+    let known = |percent| lag.supported_percentile(percent).map_or(String::from("unknown"), units::span);
     table.row([
         String::from("answers behind the model"),
         units::span(lag.mean()),
@@ -51,7 +51,7 @@ fn verdict(lag: &Latency, tolerance: Span) -> String {
         units::span(lag.max()),
     ]);
     let (found, allowed) = (units::span(lag.percentile(LAG_PERCENT)), units::span(tolerance));
-    let verdict = match is_trusted(lag, tolerance) {
+    let verdict = match is_lag_within_tolerance(lag, tolerance) {
         true => {
             format!("The clock kept up: 99 % of answers came within {found} of the model ({allowed} are tolerated).")
         }
@@ -65,7 +65,7 @@ fn verdict(lag: &Latency, tolerance: Span) -> String {
 
 /// Returns a table of the undefined behaviour of hosts, with section and count of each kind, or a sentence if there was
 /// none.
-pub fn undefined_text(tally: &Tally) -> String {
+pub fn undefined_behaviour_table(tally: &Tally) -> String {
     if tally.undefined.is_empty() {
         return String::from(
             "Hosts have done nothing that the specification leaves undefined, as far as is looked for.\n",
@@ -85,7 +85,7 @@ pub fn counts(tally: &Tally) -> Table {
     for (name, of) in [("flushes", &tally.flush), ("discards", &tally.discard), ("writes of zeros", &tally.zeroes)] {
         let mut row = vec![name.to_string(), units::grouped(of.ios)];
         if of.latency.count() > 0 {
-            let known = of.latency.known_percentile(99.0).map_or(String::from("unknown"), units::span);
+            let known = of.latency.supported_percentile(99.0).map_or(String::from("unknown"), units::span);
             row.extend([units::span(of.latency.mean()), known]);
         }
         table.row(row);

@@ -25,14 +25,14 @@ pub(super) fn show(device: &Device) {
         thread::sleep(TICK);
         if since.elapsed() >= LINE {
             let now = device.tallies.sum();
-            draw(&line(&before, &now, since.elapsed().as_secs_f64()));
+            draw_status_line(&line(&before, &now, since.elapsed().as_secs_f64()));
             (before, since) = (now, Instant::now());
         }
     }
-    draw("");
+    draw_status_line("");
 }
 
-fn draw(text: &str) {
+fn draw_status_line(text: &str) {
     // If the terminal is closed, the status is not shown.
     let _ = write!(io::stderr(), "\r\x1b[K{text}");
 }
@@ -62,7 +62,7 @@ mod tests {
     use phaselink_core::time::Span;
 
     #[test]
-    fn rates_cover_the_last_interval_and_the_lag_is_shown_if_there_is_one() {
+    fn status_rates_cover_the_last_interval_and_show_any_lag() {
         let (before, mut now) = (Tally::default(), Tally::default());
         (0..500).for_each(|_| now.read.count(4096, Span::from_us(7)));
         assert_eq!(line(&before, &now, 0.5), "1.00 k IOPS, 4.10 MB/s, latency p50 7.00 us p99 7.00 us");

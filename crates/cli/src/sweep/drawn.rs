@@ -3,11 +3,11 @@
 
 use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
-use phaselink_studies::sweep::{Hash, Plan, Resolver, Sweep};
-use phaselink_studies::uncertainty::{Draws, Interval};
+use phaselink_studies::sweep::{Hash, Plan, PointResolver, Sweep};
+use phaselink_studies::uncertainty::{ConstantDraws, Interval};
 use rayon::prelude::*;
 
-use super::Points;
+use super::RunnablePoints;
 use super::state_file::StateFile;
 use crate::{input, intervals};
 
@@ -21,11 +21,11 @@ pub(super) struct Work {
 }
 
 /// Random draws of a point's uncertain constants, with the hash of each draw that can run.
-pub(super) struct PointDraws {
+pub(super) struct PointConstantDraws {
     place: usize,
     point: usize,
     hash: Hash,
-    draws: Draws,
+    draws: ConstantDraws,
     hashes: Vec<Option<Hash>>,
 }
 
@@ -34,17 +34,17 @@ pub(super) struct PointDraws {
 /// # Errors
 ///
 /// If a point cannot run; all problems are listed.
-pub(super) fn of(sweep: &Sweep, points: &Points, count: usize) -> Result<Vec<PointDraws>, Problems> {
-    let of_point = |resolver: &mut Resolver, (place, (point, hash)): (usize, &(usize, Hash))| {
+pub(super) fn of(sweep: &Sweep, points: &RunnablePoints, count: usize) -> Result<Vec<PointConstantDraws>, Problems> {
+    let of_point = |resolver: &mut PointResolver, (place, (point, hash)): (usize, &(usize, Hash))| {
         let draws = resolver.draws(*point, count, intervals::SEED)?;
-        let hashes = (0..count).map(|draw| Some(resolver.point_of_draw(*point, &draws, draw)?.0)).collect();
-        Ok(PointDraws { place, point: *point, hash: *hash, draws, hashes })
+        let hashes = (0..count).map(|draw| Some(resolver.drawn_point(*point, &draws, draw)?.0)).collect();
+        Ok(PointConstantDraws { place, point: *point, hash: *hash, draws, hashes })
     };
     let drawn = points.par_iter().enumerate().map_init(|| sweep.resolver(), of_point);
     input::all(drawn.collect::<Vec<_>>())
 }
 
-impl PointDraws {
+impl PointConstantDraws {
     /// Returns the runs of all draws that can run.
     pub(super) fn work(&self) -> impl Iterator<Item = Work> {
         let runs = self.hashes.iter().enumerate().filter_map(|(draw, hash)| Some((draw, (*hash)?)));
@@ -65,7 +65,11 @@ impl PointDraws {
 
 impl Work {
     /// Returns the simulation of a run of the sweep, ready to start.
-    pub(super) fn simulation(&self, resolver: &mut Resolver, drawn: &[PointDraws]) -> Result<Simulation, Problems> {
+    pub(super) fn simulation(
+        &self,
+        resolver: &mut PointResolver,
+        drawn: &[PointConstantDraws],
+    ) -> Result<Simulation, Problems> {
         let Some((place, draw)) = self.draw else { return resolver.simulation(self.point) };
         let simulation = resolver.drawn_simulation(self.point, &drawn[place].draws, draw);
         Ok(simulation.expect("only draws that can run have a hash"))

@@ -13,22 +13,22 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use phaselink_core::number::length;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::simulation::Simulation;
 use phaselink_studies::results::units;
 use phaselink_studies::sweep::page::page;
-use phaselink_studies::sweep::text::{self, RanPoint};
-use phaselink_studies::sweep::{Figures, Files, Hash, Plan, Refusals, Sweep};
+use phaselink_studies::sweep::text::{self, FinishedPoint};
+use phaselink_studies::sweep::{Figures, Hash, Plan, PlanFiles, PointProblems, Sweep};
 use rayon::prelude::*;
 
-use crate::ending::{Ending, Failure};
+use crate::ending::{CommandEnding, Failure};
 use crate::intervals::IntervalFlags;
 use crate::output::claims::{self, Role};
 use crate::output::{Report, ReportFlags, Target};
 use crate::progress::Progress;
 use crate::{input, interrupt, notes, output, precision, traces};
-use choice::ChoiceFlags;
-use drawn::{PointDraws, Work};
+use choice::RowChoiceFlags;
+use drawn::{PointConstantDraws, Work};
 use search::{SearchFlags, SearchPoints};
 use state_file::StateFile;
 
@@ -77,20 +77,20 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     report: ReportFlags,
     #[command(flatten)]
-    choice: ChoiceFlags,
+    choice: RowChoiceFlags,
     #[command(flatten)]
     search: SearchFlags,
 }
 
 /// Indices of a plan's points that can run, in ascending order, each with the hash that identifies the run.
-type Points = Vec<(usize, Hash)>;
+type RunnablePoints = Vec<(usize, Hash)>;
 
 /// Runs `phaselink sweep`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     arguments.check()?;
     let (choice, target) = (arguments.choice.read()?, arguments.search.target()?);
     let sweep = arguments.sweep()?;
-    let points = arguments.valid(&sweep)?;
+    let points = arguments.runnable_points(&sweep)?;
     let state_path = arguments.state_path();
     claims::claim(Role::Runs, "--state", &state_path)?;
     let targets = arguments.open()?;
@@ -108,7 +108,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let work: Vec<Work> = points
         .iter()
         .map(|(point, hash)| Work { point: *point, draw: None, hash: *hash })
-        .chain(drawn.iter().flat_map(PointDraws::work))
+        .chain(drawn.iter().flat_map(PointConstantDraws::work))
         .collect();
     let pending = pending(&work, &state);
     let noun = if drawn.is_empty() { "points" } else { "runs" };
@@ -116,17 +116,17 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     run(&sweep, arguments.precision, &drawn, &pending, &mut state, &stopped)?;
     let done = work.iter().filter(|work| state.figures(work.hash).is_some()).count();
     if done < work.len() {
-        report_stop(done, work.len(), noun, &state);
-        return Ok(Ending::Interrupted);
+        report_interrupted_sweep(done, work.len(), noun, &state);
+        return Ok(CommandEnding::Interrupted);
     }
     let intervals: Vec<_> = drawn.iter().map(|drawn| drawn.intervals(sweep.plan(), &state)).collect();
     let row = |(place, (point, hash)): (usize, &(usize, Hash))| {
         let intervals = intervals.get(place).map(Vec::as_slice);
-        Some(RanPoint { point: *point, hash: *hash, figures: state.figures(*hash)?, intervals, verdict: None })
+        Some(FinishedPoint { point: *point, hash: *hash, figures: state.figures(*hash)?, intervals, verdict: None })
     };
-    let rows: Vec<RanPoint> = choice.of(points.iter().enumerate().filter_map(row).collect());
+    let rows: Vec<FinishedPoint> = choice.of(points.iter().enumerate().filter_map(row).collect());
     arguments.print(&sweep, &rows, targets)?;
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 /// Output files of `phaselink sweep`: comma-separated values, JSON and report.
@@ -137,7 +137,7 @@ struct SweepOutputs {
 }
 
 impl Arguments {
-    fn check(&self) -> Result<(), Problem> {
+    fn check(&self) -> Result<(), InputProblem> {
         let asked =
             [("--csv", self.csv == Some(None)), ("--json", self.json == Some(None)), ("--markdown", self.markdown)];
         let asked: Vec<&str> = asked.into_iter().filter_map(|(flag, is_asked)| is_asked.then_some(flag)).collect();
@@ -145,7 +145,7 @@ impl Arguments {
             return Ok(());
         }
         let found = format!("{} both to standard output", asked[..2].join(" and "));
-        Err(Problem::new("command line", None, found, "one of them, or --csv=FILE or --json=FILE"))
+        Err(InputProblem::new("command line", None, found, "one of them, or --csv=FILE or --json=FILE"))
     }
 
     /// Reads the plan of the sweep, and all files that the plan names.
@@ -156,10 +156,10 @@ impl Arguments {
             plan.set_columns(names)?;
         }
         if self.precision.is_some() {
-            plan.until_known(precision::IOS_MAX);
+            plan.add_precision_column(precision::IOS_MAX);
         }
         let folder = self.plan.parent().unwrap_or(Path::new(""));
-        let files = Files::read(&plan, folder, BTreeMap::new(), input::description, traces::read)?;
+        let files = PlanFiles::read(&plan, folder, BTreeMap::new(), input::description, traces::read)?;
         Ok(Sweep::new(plan, files)?.until(self.precision))
     }
 
@@ -169,11 +169,11 @@ impl Arguments {
     ///
     /// If a point of the plan cannot run, unless `--skip-invalid` is given and another point can run; all problems are
     /// listed.
-    fn valid(&self, sweep: &Sweep) -> Result<Points, Problems> {
+    fn runnable_points(&self, sweep: &Sweep) -> Result<RunnablePoints, Problems> {
         let plan = sweep.plan();
         let checked = (0..plan.points()).into_par_iter();
         let checked = checked.map_init(|| sweep.resolver(), |resolver, point| (point, resolver.check(point)));
-        let (mut points, mut refusals) = (Points::new(), Refusals::default());
+        let (mut points, mut refusals) = (RunnablePoints::new(), PointProblems::default());
         for (point, result) in checked.collect::<Vec<_>>() {
             match result {
                 Ok(hash) => points.push((point, hash)),
@@ -205,7 +205,7 @@ impl Arguments {
         })
     }
 
-    fn print(&self, sweep: &Sweep, rows: &[RanPoint], targets: SweepOutputs) -> Result<(), Failure> {
+    fn print(&self, sweep: &Sweep, rows: &[FinishedPoint], targets: SweepOutputs) -> Result<(), Failure> {
         let plan = sweep.plan();
         if let Some(target) = targets.csv {
             target.write(&text::csv(plan, rows))?;
@@ -214,7 +214,7 @@ impl Arguments {
             target.write(&text::json(plan, rows))?;
         }
         if let Some(report) = targets.report {
-            report.write_text(&page(plan, rows), &text::json(plan, rows))?;
+            report.write_with_document_text(&page(plan, rows), &text::json(plan, rows))?;
         }
         let text = match (&self.csv, &self.json) {
             (Some(None), _) => text::csv(plan, rows),
@@ -241,7 +241,7 @@ fn pending(work: &[Work], state: &StateFile) -> Vec<Work> {
 fn run(
     sweep: &Sweep,
     precision: Option<f64>,
-    drawn: &[PointDraws],
+    drawn: &[PointConstantDraws],
     pending: &[Work],
     state: &mut StateFile,
     stopped: &AtomicBool,
@@ -258,7 +258,7 @@ fn run(
         while let Some(work) = pending.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !is_over()) {
             let ran = work
                 .simulation(&mut resolver, drawn)
-                .map(|simulation| ended(simulation, precision, &progress, is_over));
+                .map(|simulation| run_to_figures(simulation, precision, &progress, is_over));
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
             // If a trace has changed during the run, the result is wrong, so do not keep it.
             let ran = ran.and_then(|outcome| traces::failures().or(outcome));
@@ -275,7 +275,7 @@ fn run(
 
 /// Runs a simulation to its end, or to the precision of `--precision`, and returns the figures. None if the user has
 /// stopped the simulation.
-fn ended(
+fn run_to_figures(
     mut simulation: Simulation,
     wanted: Option<f64>,
     progress: &Progress,
@@ -290,7 +290,7 @@ fn ended(
     progress.one();
     let outcome = simulation.outcome();
     let known = measurement.estimate().ok().map(|estimate| estimate.share());
-    (outcome.finished || measurement.is_known()).then(|| Figures::of(&outcome).known_to(known))
+    (outcome.finished || measurement.is_known()).then(|| Figures::of(&outcome).with_relative_precision(known))
 }
 
 /// Reports on standard error how many runs of a sweep have saved results.
@@ -302,7 +302,7 @@ fn report_saved_runs(kept: usize, points: usize, noun: &str, state: &StateFile) 
 }
 
 /// Reports on standard error how many runs are finished, and how to continue.
-fn report_stop(done: usize, points: usize, noun: &str, state: &StateFile) {
+fn report_interrupted_sweep(done: usize, points: usize, noun: &str, state: &StateFile) {
     let (done, points) = (units::grouped(length(done)), units::grouped(length(points)));
     eprintln!("stopped: {done} of {points} {noun} are in {}; the same command goes on from there", state.path());
 }

@@ -1,29 +1,29 @@
 //! Text of a sweep for people: conclusion, table, and assumptions.
 
 use phaselink_studies::sweep::Sweep;
-use phaselink_studies::sweep::findings::{findings, limiter};
-use phaselink_studies::sweep::text::{self, RanPoint};
+use phaselink_studies::sweep::findings::{bottleneck_sentence, findings};
+use phaselink_studies::sweep::text::{self, FinishedPoint};
 
 use crate::describe;
-use crate::output::{self, Style, styled};
+use crate::output::{self, TextStyle, styled_for_stdout};
 
 /// Maximum number of lines of assumptions in the text of a sweep without `--explain`.
 const ASSUMED_MAX: usize = 4;
 
 /// Returns the whole text of `phaselink sweep`; with all assumptions if `is_explained` is true.
-pub(super) fn text(sweep: &Sweep, rows: &[RanPoint], is_explained: bool) -> String {
+pub(super) fn text(sweep: &Sweep, rows: &[FinishedPoint], is_explained: bool) -> String {
     let plan = sweep.plan();
     let found = findings(plan, rows);
     let mut told = String::new();
     for sentence in &found.conclusion {
-        told.push_str(&styled(&describe::wrapped(sentence, ""), Style::Bold));
+        told.push_str(&styled_for_stdout(&describe::wrapped(sentence, ""), TextStyle::Bold));
     }
     let limit = found.best.and_then(|point| limit(sweep, rows, point));
     limit.into_iter().for_each(|limit| told.push_str(&describe::wrapped(&limit, "")));
     if !told.is_empty() {
         told.push('\n');
     }
-    told.push_str(&output::with_bold_head(&text::table(plan, rows)));
+    told.push_str(&output::table_with_bold_heading(&text::table(plan, rows)));
     told.push('\n');
     let heading = text::heading(plan, rows.len());
     match is_explained {
@@ -34,11 +34,11 @@ pub(super) fn text(sweep: &Sweep, rows: &[RanPoint], is_explained: bool) -> Stri
 }
 
 /// Returns a sentence about the resource that limits the drive at a point of the sweep.
-fn limit(sweep: &Sweep, rows: &[RanPoint], point: usize) -> Option<String> {
+fn limit(sweep: &Sweep, rows: &[FinishedPoint], point: usize) -> Option<String> {
     let iops = rows.iter().find(|row| row.point == point)?.figures.iops()?;
     let mut resolver = sweep.resolver();
     let (drive, jobs) = resolver.resolve(point).ok()?;
-    limiter(drive, &jobs, iops)
+    bottleneck_sentence(drive, &jobs, iops)
 }
 
 /// Returns the first lines of a sweep's assumptions, with a hint at `--explain`.
@@ -54,7 +54,7 @@ fn assumption_heading(heading: &str) -> String {
 
 /// Returns all assumptions of a sweep: plan and job, and the first point's drive with its interface, memory, link and
 /// host.
-fn assumptions_text(sweep: &Sweep, rows: &[RanPoint], heading: &str) -> String {
+fn assumptions_text(sweep: &Sweep, rows: &[FinishedPoint], heading: &str) -> String {
     let mut resolver = sweep.resolver();
     let first = rows.first().and_then(|row| resolver.resolve(row.point).ok());
     let drive = first.map_or_else(String::new, |(drive, jobs)| {

@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use phaselink_core::number::length;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_studies::predict::predict;
 use phaselink_studies::results::documents::{SearchDocument, value};
 use phaselink_studies::results::units::grouped;
-use phaselink_studies::sweep::search::{Candidate, CandidateState, EXAMPLES, PriceList, Search, Target};
-use phaselink_studies::sweep::text::{self, RanPoint};
-use phaselink_studies::sweep::{Hash, Resolver, Sweep};
+use phaselink_studies::sweep::search::{CandidateState, EXAMPLES, PriceList, Search, SearchCandidate, Target};
+use phaselink_studies::sweep::text::{self, FinishedPoint};
+use phaselink_studies::sweep::{Hash, PointResolver, Sweep};
 use rayon::prelude::*;
 
 use super::drawn::Work;
 use super::state_file::StateFile;
-use super::{Points, pending, run};
-use crate::ending::{Ending, Failure};
+use super::{RunnablePoints, pending, run};
+use crate::ending::{CommandEnding, Failure};
 use crate::{describe, input, notes, output};
 
 /// Options of the search of `phaselink sweep`: constraints (`p99<5us`), the objective to minimise, and prices.
@@ -42,7 +42,7 @@ pub(super) struct SearchFlags {
 pub(super) struct SearchPoints<'a> {
     pub plan: &'a Path,
     pub sweep: &'a Sweep,
-    pub points: &'a Points,
+    pub points: &'a RunnablePoints,
 }
 
 /// State and result of a search for the cheapest point.
@@ -62,7 +62,7 @@ impl SearchFlags {
     /// # Errors
     ///
     /// If the target is invalid.
-    pub(super) fn target(&self) -> Result<Option<Target>, Problem> {
+    pub(super) fn target(&self) -> Result<Option<Target>, InputProblem> {
         self.target.as_deref().map(Target::parse).transpose()
     }
 
@@ -75,10 +75,10 @@ impl SearchFlags {
         state: &mut StateFile,
         stopped: &AtomicBool,
         document: Option<Option<output::Target>>,
-    ) -> Result<Ending, Failure> {
+    ) -> Result<CommandEnding, Failure> {
         if among.sweep.plan().has_several_seeds() {
             let found = "a search in a plan with several seeds";
-            return Err(Problem::new(among.plan.display().to_string(), None, found, "one seed").into());
+            return Err(InputProblem::new(among.plan.display().to_string(), None, found, "one seed").into());
         }
         let (file, costs) = self.costs(among.plan)?;
         let candidates = candidates(among, target, &file, &costs)?;
@@ -88,7 +88,7 @@ impl SearchFlags {
         if stopped.load(Ordering::Relaxed) {
             let ran = found.search.ran().count();
             eprintln!("stopped: {ran} points are in {}; the same command goes on from there", state.path());
-            return Ok(Ending::Interrupted);
+            return Ok(CommandEnding::Interrupted);
         }
         if let Some(Some(file)) = document {
             file.write(&found.json(state))?;
@@ -96,7 +96,7 @@ impl SearchFlags {
         } else {
             output::print(&if document.is_some() { found.json(state) } else { found.text(state) })?;
         }
-        Ok(if found.search.best().is_some() { Ending::Fine } else { Ending::Off })
+        Ok(if found.search.best().is_some() { CommandEnding::Fine } else { CommandEnding::Off })
     }
 
     /// Returns the prices of a drive's parts, with the name of the price file for messages.
@@ -122,12 +122,12 @@ fn candidates(
     target: &Target,
     file: &str,
     costs: &PriceList,
-) -> Result<Vec<Candidate>, Problems> {
-    let candidate = |resolver: &mut Resolver<'_>, point: usize| {
+) -> Result<Vec<SearchCandidate>, Problems> {
+    let candidate = |resolver: &mut PointResolver<'_>, point: usize| {
         let (drive, jobs) = resolver.resolve(point)?;
         let cost = costs.of(file, drive)?;
         let is_possible = !target.is_ruled_out(&predict(drive, &jobs));
-        Ok(is_possible.then(|| Candidate::new(among.sweep.plan(), point, cost)))
+        Ok(is_possible.then(|| SearchCandidate::new(among.sweep.plan(), point, cost)))
     };
     let points = among.points.par_iter();
     let priced = points.map_init(|| among.sweep.resolver(), |resolver, (point, _)| candidate(resolver, *point));
@@ -161,11 +161,17 @@ impl FoundPoint<'_> {
     }
 
     /// Returns the rows of the points that have run, the cheapest first.
-    fn rows<'a>(&self, state: &'a StateFile) -> Vec<RanPoint<'a>> {
-        let row = |(candidate, verdict): (&Candidate, CandidateState)| {
+    fn rows<'a>(&self, state: &'a StateFile) -> Vec<FinishedPoint<'a>> {
+        let row = |(candidate, verdict): (&SearchCandidate, CandidateState)| {
             let hash = self.hash(candidate.point)?;
             let verdict = Some((candidate.cost, verdict == CandidateState::Met));
-            Some(RanPoint { point: candidate.point, hash, figures: state.figures(hash)?, intervals: None, verdict })
+            Some(FinishedPoint {
+                point: candidate.point,
+                hash,
+                figures: state.figures(hash)?,
+                intervals: None,
+                verdict,
+            })
         };
         self.search.ran().filter_map(row).collect()
     }
@@ -184,16 +190,16 @@ impl FoundPoint<'_> {
             }
             None => format!("no point has {bounds}"),
         };
-        let table = output::with_bold_head(&text::table(plan, &rows));
+        let table = output::table_with_bold_heading(&text::table(plan, &rows));
         format!(
             "{}\n{table}\n{}\n{answer}\n",
             text::heading(plan, self.among.points.len()),
-            self.skipped_runs_sentence()
+            self.skipped_run_sentence()
         )
     }
 
     /// Returns a sentence on the number of runs that were not needed.
-    fn skipped_runs_sentence(&self) -> String {
+    fn skipped_run_sentence(&self) -> String {
         let [slower, dearer] =
             [CandidateState::Slower, CandidateState::Dearer].map(|state| grouped(length(self.search.count(state))));
         let (points, ruled_out) = (grouped(length(self.among.points.len())), grouped(length(self.ruled_out)));

@@ -5,8 +5,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use phaselink_core::problem::{Problem, Problems};
-use phaselink_studies::sweep::state::{HEADER, StateRefusal, line, parse_line};
+use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_studies::sweep::state::{HEADER, StateFileRefusal, line, parse_state_line};
 use phaselink_studies::sweep::{Figures, Hash};
 
 use crate::output::claims::{self, Role};
@@ -30,18 +30,18 @@ impl StateFile {
     /// # Errors
     ///
     /// If the state file cannot be read or written, has another kind of content, or is locked by another sweep.
-    pub(super) fn open(path: &Path, fresh: bool) -> Result<StateFile, Problem> {
-        let failed = |error: io::Error| access_problem(path, "opened", &error);
+    pub(super) fn open(path: &Path, fresh: bool) -> Result<StateFile, InputProblem> {
+        let failed = |error: io::Error| state_file_access_problem(path, "opened", &error);
         claims::check_contents(Role::Runs, "--state", path)?;
         if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-            return Err(refused(path, StateRefusal::NoStateFile));
+            return Err(state_file_refusal_problem(path, StateFileRefusal::NoStateFile));
         }
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
-        lock(path, &file)?;
+        lock_state_file(path, &file)?;
         let mut state = StateFile { path: path.into(), file, runs: BTreeMap::new() };
         let whole_bytes = state.read(fresh)?;
-        state.truncate_to(whole_bytes).map_err(failed)?;
+        state.truncate_to_whole_lines(whole_bytes).map_err(failed)?;
         Ok(state)
     }
 
@@ -57,7 +57,7 @@ impl StateFile {
     /// If the file cannot be written, for example because the disk is full.
     pub(super) fn add(&mut self, hash: Hash, figures: Figures) -> Result<(), Problems> {
         let written = self.file.write_all(line(hash, &figures).as_bytes());
-        written.map_err(|error| access_problem(&self.path, "written", &error))?;
+        written.map_err(|error| state_file_access_problem(&self.path, "written", &error))?;
         self.runs.insert(hash, figures);
         Ok(())
     }
@@ -68,31 +68,33 @@ impl StateFile {
     }
 
     /// Reads the finished runs of a sweep's state file. Returns the length in bytes of the complete lines.
-    fn read(&mut self, fresh: bool) -> Result<u64, Problem> {
+    fn read(&mut self, fresh: bool) -> Result<u64, InputProblem> {
         let mut reader = BufReader::new(&self.file);
         let mut whole_bytes = 0;
         let mut bytes = Vec::new();
         for number in 1.. {
             bytes.clear();
             let length = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
-            let length = length.map_err(|error| access_problem(&self.path, "read", &error))?;
+            let length = length.map_err(|error| state_file_access_problem(&self.path, "read", &error))?;
             let text = String::from_utf8_lossy(&bytes);
             let is_header = number == 1;
-            match StateRefusal::of(&text).filter(|_| is_header) {
-                Some(StateRefusal::OtherFormat) if fresh => break,
-                Some(refusal) => return Err(refused(&self.path, refusal)),
+            match StateFileRefusal::of(&text).filter(|_| is_header) {
+                Some(StateFileRefusal::OtherFormat) if fresh => break,
+                Some(refusal) => return Err(state_file_refusal_problem(&self.path, refusal)),
                 None => {}
             }
-            // A last line without an end was cut short when the program was stopped, unless it is too long for any
-            // record.
+            // A last line without a line end was cut off when the program stopped. A line longer than any record is not
+            // from this program.
             let is_cut_short = !text.ends_with('\n') && (length as u64) < LINE_BYTES_MAX;
             if is_cut_short || (fresh && !is_header) {
                 break;
             }
-            match parse_line(&text) {
+            match parse_state_line(&text) {
                 _ if is_header => {}
                 Some((hash, figures)) => drop(self.runs.insert(hash, figures)),
-                None => return Err(Problem::new(self.path(), number, "no finished run", "--fresh, to start again")),
+                None => {
+                    return Err(InputProblem::new(self.path(), number, "no finished run", "--fresh, to start again"));
+                }
             }
             whole_bytes += length as u64;
         }
@@ -100,7 +102,7 @@ impl StateFile {
     }
 
     /// Cuts the state file to its complete lines, and seeks to the end. An empty file gets the header.
-    fn truncate_to(&mut self, whole_bytes: u64) -> io::Result<()> {
+    fn truncate_to_whole_lines(&mut self, whole_bytes: u64) -> io::Result<()> {
         self.file.set_len(whole_bytes)?;
         self.file.seek(SeekFrom::End(0))?;
         if whole_bytes == 0 {
@@ -111,23 +113,26 @@ impl StateFile {
 }
 
 /// Locks the state file against other sweeps for as long as it is open.
-fn lock(path: &Path, file: &File) -> Result<(), Problem> {
+fn lock_state_file(path: &Path, file: &File) -> Result<(), InputProblem> {
     file.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => {
-            Problem::new(path.display().to_string(), None, "another sweep is writing this file", "another --state FILE")
-        }
-        TryLockError::Error(error) => access_problem(path, "locked", &error),
+        TryLockError::WouldBlock => InputProblem::new(
+            path.display().to_string(),
+            None,
+            "another sweep is writing this file",
+            "another --state FILE",
+        ),
+        TryLockError::Error(error) => state_file_access_problem(path, "locked", &error),
     })
 }
 
-fn refused(path: &Path, refusal: StateRefusal) -> Problem {
+fn state_file_refusal_problem(path: &Path, refusal: StateFileRefusal) -> InputProblem {
     let allowed = match refusal {
-        StateRefusal::OtherFormat => "--fresh, to run all points again, or another --state FILE",
-        StateRefusal::NoStateFile => "another --state FILE",
+        StateFileRefusal::OtherFormat => "--fresh, to run all points again, or another --state FILE",
+        StateFileRefusal::NoStateFile => "another --state FILE",
     };
-    Problem::new(path.display().to_string(), None, refusal.text(), allowed)
+    InputProblem::new(path.display().to_string(), None, refusal.text(), allowed)
 }
 
-fn access_problem(path: &Path, done: &str, error: &io::Error) -> Problem {
-    Problem::new(path.display().to_string(), None, format!("cannot be {done}: {error}"), "")
+fn state_file_access_problem(path: &Path, done: &str, error: &io::Error) -> InputProblem {
+    InputProblem::new(path.display().to_string(), None, format!("cannot be {done}: {error}"), "")
 }

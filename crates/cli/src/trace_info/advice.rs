@@ -3,7 +3,7 @@
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::time::Span;
-use phaselink_core::workload::trace::{Format, Info};
+use phaselink_core::workload::trace::{TraceFileFormat, TraceStatistics};
 
 use crate::output::quoted;
 
@@ -25,7 +25,7 @@ pub(super) struct Advice {
 }
 
 /// Returns advice on replaying the trace at `path`. `forced` is the format that the user has named.
-pub(super) fn of(info: &Info, path: &str, forced: Option<Format>) -> Advice {
+pub(super) fn of(info: &TraceStatistics, path: &str, forced: Option<TraceFileFormat>) -> Advice {
     let fits = |drive: &Drive| {
         let limits = drive.limits();
         let (all, writes) = (info.summary.granule_bytes, info.summary.write_granule_bytes);
@@ -36,7 +36,7 @@ pub(super) fn of(info: &Info, path: &str, forced: Option<Format>) -> Advice {
     let sold = SETS_SOLD.iter().flat_map(|name| shipped::set(name)).filter_map(Drive::shipped);
     let mut sold: Vec<Drive> = sold.collect();
     sold.sort_by_key(|drive| drive.media.capacity_mib);
-    let usual = Drive::shipped(shipped::default_name());
+    let usual = Drive::shipped(shipped::default_drive_name());
     let has_sectors = |drive: &Drive| drive.limits().block_bytes >= SECTOR_BYTES;
     sold.retain(has_sectors);
     let holds = |drive: &Drive| fits(drive) && drive.limits().capacity_bytes >= info.summary.end_bytes;
@@ -46,23 +46,23 @@ pub(super) fn of(info: &Info, path: &str, forced: Option<Format>) -> Advice {
     Advice { command, notes: notes(info) }
 }
 
-fn command(info: &Info, path: &str, forced: Option<Format>, drive: &Drive) -> String {
+fn command(info: &TraceStatistics, path: &str, forced: Option<TraceFileFormat>, drive: &Drive) -> String {
     let limits = drive.limits();
     let mut words = vec![format!("phaselink run {} --trace {}", drive.name, quoted(path))];
     words.extend(forced.map(|format| format!("--trace-format {}", format.word())));
     if let [(busiest, _), _, ..] = &info.devices[..] {
         words.push(format!("--trace-device {}", quoted(info.device.as_ref().unwrap_or(busiest))));
     }
-    let most = info.depth.and_then(|depth| depth.most).unwrap_or(0).min(limits.queue_slots().into());
+    let most = info.depth.and_then(|depth| depth.most).unwrap_or(0).min(limits.queue_capacity().into());
     words.extend((most > IODEPTH_DEFAULT).then(|| format!("--iodepth {most}")));
     let needed = info.summary.end_bytes;
-    // Memories have capacities that are powers of two.
+    // Capacities of memories are powers of two, so round the needed size up to one.
     let room_mib = needed.div_ceil(MIB).next_power_of_two();
     words.extend((needed > limits.capacity_bytes).then(|| format!("--set media.capacity_mib={room_mib}")));
     words.join(" ")
 }
 
-fn notes(info: &Info) -> Vec<String> {
+fn notes(info: &TraceStatistics) -> Vec<String> {
     let mut notes = Vec::new();
     if info.span.is_zero() {
         notes.push(String::from("All requests arrive at once: they are replayed as fast as others come back."));

@@ -1,7 +1,7 @@
 //! JSON document of `phaselink trace-info`, which describes a block trace.
 
 use phaselink_core::number::real;
-use phaselink_core::workload::trace::{BLOCK_BYTES, Info};
+use phaselink_core::workload::trace::{BLOCK_BYTES, TraceStatistics};
 use phaselink_studies::results::documents::{
     LeftOutRecords, OpName, SizePercentile, SizedRequests, TraceDevice, TraceFootprint, TraceInfoDocument,
     TraceQueueDepth, value,
@@ -12,7 +12,7 @@ use super::advice::Advice;
 use crate::output;
 
 /// Returns the JSON document of `phaselink trace-info`.
-pub(super) fn document(path: &str, info: &Info, advice: &Advice) -> Value {
+pub(super) fn document(path: &str, info: &TraceStatistics, advice: &Advice) -> Value {
     let seconds = info.span.as_s();
     let requests = info.summary.count;
     let of = |part: u64| real(part) / real(requests.max(1));
@@ -51,7 +51,7 @@ pub(super) fn document(path: &str, info: &Info, advice: &Advice) -> Value {
     output::headed("trace-info", value(&body))
 }
 
-fn sizes(info: &Info) -> Vec<SizedRequests> {
+fn sizes(info: &TraceStatistics) -> Vec<SizedRequests> {
     let size = |(&(writes, bytes), &requests): (&(bool, u32), &u64)| SizedRequests {
         op: if writes { OpName::Write } else { OpName::Read },
         bytes,
@@ -60,7 +60,7 @@ fn sizes(info: &Info) -> Vec<SizedRequests> {
     info.summary.sizes.iter().map(size).collect()
 }
 
-fn footprint(info: &Info) -> TraceFootprint {
+fn footprint(info: &TraceStatistics) -> TraceFootprint {
     let it = &info.footprint;
     TraceFootprint {
         is_exact: it.is_exact,

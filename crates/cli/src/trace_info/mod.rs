@@ -6,9 +6,9 @@ mod text;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use phaselink_core::workload::trace::{self, Format, Selection};
+use phaselink_core::workload::trace::{self, TraceFileFormat, TraceSelection};
 
-use crate::ending::{Ending, Failure};
+use crate::ending::{CommandEnding, Failure};
 use crate::{output, traces};
 
 const EXAMPLES: &str = include_str!("../../help/trace-info.txt");
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ID")]
     trace_device: Option<String>,
     /// Format of the block trace to describe [default: as its content tells]
-    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::word)))]
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(TraceFileFormat::ALL.map(TraceFileFormat::word)))]
     trace_format: Option<String>,
     /// Print the description of the block trace as JSON in place of text
     #[arg(long)]
@@ -32,14 +32,14 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `phaselink trace-info`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    let format = arguments.trace_format.as_deref().and_then(Format::named);
-    let selection = Selection { device: arguments.trace_device.clone(), format };
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
+    let format = arguments.trace_format.as_deref().and_then(TraceFileFormat::named);
+    let selection = TraceSelection { device: arguments.trace_device.clone(), format };
     let info = trace::info(&traces::files(&arguments.file), &selection)?;
     let advice = advice::of(&info, &arguments.file, format);
     match arguments.json {
         true => output::print_json(&json::document(&arguments.file, &info, &advice))?,
         false => output::print(&text::text(&arguments.file, &info, &advice))?,
     }
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }

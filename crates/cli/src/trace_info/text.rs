@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use phaselink_core::number::{length, real};
-use phaselink_core::workload::trace::{Footprint, Info};
+use phaselink_core::workload::trace::{BlockFootprint, TraceStatistics};
 use phaselink_studies::results::units::{self, count, grouped, percent};
 
 use super::advice::Advice;
@@ -16,7 +16,7 @@ const LISTED: usize = 5;
 const INDENT: &str = "             ";
 
 /// Returns the text of `phaselink trace-info`.
-pub(super) fn text(path: &str, info: &Info, advice: &Advice) -> String {
+pub(super) fn text(path: &str, info: &TraceStatistics, advice: &Advice) -> String {
     let mut text = String::new();
     let mut line = |label: &str, value: String| {
         // Writing to a `String` cannot fail.
@@ -27,10 +27,13 @@ pub(super) fn text(path: &str, info: &Info, advice: &Advice) -> String {
     line("requests", requests(info));
     line("time", time(info));
     line("sizes", sizes(info));
-    line("alignment", alignment(info));
-    line("sequential", format!("{} start where one of the 16 before them ended", share(info.sequential, info)));
+    line("alignment", request_alignment_text(info));
+    line(
+        "sequential",
+        format!("{} start where one of the 16 before them ended", share_of_requests_text(info.sequential, info)),
+    );
     line("footprint", footprint(info));
-    line("re-use", reuse(&info.footprint));
+    line("re-use", block_reuse_text(&info.footprint));
     if let Some(depth) = info.depth {
         let most = depth.most.map_or(String::new(), |most| format!(", {most} at most"));
         let mean = count((depth.mean * 1e3).round() / 1e3);
@@ -54,11 +57,11 @@ pub(super) fn text(path: &str, info: &Info, advice: &Advice) -> String {
     text
 }
 
-fn share(part: u64, info: &Info) -> String {
+fn share_of_requests_text(part: u64, info: &TraceStatistics) -> String {
     percent(real(part) / real(info.summary.count.max(1)))
 }
 
-fn devices(info: &Info) -> String {
+fn devices(info: &TraceStatistics) -> String {
     let device = |(name, requests): &(String, u64)| format!("{name} ({})", counted(*requests, "request"));
     let shown: Vec<String> = info.devices.iter().take(LISTED).map(device).collect();
     let all = match info.devices.len() {
@@ -68,18 +71,18 @@ fn devices(info: &Info) -> String {
     info.device.as_ref().map_or(all.clone(), |chosen| format!("{chosen} alone, of {all}"))
 }
 
-fn requests(info: &Info) -> String {
+fn requests(info: &TraceStatistics) -> String {
     let reads = info.reads();
     format!(
         "{}: {} reads, {}; writes, {}",
         grouped(info.summary.count),
-        share(reads, info),
+        share_of_requests_text(reads, info),
         units::quantity(real(info.read_bytes), "B"),
         units::quantity(real(info.written_bytes), "B"),
     )
 }
 
-fn time(info: &Info) -> String {
+fn time(info: &TraceStatistics) -> String {
     if info.span.is_zero() {
         return String::from("none: all requests arrive at once");
     }
@@ -93,7 +96,7 @@ fn time(info: &Info) -> String {
     )
 }
 
-fn sizes(info: &Info) -> String {
+fn sizes(info: &TraceStatistics) -> String {
     let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
     info.summary.sizes.iter().for_each(|((_, bytes), count)| *sizes.entry(*bytes).or_default() += count);
     let mut busiest: Vec<(u32, u64)> = sizes.into_iter().collect();
@@ -101,25 +104,25 @@ fn sizes(info: &Info) -> String {
     let shown: Vec<String> = busiest
         .iter()
         .take(LISTED)
-        .map(|(bytes, count)| format!("{} {}", size((*bytes).into()), share(*count, info)))
+        .map(|(bytes, count)| format!("{} {}", size((*bytes).into()), share_of_requests_text(*count, info)))
         .collect();
     let others = busiest.iter().skip(LISTED).map(|(_, count)| count).sum::<u64>();
-    let others = if others > 0 { format!(", others {}", share(others, info)) } else { String::new() };
+    let others = if others > 0 { format!(", others {}", share_of_requests_text(others, info)) } else { String::new() };
     let [half, most] = [50, 99].map(|percent| size(info.size_percentile(percent).into()));
     let largest = size(info.summary.largest_bytes.into());
     format!("{}{others}; half up to {half}, 99 % up to {most}, the largest {largest}", shown.join(", "))
 }
 
-fn alignment(info: &Info) -> String {
+fn request_alignment_text(info: &TraceStatistics) -> String {
     let granule = size(info.summary.granule_bytes);
     format!(
         "offsets and sizes are multiples of {granule}; {} of requests are whole blocks of 4 KiB",
-        share(info.aligned, info)
+        share_of_requests_text(info.aligned, info)
     )
 }
 
-fn footprint(info: &Info) -> String {
-    let Footprint { is_exact, blocks, read_blocks, written_blocks, .. } = info.footprint;
+fn footprint(info: &TraceStatistics) -> String {
+    let BlockFootprint { is_exact, blocks, read_blocks, written_blocks, .. } = info.footprint;
     let about = if is_exact { "" } else { "~" };
     // An estimate may exceed the extent of the trace, so limit it.
     let most = if info.devices.len() == 1 { info.summary.end_bytes.div_ceil(4096) } else { u64::MAX };
@@ -130,7 +133,7 @@ fn footprint(info: &Info) -> String {
     format!("{about}{all} of the first {end} are touched: {about}{read} read, {about}{written} written")
 }
 
-fn reuse(footprint: &Footprint) -> String {
+fn block_reuse_text(footprint: &BlockFootprint) -> String {
     let about = if footprint.is_exact { "" } else { "~" };
     format!(
         "a block of 4 KiB is accessed {about}{} times on average, {about}{} of them once; the busiest tenth gets {about}{}",

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 use phaselink_core::number::length;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use phaselink_core::workload::trace::Pieces;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
@@ -26,22 +26,22 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// # Errors
 ///
 /// If the file cannot be opened.
-pub(super) fn pieces(path: &str, is_lasting: bool) -> Result<Pieces, Problem> {
-    let unreadable = |error: io::Error| Problem::new(path, None, format!("cannot be read: {error}"), "");
+pub(super) fn pieces(path: &str, is_lasting: bool) -> Result<Pieces, InputProblem> {
+    let unreadable = |error: io::Error| InputProblem::new(path, None, format!("cannot be read: {error}"), "");
     let mut file = BufReader::with_capacity(PIECE_BYTES, File::open(Path::new(path)).map_err(unreadable)?);
     let start = file.fill_buf().map_err(unreadable)?;
     let (is_gzip, is_zstd) = (start.starts_with(&GZIP), start.starts_with(&ZSTD));
     let reader: Box<dyn Read + Send + Sync> = match () {
         () if is_gzip => Box::new(MultiGzDecoder::new(file)),
-        () if is_zstd => Box::new(Zstd::new(file)),
+        () if is_zstd => Box::new(ZstdFrames::new(file)),
         () => Box::new(file),
     };
     let left = if is_lasting { u64::MAX } else { STREAM_BYTES_MAX };
-    Ok(Box::new(Unpacked { path: path.into(), reader, left, is_over: false }))
+    Ok(Box::new(UncompressedLines { path: path.into(), reader, left, is_over: false }))
 }
 
 /// Lines of a trace file, uncompressed while they are read.
-struct Unpacked {
+struct UncompressedLines {
     path: String,
     reader: Box<dyn Read + Send + Sync>,
     /// Number of bytes that may still be read before the trace is refused as too long; unlimited for a file that can be
@@ -50,8 +50,8 @@ struct Unpacked {
     is_over: bool,
 }
 
-impl Iterator for Unpacked {
-    type Item = Result<Vec<u8>, Problem>;
+impl Iterator for UncompressedLines {
+    type Item = Result<Vec<u8>, InputProblem>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_over {
@@ -69,9 +69,9 @@ impl Iterator for Unpacked {
             }
             Ok(_) => {
                 let allowed = format!("at most {STREAM_BYTES_MAX} bytes from what cannot be read twice, or a file");
-                Problem::new(&self.path, None, "the stream is too long", allowed)
+                InputProblem::new(&self.path, None, "the stream is too long", allowed)
             }
-            Err(error) => Problem::new(&self.path, None, format!("cannot be read: {error}"), ""),
+            Err(error) => InputProblem::new(&self.path, None, format!("cannot be read: {error}"), ""),
         };
         self.is_over = true;
         Some(Err(problem))
@@ -79,19 +79,19 @@ impl Iterator for Unpacked {
 }
 
 /// Reader that decompresses all frames of a zstd file, one after the other.
-struct Zstd<R> {
+struct ZstdFrames<R> {
     source: R,
     decoder: FrameDecoder,
     is_in_frame: bool,
 }
 
-impl<R: BufRead> Zstd<R> {
-    fn new(source: R) -> Zstd<R> {
-        Zstd { source, decoder: FrameDecoder::new(), is_in_frame: false }
+impl<R: BufRead> ZstdFrames<R> {
+    fn new(source: R) -> ZstdFrames<R> {
+        ZstdFrames { source, decoder: FrameDecoder::new(), is_in_frame: false }
     }
 
     /// Starts the next zstd frame. Returns false at the end of the file.
-    fn begin(&mut self) -> io::Result<bool> {
+    fn begin_next_frame(&mut self) -> io::Result<bool> {
         while !self.source.fill_buf()?.is_empty() {
             match self.decoder.reset(&mut self.source) {
                 Ok(()) => {
@@ -121,10 +121,10 @@ impl<R: BufRead> Zstd<R> {
     }
 }
 
-impl<R: BufRead> Read for Zstd<R> {
+impl<R: BufRead> Read for ZstdFrames<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
-            if !self.is_in_frame && !self.begin()? {
+            if !self.is_in_frame && !self.begin_next_frame()? {
                 return Ok(0);
             }
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
@@ -162,13 +162,13 @@ mod tests {
         read
     }
 
-    fn gzip(bytes: &[u8]) -> Vec<u8> {
+    fn gzip_compressed_bytes(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         encoder.write_all(bytes).unwrap();
         encoder.finish().unwrap()
     }
 
-    fn zstd(bytes: &[u8]) -> Vec<u8> {
+    fn zstd_compressed_bytes(bytes: &[u8]) -> Vec<u8> {
         compress_to_vec(bytes, CompressionLevel::Fastest)
     }
 
@@ -177,27 +177,27 @@ mod tests {
     }
 
     #[test]
-    fn packed_and_plain_files_in_several_parts_are_read_unpacked() {
+    fn compressed_and_plain_traces_in_parts_read_alike() {
         let text = text();
         let twice = text.repeat(2);
-        let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3][..], &zstd(&text)].concat();
+        let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3][..], &zstd_compressed_bytes(&text)].concat();
         assert_eq!(unpacked("plain", &text), Ok(text.clone()));
-        assert_eq!(unpacked("gz", &gzip(&text)), Ok(text.clone()));
-        assert_eq!(unpacked("gz2", &gzip(&text).repeat(2)), Ok(twice.clone()));
-        assert_eq!(unpacked("zst", &zstd(&text)), Ok(text.clone()));
-        assert_eq!(unpacked("zst2", &[zstd(&text), skippable].concat()), Ok(twice));
+        assert_eq!(unpacked("gz", &gzip_compressed_bytes(&text)), Ok(text.clone()));
+        assert_eq!(unpacked("gz2", &gzip_compressed_bytes(&text).repeat(2)), Ok(twice.clone()));
+        assert_eq!(unpacked("zst", &zstd_compressed_bytes(&text)), Ok(text.clone()));
+        assert_eq!(unpacked("zst2", &[zstd_compressed_bytes(&text), skippable].concat()), Ok(twice));
         assert_eq!(unpacked("empty", &[]), Ok(vec![]));
     }
 
     #[test]
-    fn damaged_files_cause_no_panic() {
+    fn damaged_compressed_traces_cause_no_panic() {
         let text = &text()[..5000];
-        for (is_zstd, packed) in [(false, gzip(text)), (true, zstd(text))] {
+        for (is_zstd, packed) in [(false, gzip_compressed_bytes(text)), (true, zstd_compressed_bytes(text))] {
             for (place, bit) in (0..packed.len()).flat_map(|place| [0, 3, 7].map(|bit| (place, bit))) {
                 let mut damaged = packed.clone();
                 damaged[place] ^= 1 << bit;
                 let mut reader: Box<dyn Read> = match is_zstd {
-                    true => Box::new(Zstd::new(&damaged[..])),
+                    true => Box::new(ZstdFrames::new(&damaged[..])),
                     false => Box::new(MultiGzDecoder::new(&damaged[..])),
                 };
                 let mut unpacked = Vec::new();
@@ -208,9 +208,9 @@ mod tests {
     }
 
     #[test]
-    fn truncated_or_damaged_file_is_an_error_and_not_an_end() {
+    fn truncated_or_damaged_compressed_trace_is_an_error() {
         let text = text();
-        for (name, packed) in [("gz", gzip(&text)), ("zst", zstd(&text))] {
+        for (name, packed) in [("gz", gzip_compressed_bytes(&text)), ("zst", zstd_compressed_bytes(&text))] {
             let cut = unpacked(&format!("cut-{name}"), &packed[..packed.len() - 9]);
             assert!(cut.as_ref().is_err_and(|problem| problem.contains("cannot be read")), "{name}: {cut:?}");
             let mut damaged = packed.clone();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 use phaselink_core::number::length;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_studies::validate::{MeasurementSet, NamedText, PACKED_MEASUREMENTS};
 
 use crate::input;
@@ -34,19 +34,19 @@ pub(super) fn shipped() -> Result<MeasurementSet, Problems> {
 /// # Errors
 ///
 /// If a file cannot be read, and errors of [`MeasurementSet::parse`].
-pub(super) fn of_folder(folder: &Path) -> Result<MeasurementSet, Problems> {
+pub(super) fn measurements_of_folder(folder: &Path) -> Result<MeasurementSet, Problems> {
     let packed = folder.join(PACKED_TABLE);
     let table = match packed.exists() {
         true => (packed.display().to_string(), unpacked(&packed.display().to_string(), &bytes(&packed)?)?),
         false => text(&folder.join(TABLE))?,
     };
-    let plans = input::all(plan_files(folder)?.iter().map(|path| text(path)))?;
+    let plans = input::all(list_plan_files(folder)?.iter().map(|path| text(path)))?;
     let folds = folder.join(FOLDS);
     let folds = folds.exists().then(|| text(&folds)).transpose()?;
     MeasurementSet::parse(&folder.display().to_string(), &table, &plans, folds.as_ref())
 }
 
-fn plan_files(folder: &Path) -> Result<Vec<PathBuf>, Problems> {
+fn list_plan_files(folder: &Path) -> Result<Vec<PathBuf>, Problems> {
     let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, &error))?;
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "toml") && !path.ends_with(FOLDS));
@@ -55,7 +55,7 @@ fn plan_files(folder: &Path) -> Result<Vec<PathBuf>, Problems> {
 }
 
 fn bytes(path: &Path) -> Result<Vec<u8>, Problems> {
-    claims::note(Role::Input, path);
+    claims::note(Role::ExternalInput, path);
     fs::read(path).map_err(|error| unreadable(path, &error).into())
 }
 
@@ -63,7 +63,7 @@ fn text(path: &Path) -> Result<NamedText, Problems> {
     let name = path.display().to_string();
     match String::from_utf8(bytes(path)?) {
         Ok(text) => Ok((name, text)),
-        Err(_) => Err(Problem::new(name, None, "no text in UTF-8", "").into()),
+        Err(_) => Err(InputProblem::new(name, None, "no text in UTF-8", "").into()),
     }
 }
 
@@ -71,14 +71,15 @@ fn unpacked(name: &str, packed: &[u8]) -> Result<String, Problems> {
     let mut text = String::new();
     let read = MultiGzDecoder::new(packed).take(TABLE_BYTES_MAX + 1).read_to_string(&mut text);
     if length(text.len()) > TABLE_BYTES_MAX {
-        return Err(Problem::new(name, None, "more than 64 MiB of text", "a smaller table").into());
+        return Err(InputProblem::new(name, None, "more than 64 MiB of text", "a smaller table").into());
     }
-    let unreadable = |error: std::io::Error| Problem::new(name, None, format!("cannot be unpacked: {error}"), "gzip");
+    let unreadable =
+        |error: std::io::Error| InputProblem::new(name, None, format!("cannot be unpacked: {error}"), "gzip");
     read.map(|_| text).map_err(|error| unreadable(error).into())
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
-    Problem::new(path.display().to_string(), None, format!("cannot be read: {error}"), "")
+fn unreadable(path: &Path, error: &std::io::Error) -> InputProblem {
+    InputProblem::new(path.display().to_string(), None, format!("cannot be read: {error}"), "")
 }
 
 #[cfg(test)]
@@ -87,7 +88,7 @@ mod tests {
     use phaselink_studies::validate::{MeasuredValue, Validation};
 
     #[test]
-    fn every_shipped_measurement_has_an_answer_or_a_class() {
+    fn all_shipped_measurements_have_an_answer_or_a_class() {
         let set = shipped().unwrap();
         assert!(PACKED_MEASUREMENTS.len() < 1 << 20, "a package may hold at most 1 MB of it");
         let validation = Validation::prepare(&set.measurements, &set.plans).unwrap();

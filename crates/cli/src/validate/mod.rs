@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{Problem, Problems, all};
+use phaselink_core::problem::{InputProblem, Problems, all};
 use phaselink_studies::evidence;
 use phaselink_studies::report::{Answer, Table};
 use phaselink_studies::reproduce::experiment::ExperimentRun;
@@ -16,7 +16,7 @@ use phaselink_studies::reproduce::papers;
 use phaselink_studies::validate::{Calibration, ValidateQuestion, Validation, tails};
 use rayon::prelude::*;
 
-use crate::ending::{Ending, Failure, print_answer};
+use crate::ending::{CommandEnding, Failure, print_answer};
 use crate::output::{self, ReportFlags};
 use crate::progress::Progress;
 use crate::{interrupt, notes};
@@ -67,29 +67,29 @@ pub(crate) struct Arguments {
 }
 
 /// Compares measured tails of drives with those of their data sheets.
-fn judge_tails(arguments: &Arguments) -> Result<Ending, Failure> {
+fn validate_tails(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let (progress, stopped) = (Progress::of(tails::SIMULATIONS), interrupt::flag());
     let is_stopped = || stopped.load(Ordering::Relaxed);
     let answer = tails::judge(&|drive, jobs| progress.simulate(drive, jobs, 1, is_stopped));
     progress.finish();
     if is_stopped() {
         notes::tell("stopped: no drive is judged");
-        return Ok(Ending::Interrupted);
+        return Ok(CommandEnding::Interrupted);
     }
     print_answer(&answer?, arguments.json, None)?;
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 /// Runs `phaselink validate`.
-pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     if arguments.tails {
-        return judge_tails(arguments);
+        return validate_tails(arguments);
     }
-    let set = arguments.data.as_deref().map_or_else(files::shipped, files::of_folder)?;
+    let set = arguments.data.as_deref().map_or_else(files::shipped, files::measurements_of_folder)?;
     let question = ValidateQuestion { sources: arguments.sources.clone(), worst: arguments.worst };
     if arguments.list {
         output::print(&output::shown(&set.list(&question.plans(&set)?)))?;
-        return Ok(Ending::Fine);
+        return Ok(CommandEnding::Fine);
     }
     let report = arguments.report.open()?;
     let stopped = interrupt::flag();
@@ -100,24 +100,24 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let validation = question.study(&set)?;
     let Some(outcomes) = outcomes(&validation.runs, &stopped) else {
         notes::tell("stopped: no measurement is judged");
-        return Ok(Ending::Interrupted);
+        return Ok(CommandEnding::Interrupted);
     };
     let answer = validation.answer(&outcomes, question.worst);
     if arguments.evidence {
         let left_out = set.calibration.as_ref().and_then(Calibration::interval);
         let papers = all(papers::reproduction_papers().map(|paper| paper.load()))?;
         output::print(&evidence::to_toml(&validation.evidence(&answer.rows, &papers), left_out))?;
-        return Ok(Ending::Fine);
+        return Ok(CommandEnding::Fine);
     }
     match (arguments.csv, arguments.markdown) {
-        (false, false) => return print_answer(&answer, arguments.json, report).map(|()| Ending::Fine),
+        (false, false) => return print_answer(&answer, arguments.json, report).map(|()| CommandEnding::Fine),
         (true, _) => output::print(&answer.csv())?,
         (false, true) => output::print(&answer.markdown())?,
     }
     if let Some(report) = report {
         report.write(&answer.page().unwrap_or_default(), &answer.document())?;
     }
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 /// Runs `phaselink validate --folds`: estimates the parameters of each fold, judges the fold's left-out rows, and
@@ -127,10 +127,10 @@ fn folds(
     validation: &Validation,
     calibration: Option<&Calibration>,
     stopped: &AtomicBool,
-) -> Result<Ending, Failure> {
+) -> Result<CommandEnding, Failure> {
     let Some(calibration) = calibration else {
         let allowed = "a file folds.toml with [[parameter]] and [[fold]] (docs/validation.md)";
-        return Err(Problems::from(Problem::new("--data", None, "no folds", allowed)).into());
+        return Err(Problems::from(InputProblem::new("--data", None, "no folds", allowed)).into());
     };
     let told = RefCell::new(String::new());
     let simulate = |purpose: &str, runs: &[ExperimentRun]| {
@@ -141,13 +141,17 @@ fn folds(
     };
     let Some(found) = calibration.cross_validate(validation, arguments.curve, &simulate)? else {
         notes::tell("stopped: no fold is judged");
-        return Ok(Ending::Interrupted);
+        return Ok(CommandEnding::Interrupted);
     };
     match arguments.markdown {
-        true => output::print(&found.text().within(output::width::prose_columns(), markdown_heading, Table::markdown))?,
+        true => output::print(&found.text().within(
+            output::width::prose_width_columns(),
+            markdown_heading,
+            Table::markdown,
+        ))?,
         false => print_answer(&found, arguments.json, None)?,
     }
-    Ok(Ending::Fine)
+    Ok(CommandEnding::Fine)
 }
 
 fn markdown_heading(text: &str) -> String {

@@ -12,7 +12,7 @@ pub(crate) const BLOCK_BYTES: usize = 4096;
 
 /// What a block may hold: the version acknowledged last, or a later one whose answer nobody has seen.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Versions {
+pub(crate) struct AllowedVersions {
     pub acknowledged: u64,
     pub sent: u64,
 }
@@ -45,7 +45,7 @@ pub(crate) fn ask(client: &mut Client, request: &Request, data: &[u8], within: D
     let bytes = if request.command == command::READ { request.length as usize } else { 0 };
     let asked = Instant::now();
     loop {
-        if let Some((data, answer)) = client.answer_with_data(|_| bytes).unwrap() {
+        if let Some((data, answer)) = client.take_reply_with_data(|_| bytes).unwrap() {
             return (data, answer.error);
         }
         assert!(asked.elapsed() < within, "no answer comes within {:?}", asked.elapsed());

@@ -30,17 +30,17 @@ use std::process::Command;
 use std::thread;
 
 use super::programs::are_here;
-use super::{ROOT, Ran, directory};
+use super::{CommandOutput, ROOT, directory};
 
 /// A block of a page: the words behind its fence, its lines, and the number of the first of them.
 #[derive(Debug)]
-pub(crate) struct Block<'a> {
+pub(crate) struct PageBlock<'a> {
     pub words: &'a str,
     pub lines: Vec<&'a str>,
     pub number: usize,
 }
 
-impl<'a> Block<'a> {
+impl<'a> PageBlock<'a> {
     /// What it is.
     pub(crate) fn kind(&self) -> &'a str {
         self.words.split(' ').next().unwrap_or("")
@@ -62,24 +62,24 @@ impl<'a> Block<'a> {
 }
 
 /// The blocks of a page.
-pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
+pub(crate) fn blocks(text: &str) -> Vec<PageBlock<'_>> {
     let (mut blocks, mut lines) = (Vec::new(), text.lines().enumerate());
     while let Some((number, line)) = lines.next() {
         let Some(words) = line.strip_prefix("```") else { continue };
         let lines = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
-        blocks.push(Block { words, lines, number: number + 2 });
+        blocks.push(PageBlock { words, lines, number: number + 2 });
     }
     blocks
 }
 
 /// A page's folder, in which its commands run: it has what the page names of the repository.
 #[derive(Debug)]
-pub(crate) struct Folder(pub PathBuf);
+pub(crate) struct PageFolder(pub PathBuf);
 
-impl Folder {
+impl PageFolder {
     /// # Panics
     /// If it cannot be made.
-    pub(crate) fn new(test: &str) -> Folder {
+    pub(crate) fn new(test: &str) -> PageFolder {
         let here = directory(test);
         // Cargo puts the libraries of the workspace next to the test program, for each profile and target.
         let built = std::env::current_exe().unwrap().parent().unwrap().to_owned();
@@ -93,49 +93,50 @@ impl Folder {
                 fs::copy(entry.path(), here.join(folder).join(entry.file_name())).unwrap();
             }
         }
-        Folder(here)
+        PageFolder(here)
     }
 
     /// Run a command; `phaselink` is the built program.
-    pub(crate) fn shell(&self, command: &str) -> Ran {
+    pub(crate) fn shell(&self, command: &str) -> CommandOutput {
         let program = Path::new(env!("CARGO_BIN_EXE_phaselink")).parent().unwrap();
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
         let library = self.0.join("target/dist/libphaselink_client.so");
         let mut shell = Command::new("sh");
         shell.env_remove("COLUMNS");
         shell.args(["-c", command]).current_dir(&self.0).env("PATH", path).env("PHASELINK_CLIENT", library);
-        Ran::from(shell.output().unwrap())
+        CommandOutput::from(shell.output().unwrap())
     }
 
-    fn must_run(&self, place: &str, command: &str) {
+    fn run_successfully(&self, place: &str, command: &str) {
         let ran = self.shell(command);
         assert_eq!(ran.code, Some(0), "{place}: {command}\n{}{}", ran.stdout, ran.stderr);
     }
 
     /// A file that a block stands for is one that the program takes.
-    fn take_toml(&self, place: &str, block: &Block) {
+    fn check_toml_block(&self, place: &str, block: &PageBlock) {
         let text = block.text();
         let (file, text, command) = match block.words.split(' ').nth(1) {
-            Some("plan") => ("block.sweep.toml", plan(&text), "phaselink sweep block.sweep.toml"),
+            Some("plan") => ("block.sweep.toml", plan_with_sections(&text), "phaselink sweep block.sweep.toml"),
             Some("costs") => ("block.costs.toml", text, COSTS),
             Some("prices") => ("block.toml", text, "phaselink breakeven block.toml"),
             Some("model") => {
                 ("block.toml", text, "phaselink kvcache optane-p5800x --duration 20 --kv-model block.toml")
             }
-            Some("media") => ("block.toml", drive_with_row(&text), "phaselink check block.toml"),
+            Some("media") => ("block.toml", drive_with_preset_row(&text), "phaselink check block.toml"),
             _ => ("block.toml", drive(text), "phaselink check block.toml"),
         };
         fs::write(self.0.join(file), text).unwrap();
-        self.must_run(place, command);
+        self.run_successfully(place, command);
     }
 
     /// The lines of a `console` block with what its commands print now.
-    fn rerun(&self, block: &[&str]) -> Vec<String> {
+    fn rerun_console_block(&self, block: &[&str]) -> Vec<String> {
         let mut lines = Vec::new();
         for part in block.chunk_by(|_, next| !next.starts_with("$ ")) {
             let command = part[0].strip_prefix("$ ").expect("a block begins with a command");
             let ran = self.shell(command);
-            let mut printed = cut_like(&part[1..], &(ran.stdout + &ran.stderr.replace(CLOCKS_DIFFER, "")));
+            let mut printed =
+                abridge_output_as_shown(&part[1..], &(ran.stdout + &ran.stderr.replace(CLOCKS_DIFFER, "")));
             lines.push(String::from(part[0]));
             // A blank line separates the output from the next command.
             let is_last = part.as_ptr_range().end == block.as_ptr_range().end;
@@ -148,7 +149,7 @@ impl Folder {
     }
 
     /// Do with a block what its words say; its lines as they ought to be.
-    fn run(&self, page: &str, block: &Block) -> Vec<String> {
+    fn run(&self, page: &str, block: &PageBlock) -> Vec<String> {
         let place = format!("{page}:{}", block.number);
         if let Some(name) = block.value("file") {
             fs::write(self.0.join(name), block.text()).unwrap();
@@ -157,11 +158,11 @@ impl Folder {
         let is_left_out = is_elsewhere || (block.has("slow") && !is_everything_run());
         match block.kind() {
             _ if is_left_out || !has_what_it_needs(&place, block) => {}
-            "console" => return self.rerun(&block.lines),
+            "console" => return self.rerun_console_block(&block.lines),
             // An example file may be wrong on purpose, or a script that a later command runs.
             _ if block.value("file").is_some() => {}
-            "sh" => self.must_run(&place, &format!("set -e\n{}", block.text())),
-            "toml" => self.take_toml(&place, block),
+            "sh" => self.run_successfully(&place, &format!("set -e\n{}", block.text())),
+            "toml" => self.check_toml_block(&place, block),
             "json" => {
                 serde_json::from_str::<serde_json::Value>(&block.text())
                     .unwrap_or_else(|error| panic!("{place}: {error}"));
@@ -191,12 +192,12 @@ fn drive(text: String) -> String {
     if is_whole { text } else { format!("preset = \"nvme\"\n{text}") }
 }
 
-fn plan(text: &str) -> String {
+fn plan_with_sections(text: &str) -> String {
     format!("drive = \"dc-express\"\njob = {{ number_ios = 10 }}\n{text}")
 }
 
 /// A row of presets as a section of a drive, with its marks at the head of the file.
-fn drive_with_row(text: &str) -> String {
+fn drive_with_preset_row(text: &str) -> String {
     let marks = text.lines().filter(|line| line.starts_with("fitted")).collect::<Vec<_>>().join("\n");
     let is_key = |line: &&str| !["[", "summary", "fitted"].iter().any(|start| line.starts_with(start));
     let keys = text.lines().filter(is_key).collect::<Vec<_>>().join("\n");
@@ -204,7 +205,7 @@ fn drive_with_row(text: &str) -> String {
 }
 
 /// `printed` in the form in which the page shows it: cut in the middle where `shown` is.
-fn cut_like(shown: &[&str], printed: &str) -> Vec<String> {
+fn abridge_output_as_shown(shown: &[&str], printed: &str) -> Vec<String> {
     let lines: Vec<String> = printed.lines().map(String::from).collect();
     let Some(cut) = shown.iter().position(|line| *line == "...") else { return lines };
     let tail = shown[cut + 1..].iter().rev().skip_while(|line| line.is_empty()).count();
@@ -213,7 +214,7 @@ fn cut_like(shown: &[&str], printed: &str) -> Vec<String> {
 }
 
 /// Whether what a block needs is here.
-fn has_what_it_needs(place: &str, block: &Block) -> bool {
+fn has_what_it_needs(place: &str, block: &PageBlock) -> bool {
     let has = |program: &str| match program {
         "guest" => {
             let rig = Path::new(ROOT).join("crates/cli/tests/guest/rig.sh");
@@ -236,11 +237,11 @@ fn has_what_it_needs(place: &str, block: &Block) -> bool {
 pub(crate) fn run(page: &str) {
     let path = Path::new(ROOT).join(page);
     let text = fs::read_to_string(&path).unwrap();
-    let here = Folder::new(&format!("page-{}", path.file_stem().unwrap().display()));
+    let here = PageFolder::new(&format!("page-{}", path.file_stem().unwrap().display()));
     let lines: Vec<String> = text.lines().map(String::from).collect();
     let blocks = blocks(&text);
     let (mut renewed, mut from) = (Vec::new(), 0);
-    for (block, ran) in blocks.iter().zip(run_all(&here, page, &blocks)) {
+    for (block, ran) in blocks.iter().zip(run_all_blocks(&here, page, &blocks)) {
         let first = block.number - 1;
         renewed.extend_from_slice(&lines[from..first]);
         renewed.extend(ran);
@@ -251,7 +252,7 @@ pub(crate) fn run(page: &str) {
 }
 
 /// The lines that blocks ought to have.
-fn run_all(here: &Folder, page: &str, blocks: &[Block]) -> Vec<Vec<String>> {
+fn run_all_blocks(here: &PageFolder, page: &str, blocks: &[PageBlock]) -> Vec<Vec<String>> {
     thread::scope(|scope| {
         let run = |block| move || here.run(page, block);
         let started: Vec<_> = blocks

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::common::page::{self, Block, blocks, compare};
+use crate::common::page::{self, PageBlock, blocks, compare};
 use crate::common::{DOCS, ROOT, printed};
 use serde_json::Value;
 
@@ -38,14 +38,14 @@ pages! {
     zones = "zones"
     placement = "placement"
     key_value = "key-value"
-    decisions = "decisions" break_even = "break-even" gpu_storage = "gpu-storage" search_and_databases = "search-and-databases" what_if = "what-if" inference = "inference"
+    find_operation_decisions = "decisions" break_even = "break-even" gpu_storage = "gpu-storage" search_and_databases = "search-and-databases" what_if = "what-if" inference = "inference"
     flash_as_memory = "flash-as-memory"
     local_or_remote = "local-or-remote"
     export = "export"
 }
 
 #[test]
-fn front_page() {
+fn front_page_blocks_run() {
     page::run("README.md");
 }
 
@@ -61,19 +61,19 @@ fn read(file: &str) -> String {
 }
 
 /// The files with blocks: the front page, and those of the folder.
-fn files() -> Vec<String> {
+fn pages_with_blocks() -> Vec<String> {
     let made = MADE.iter().chain(&MADE_BY_CORE);
     let pages = PAGES.iter().chain(made).map(|name| format!("{DOCS}/{name}.md"));
     pages.chain([String::from("README.md")]).collect()
 }
 
 #[test]
-fn every_page_of_the_folder_is_tested_and_stands_in_the_table_of_contents() {
+fn pages_of_the_folder_are_tested_and_in_the_contents() {
     let entries = fs::read_dir(Path::new(ROOT).join(DOCS)).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let found: BTreeSet<String> =
         names.filter(|name| name.ends_with(".md")).map(|name| format!("{DOCS}/{name}")).collect();
-    let mut known: BTreeSet<String> = files().into_iter().filter(|file| file.starts_with(DOCS)).collect();
+    let mut known: BTreeSet<String> = pages_with_blocks().into_iter().filter(|file| file.starts_with(DOCS)).collect();
     let contents = read(&format!("{DOCS}/SUMMARY.md"));
     for file in &known {
         assert!(contents.contains(&format!("]({})", &file[DOCS.len() + 1..])), "{file} is not in docs/SUMMARY.md");
@@ -83,7 +83,7 @@ fn every_page_of_the_folder_is_tested_and_stands_in_the_table_of_contents() {
 }
 
 /// What keeps a block from being tested, if anything does.
-fn problem(file: &str, block: &Block) -> Option<&'static str> {
+fn problem(file: &str, block: &PageBlock) -> Option<&'static str> {
     match block.kind() {
         "console" | "sh" | "usage" | "toml" | "json" => None,
         // The tests of the Python package run the Python examples of all pages.
@@ -107,7 +107,7 @@ fn problem(file: &str, block: &Block) -> Option<&'static str> {
 }
 
 #[test]
-fn code_of_the_page_about_policies_stands_in_the_tree() {
+fn policy_page_code_equals_the_source() {
     let core = |file: &str| read(&format!("crates/core/src/{file}"));
     let sources = core("media/translation/policy/greedy.rs") + &core("config/policies.rs");
     let text = read(&format!("{DOCS}/adding-a-policy.md"));
@@ -118,9 +118,9 @@ fn code_of_the_page_about_policies_stands_in_the_tree() {
 }
 
 #[test]
-fn every_block_is_of_a_kind_that_is_tested_and_few_are_left_out() {
+fn all_page_blocks_are_of_a_tested_kind() {
     let mut left_out = Vec::new();
-    for file in files() {
+    for file in pages_with_blocks() {
         let text = read(&file);
         for block in blocks(&text) {
             assert_eq!(problem(&file, &block), None, "{file}:{}", block.number);
@@ -131,7 +131,7 @@ fn every_block_is_of_a_kind_that_is_tested_and_few_are_left_out() {
 }
 
 /// Lines that are code without a fence around it: indented behind a blank line, and part of no list.
-fn unfenced(text: &str) -> Vec<usize> {
+fn unfenced_code_lines(text: &str) -> Vec<usize> {
     let (mut found, mut fenced, mut in_list, mut blank) = (Vec::new(), false, false, true);
     for (number, line) in text.lines().enumerate() {
         fenced ^= line.starts_with("```");
@@ -147,11 +147,11 @@ fn unfenced(text: &str) -> Vec<usize> {
 }
 
 #[test]
-fn all_code_stands_in_fences() {
-    for file in files() {
-        assert_eq!(unfenced(&read(&file)), [0; 0], "{file}");
+fn all_code_of_pages_is_fenced() {
+    for file in pages_with_blocks() {
+        assert_eq!(unfenced_code_lines(&read(&file)), [0; 0], "{file}");
     }
-    assert_eq!(unfenced("text\n\n    phaselink run\n\n- item\n\n    more of it\n"), [3]);
+    assert_eq!(unfenced_code_lines("text\n\n    phaselink run\n\n- item\n\n    more of it\n"), [3]);
 }
 
 /// Commands of the program with their help.
@@ -164,7 +164,7 @@ fn commands() -> BTreeMap<String, String> {
 }
 
 /// What is wrong with a line `phaselink COMMAND ... --flag ...`: the words of another program behind a pipe or a quote count not.
-fn wrong_word(line: &str, commands: &BTreeMap<String, String>) -> Option<String> {
+fn wrong_command_word(line: &str, commands: &BTreeMap<String, String>) -> Option<String> {
     let mut words = line.split([' ', '`', '[', ']', '(', ')']).skip(1).skip_while(|word| word.starts_with('-'));
     let name = words.next()?;
     if name.is_empty() || !name.starts_with(|first: char| first.is_ascii_lowercase()) {
@@ -179,26 +179,26 @@ fn wrong_word(line: &str, commands: &BTreeMap<String, String>) -> Option<String>
 }
 
 #[test]
-fn commands_and_flags_that_are_named_in_passing_exist() {
+fn commands_and_flags_named_in_prose_exist() {
     let commands = commands();
-    for file in files() {
+    for file in pages_with_blocks() {
         let text = read(&file);
         let synopses: Vec<&str> =
             blocks(&text).into_iter().filter(|block| block.kind() == "usage").flat_map(|block| block.lines).collect();
         let spans = text.split('`').filter(|span| !span.contains("\n\n"));
         for line in spans.chain(synopses).filter(|line| line.starts_with("phaselink ")) {
-            assert_eq!(wrong_word(&line.replace('\n', " "), &commands), None, "{file}: {line}");
+            assert_eq!(wrong_command_word(&line.replace('\n', " "), &commands), None, "{file}: {line}");
         }
     }
-    assert!(wrong_word("phaselink walk nvme", &commands).is_some());
-    assert!(wrong_word("phaselink run nvme --bss 4k", &commands).is_some());
-    assert!(wrong_word("phaselink run nvme --bs=4k -O direct=1", &commands).is_none());
+    assert!(wrong_command_word("phaselink walk nvme", &commands).is_some());
+    assert!(wrong_command_word("phaselink run nvme --bss 4k", &commands).is_some());
+    assert!(wrong_command_word("phaselink run nvme --bs=4k -O direct=1", &commands).is_none());
 }
 
 #[test]
-fn targets_of_make_that_are_named_exist() {
+fn make_targets_named_in_pages_exist() {
     let makefile = read("Makefile");
-    for file in files() {
+    for file in pages_with_blocks() {
         for span in read(&file).split('`').filter_map(|span| span.strip_prefix("make ")) {
             let target = span.split([' ', '\n']).next().unwrap();
             assert!(makefile.contains(&format!("\n{target}:")), "{file}: make {target}");
@@ -207,7 +207,7 @@ fn targets_of_make_that_are_named_exist() {
 }
 
 /// `[`name`](….rs)`, of a text.
-fn named_in_code(text: &str) -> Vec<(&str, &str)> {
+fn names_linked_to_files(text: &str) -> Vec<(&str, &str)> {
     let links = text.split("[`").skip(1).filter_map(|rest| rest.split_once("`](")?.into());
     links
         .filter_map(|(name, rest)| Some((name, rest.split(')').next()?)))
@@ -216,7 +216,7 @@ fn named_in_code(text: &str) -> Vec<(&str, &str)> {
 }
 
 /// Whether a file defines a function, a type or a module of this name.
-fn defines(source: &str, name: &str) -> bool {
+fn defines_name(source: &str, name: &str) -> bool {
     let last = name.rsplit("::").next().unwrap().trim_end_matches("()");
     ["fn ", "struct ", "enum ", "trait ", "mod ", "macro_rules! ", "const "].iter().any(|kind| {
         source.match_indices(&format!("{kind}{last}")).any(|(place, found)| {
@@ -226,29 +226,29 @@ fn defines(source: &str, name: &str) -> bool {
 }
 
 #[test]
-fn functions_that_pages_name_stand_in_the_files_that_they_name() {
+fn functions_named_on_pages_are_in_the_named_files() {
     let mut seen = 0;
-    for file in files().into_iter().chain([String::from("ARCHITECTURE.md")]) {
+    for file in pages_with_blocks().into_iter().chain([String::from("ARCHITECTURE.md")]) {
         let folder = Path::new(&file).parent().unwrap().to_owned();
         let text = read(&file);
-        for (name, source) in named_in_code(&text).into_iter().filter(|(name, _)| !name.ends_with(".rs")) {
+        for (name, source) in names_linked_to_files(&text).into_iter().filter(|(name, _)| !name.ends_with(".rs")) {
             let code = read(folder.join(source).to_str().unwrap());
             let owner = name.rsplit("::").nth(1).unwrap_or("");
             // A module may be a folder.
-            let is_there = defines(&code, name) && code.contains(owner) || source.contains(&format!("/{name}/"));
+            let is_there = defines_name(&code, name) && code.contains(owner) || source.contains(&format!("/{name}/"));
             assert!(is_there, "{file}: {name} in {source}");
             seen += 1;
         }
     }
     assert!(seen >= 30, "{seen} functions");
-    assert!(!defines("fn on_work_done() {}", "on_work"));
+    assert!(!defines_name("fn on_work_done() {}", "on_work"));
 }
 
 /// What heads a page that is made.
 const RENEWED: &str = "<!-- Made by a test, from the program's own tables; `make snapshots` renews it. -->";
 
 #[test]
-fn the_page_of_commands_is_their_help() {
+fn commands_page_equals_the_help() {
     let name = "crates/cli/docs/commands.md";
     let mut text = format!(
         "# The command line\n\n{RENEWED}\n\nWhat `phaselink COMMAND --help` prints. A [drive](keys.md) is a name or a file; \
@@ -266,7 +266,7 @@ fn fenced(help: &str) -> String {
 }
 
 #[test]
-fn the_page_of_keys_is_the_schema() {
+fn keys_page_equals_the_schema() {
     let name = "crates/cli/docs/keys.md";
     let schema: Value = serde_json::from_str(&printed("check --schema")).unwrap();
     compare(name, &read(name), &keys(&schema));

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use expect_test::expect;
 
-use crate::common::{Ran, directory, phaselink, printed, program};
+use crate::common::{CommandOutput, directory, phaselink, printed, program};
 
 /// The only line of a refusal, without its label.
-fn refusal(arguments: &str) -> String {
+fn refusal_line(arguments: &str) -> String {
     let ran = phaselink(arguments);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "phaselink {arguments}: {}", ran.stderr);
     let line = ran.stderr.lines().next().unwrap_or_default();
@@ -24,7 +24,7 @@ fn notes(arguments: &str) -> Vec<String> {
 }
 
 #[test]
-fn flags_that_a_job_would_not_use_are_refused_with_what_they_need() {
+fn flags_without_effect_on_the_job_are_refused() {
     let refused = [
         "run --rwmixread 70",
         "run nvme --rw randwrite -O rwmixwrite=70",
@@ -34,7 +34,7 @@ fn flags_that_a_job_would_not_use_are_refused_with_what_they_need() {
         "run --number-ios 0",
         "run nvme --trace examples/recordings/sqlite.iolog.gz --rw randread",
     ];
-    let told: String = refused.map(|arguments| format!("{}\n", refusal(arguments))).concat();
+    let told: String = refused.map(|arguments| format!("{}\n", refusal_line(arguments))).concat();
     expect![[r#"
         command line: rwmixread in a job that only reads; allowed: rw=randrw or rw=rw, or a job without it
         command line: rwmixwrite in a job that only writes; allowed: rw=randrw or rw=rw, or a job without it
@@ -47,14 +47,14 @@ fn flags_that_a_job_would_not_use_are_refused_with_what_they_need() {
 }
 
 #[test]
-fn negative_number_is_refused_as_a_value_of_its_flag() {
+fn negative_number_is_refused_as_a_flag_value() {
     expect!["command line: `iodepth=-1`; allowed: a whole number from 0 to 4294967295"]
-        .assert_eq(&refusal("run --iodepth -1"));
+        .assert_eq(&refusal_line("run --iodepth -1"));
     assert!(!phaselink("run --seed -1").stderr.contains("-- -1"));
 }
 
 #[test]
-fn json_document_in_place_of_a_drive_or_a_job_file_is_named_as_such() {
+fn json_document_given_as_drive_or_job_file_is_recognised() {
     let file = directory("choices-json").join("result.json");
     fs::write(&file, printed("run nvme --number-ios 9 --json")).unwrap();
     for arguments in ["run FILE", "run --fio FILE"] {
@@ -65,7 +65,7 @@ fn json_document_in_place_of_a_drive_or_a_job_file_is_named_as_such() {
 }
 
 #[test]
-fn own_drive_says_what_it_leaves_to_defaults() {
+fn own_drive_lists_its_defaulted_parts() {
     let file = directory("choices-own").join("mine.toml");
     fs::write(&file, "interface = \"nvme\"\n[media]\ntechnology = \"nand\"\nread_ns = 40_000\n").unwrap();
     for verb in ["run FILE --number-ios 9", "compare FILE nvme --ios 9", "check FILE"] {
@@ -79,7 +79,7 @@ fn own_drive_says_what_it_leaves_to_defaults() {
 }
 
 #[test]
-fn engine_that_changes_nothing_is_told_with_the_flag_that_makes_it_count() {
+fn ineffective_engine_is_noted_with_the_flag_it_needs() {
     let note = "ioengine=libaio changes nothing on nvme, whose host has no stack with engines; add --stack linux-6";
     assert_eq!(notes("run nvme -O ioengine=libaio --number-ios 9"), [note]);
     let told = notes("compare nvme cxl --ios 9 -O ioengine=io_uring");
@@ -88,26 +88,26 @@ fn engine_that_changes_nothing_is_told_with_the_flag_that_makes_it_count() {
 }
 
 #[test]
-fn one_flag_puts_a_polled_drive_under_linux() {
+fn one_flag_runs_a_polled_drive_under_linux() {
     let told = notes("run tlc-gen4 --stack linux-6 --number-ios 9");
     assert_eq!(told, ["tlc-gen4: nvme.interrupts = true, because the threads of the stack sleep until an interrupt"]);
     // With this stack, sleeping jobs use interrupts. A polling job has none, with or without the key.
     let polled = |set: &str| printed(&format!("-q run optane-p4800x --stack linux-6 -O hipri=1 --number-ios 99 {set}"));
     assert_eq!(polled(""), polled("--set nvme.interrupts=false"));
-    let refused = refusal("run tlc-gen4 --stack linux-6 --set nvme.interrupts=false");
+    let refused = refusal_line("run tlc-gen4 --stack linux-6 --set nvme.interrupts=false");
     assert!(refused.contains("nvme.interrupts = true in the drive, or hipri=1 in the job"), "{refused}");
 }
 
 #[test]
-fn stack_with_engines_on_another_interface_is_refused_at_its_flag() {
-    expect![[r#"--stack linux-6: the stack has stack.engines, with interface "cxl"; allowed: interface = "nvme", or a stack without engines, such as stack.preset = "user-space""#]].assert_eq(&refusal("run cxl --stack linux-6"));
+fn stack_with_engines_is_refused_for_other_interfaces() {
+    expect![[r#"--stack linux-6: the stack has stack.engines, with interface "cxl"; allowed: interface = "nvme", or a stack without engines, such as stack.preset = "user-space""#]].assert_eq(&refusal_line("run cxl --stack linux-6"));
 }
 
 #[test]
-fn stack_of_a_comparison_leaves_drives_that_take_none_as_they_are() {
+fn comparison_keeps_the_stack_of_drives_without_engines() {
     let told = notes("compare tlc-gen4 cxl-memory-gen5 cxl --stack linux-6 --ios 20");
     assert_eq!(told[1..], ["cxl-memory-gen5 and cxl keep their own stacks: their interfaces take no I/O engines"]);
-    assert!(refusal("compare cxl --stack linux-6").starts_with("--stack linux-6: "));
+    assert!(refusal_line("compare cxl --stack linux-6").starts_with("--stack linux-6: "));
     let head = phaselink("compare nvme cxl --stack linux-6 --ios 20 -O ioengine=libaio --explain").stdout;
     assert!(
         head.contains(
@@ -118,8 +118,8 @@ fn stack_of_a_comparison_leaves_drives_that_take_none_as_they_are() {
 }
 
 #[test]
-fn flash_too_small_for_its_dies_is_refused_with_values_that_run() {
-    let refused = refusal("run tlc-gen4 --set media.capacity_mib=8192");
+fn flash_too_small_for_its_dies_is_refused_with_valid_values() {
+    let refused = refusal_line("run tlc-gen4 --set media.capacity_mib=8192");
     let (_, keys) = refused.split_once("; or ").unwrap_or_else(|| panic!("{refused}"));
     let keys = keys.split(", so that").next().unwrap().split(" and ");
     let set: String = keys.map(|key| format!(" --set {}", key.replace(' ', ""))).collect();
@@ -128,15 +128,15 @@ fn flash_too_small_for_its_dies_is_refused_with_values_that_run() {
 }
 
 #[test]
-fn unknown_paper_comes_with_the_likeliest_one() {
+fn unknown_paper_suggests_the_most_similar_one() {
     assert!(
-        refusal("reproduce monetta")
+        refusal_line("reproduce monetta")
             .starts_with("command line: there is no paper `monetta`, did you mean moneta-talk-2011?")
     );
 }
 
 #[test]
-fn draws_of_intervals_are_as_many_as_asked_for_or_refused() {
+fn draws_of_intervals_are_limited_to_the_allowed_range() {
     for draws in ["0", "3", "10", "x"] {
         let ran = phaselink(&format!("run nvme --number-ios 9 --intervals={draws}"));
         assert_eq!(ran.code, Some(2), "{draws}");
@@ -149,7 +149,7 @@ fn draws_of_intervals_are_as_many_as_asked_for_or_refused() {
 }
 
 #[test]
-fn job_line_names_no_size_that_was_not_given() {
+fn job_line_omits_default_sizes() {
     let first =
         |arguments: &str| String::from(printed(arguments).lines().find(|line| line.starts_with("Job")).unwrap());
     assert_eq!(first("run nvme --number-ios 9"), "Job: rw=randread bs=4k iodepth=1 number_ios=9");
@@ -157,14 +157,14 @@ fn job_line_names_no_size_that_was_not_given() {
 }
 
 #[test]
-fn capacities_are_those_that_drives_are_sold_with() {
+fn capacities_are_printed_in_marketed_units() {
     let compared = printed("compare tlc-gen4 optane-p4800x --ios 9 --numjobs 1 --bs 4k --explain");
     assert!(compared.contains("NAND flash, 1.0 TB, ") && compared.contains(", 375 GB, "), "{compared}");
 }
 
 #[test]
-fn tables_and_texts_follow_the_columns_of_the_terminal() {
-    let run = |arguments: &str, columns: &str| -> Ran {
+fn tables_and_prose_fit_the_terminal_width() {
+    let run = |arguments: &str, columns: &str| -> CommandOutput {
         let mut command = program();
         command.args(arguments.split(' ')).env("COLUMNS", columns).output().unwrap().into()
     };
@@ -180,7 +180,7 @@ fn tables_and_texts_follow_the_columns_of_the_terminal() {
 }
 
 #[test]
-fn completions_know_the_names_that_ship_with_the_program() {
+fn completions_contain_shipped_names() {
     for shell in ["bash", "zsh", "fish"] {
         let script = printed(&format!("completions {shell}"));
         let names = ["optane-p4800x", "linux-6", "zen4-9654p", "moneta-talk-2011", "which-interface"];
@@ -191,11 +191,11 @@ fn completions_know_the_names_that_ship_with_the_program() {
 }
 
 #[test]
-fn replay_of_a_long_trace_is_proposed_on_a_drive_that_holds_it() {
+fn trace_info_proposes_a_drive_that_holds_the_trace() {
     let here = directory("choices-trace");
     let propose = |end: u64| {
         fs::write(here.join("t.csv"), format!("128166372003061629,hm,0,Read,{},4096,413\n", end - 4096)).unwrap();
-        let ran: Ran = program().current_dir(&here).args(["trace-info", "t.csv"]).output().unwrap().into();
+        let ran: CommandOutput = program().current_dir(&here).args(["trace-info", "t.csv"]).output().unwrap().into();
         String::from(ran.stdout.lines().find(|line| line.contains("phaselink run")).unwrap().trim())
     };
     assert_eq!(propose(1 << 29), "phaselink run dc-express --trace t.csv");
@@ -204,14 +204,14 @@ fn replay_of_a_long_trace_is_proposed_on_a_drive_that_holds_it() {
 }
 
 #[test]
-fn missing_program_of_a_crash_test_on_a_file_is_named_at_once() {
+fn missing_program_for_a_plain_file_is_reported_at_once() {
     let here = directory("choices-fuse");
     fs::write(here.join("nbdfuse"), "#!/bin/sh\nsleep 60\n").unwrap();
     fs::set_permissions(here.join("nbdfuse"), fs::Permissions::from_mode(0o755)).unwrap();
     let started = Instant::now();
     let mut crash = program();
     crash.current_dir(&here).env("PATH", &here).args(["crash", "--file", "--run", "true", "--check", "true"]);
-    let ran: Ran = crash.output().unwrap().into();
+    let ran: CommandOutput = crash.output().unwrap().into();
     assert!(
         ran.stderr.contains("the program fusermount3 is missing") && ran.stderr.contains("package fuse3"),
         "{}",

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{ROOT, Ran, directory, program, programs};
+use crate::common::{CommandOutput, ROOT, directory, program, programs};
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command, flag};
@@ -72,19 +72,19 @@ impl Application {
     }
 
     /// Print a line, and see that it has been read before anything else happens.
-    fn print(&mut self, line: &str) {
+    fn print_and_await_reader(&mut self, line: &str) {
         writeln!(self.prints, "{line}").unwrap();
         thread::sleep(Duration::from_millis(300));
     }
 
-    fn finish(self) -> Ran {
+    fn finish(self) -> CommandOutput {
         self.client.disconnect().unwrap();
         drop(self.prints);
         self.child.wait_with_output().unwrap().into()
     }
 }
 
-fn document(ran: &Ran) -> Value {
+fn document(ran: &CommandOutput) -> Value {
     serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}{}", ran.stdout, ran.stderr))
 }
 
@@ -101,13 +101,13 @@ fn images(test: &str, flags: &[&str], application: impl FnOnce(&mut Application)
 }
 
 #[test]
-fn a_flush_covers_what_was_answered_before_it_and_not_what_came_with_it() {
+fn flush_covers_only_writes_acknowledged_before_it() {
     let alone = |application: &mut Application| {
         application.write(0);
         application.flush();
         application.write(1);
     };
-    // Neither write, the first, or both.
+    // Three images: neither write, the first write, or both.
     assert_eq!(images("crash-flush", &[], alone), 3);
     let together = |application: &mut Application| {
         application.ask(&[(command::WRITE, 0, 0, 1), (command::FLUSH, 0, 0, 0)]);
@@ -117,7 +117,7 @@ fn a_flush_covers_what_was_answered_before_it_and_not_what_came_with_it() {
 }
 
 #[test]
-fn force_unit_access_keeps_its_own_write_and_long_writes_are_torn_in_blocks() {
+fn fua_covers_its_own_write_and_long_writes_tear_at_blocks() {
     let durable = |application: &mut Application| {
         application.write(0);
         application.ask(&[(command::WRITE, flag::FUA, 1, 1)]);
@@ -134,13 +134,13 @@ fn force_unit_access_keeps_its_own_write_and_long_writes_are_torn_in_blocks() {
 }
 
 #[test]
-fn a_failure_names_the_rule_and_the_keys_of_the_drive_that_allow_it() {
+fn failing_image_names_the_rule_and_keys_that_allow_it() {
     let here = directory("crash-rule");
     let check = "for block in $(cat \"$printed\"); do \
         test $(dd if=\"$image\" bs=512 skip=$block count=1 2> /dev/null | tr -d '\\0' | wc -c) = 512 || exit 1; done";
     let mut application = Application::start(&here, "64k", &["tlc-gen4", "--check", check]);
     application.write(6);
-    application.print("6");
+    application.print_and_await_reader("6");
     application.flush();
     let ran = application.finish();
     let smallest = &document(&ran)["smallest_failure"];
@@ -150,7 +150,7 @@ fn a_failure_names_the_rule_and_the_keys_of_the_drive_that_allow_it() {
 }
 
 #[test]
-fn a_failure_names_the_command_that_repeats_it_and_the_check_reads_it() {
+fn failing_image_names_a_command_that_repeats_the_check() {
     let here = directory("crash-failure");
     // Every block that was printed must be there. The application prints block 6 before its write is durable.
     let check = "for block in $(cat \"$printed\"); do \
@@ -160,9 +160,9 @@ fn a_failure_names_the_command_that_repeats_it_and_the_check_reads_it() {
     let mut application = Application::start(&here, "64k", &flags);
     application.write(5);
     application.flush();
-    application.print("5");
+    application.print_and_await_reader("5");
     application.write(6);
-    application.print("6");
+    application.print_and_await_reader("6");
     application.flush();
     let ran = application.finish();
     let report = document(&ran);
@@ -175,7 +175,7 @@ fn a_failure_names_the_command_that_repeats_it_and_the_check_reads_it() {
     let rule = smallest["rules"][0].as_str().unwrap();
     assert!(rule.contains("Flush command") && rule.contains("the recorded drive keeps a write once it is flushed"));
 
-    let shell = |command: &str| -> Ran {
+    let shell = |command: &str| -> CommandOutput {
         let folder = Path::new(env!("CARGO_BIN_EXE_phaselink")).parent().unwrap();
         let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
         Command::new("sh").args(["-c", command]).current_dir(&here).env("PATH", path).output().unwrap().into()
@@ -193,7 +193,7 @@ fn a_failure_names_the_command_that_repeats_it_and_the_check_reads_it() {
 }
 
 #[test]
-fn a_check_that_never_ends_has_failed_and_what_it_has_started_ends_with_it() {
+fn check_beyond_its_time_limit_fails_and_its_children_are_killed() {
     let here = directory("crash-timeout");
     let pids = here.join("pids");
     // The check ends only if no write is missing.
@@ -208,15 +208,15 @@ fn a_check_that_never_ends_has_failed_and_what_it_has_started_ends_with_it() {
     let report = document(&ran);
     assert_eq!((ran.code, &report["images"]["timed_out"]), (Some(1), &1.into()), "{}", ran.stderr);
     assert_eq!(report["smallest_failure"]["check"], "took longer than --timeout allows");
-    wait_for_end(&pids);
+    wait_for_process_end(&pids);
 }
 
 #[test]
-fn commands_that_fail_without_a_power_cut_and_wrong_values_are_wrong_input() {
+fn commands_failing_without_a_cut_and_wrong_values_are_refused() {
     let here = directory("crash-wrong");
     fs::write(here.join("none"), "text").unwrap();
     let errors = |arguments: &[&str]| -> String {
-        let ran: Ran = program().current_dir(&here).arg("crash").args(arguments).output().unwrap().into();
+        let ran: CommandOutput = program().current_dir(&here).arg("crash").args(arguments).output().unwrap().into();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
         ran.stderr
     };
@@ -239,13 +239,13 @@ fn commands_that_fail_without_a_power_cut_and_wrong_values_are_wrong_input() {
     assert!(errors(&["--run", "true", "--check", "true", "--set", "link.lanes=8"]).contains("without a drive"));
     let mut without = program();
     without.current_dir(&here).env("PATH", &here).args(["crash", "--file", "--run", "true", "--check", "true"]);
-    let ran: Ran = without.output().unwrap().into();
+    let ran: CommandOutput = without.output().unwrap().into();
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("nbdfuse is missing") && ran.stderr.contains("libnbd-bin"), "{}", ran.stderr);
 }
 
 #[test]
-fn ctrl_c_ends_the_command_that_is_recorded_and_what_it_has_started() {
+fn ctrl_c_ends_the_recorded_command_and_its_children() {
     let here = directory("crash-interrupt");
     let mut crash = program();
     crash.current_dir(&here).args(["crash", "--run", "sleep 1000 & echo $! > pid.new; mv pid.new pid; wait"]);
@@ -256,13 +256,13 @@ fn ctrl_c_ends_the_command_that_is_recorded_and_what_it_has_started() {
         thread::sleep(Duration::from_millis(5));
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let ran = Ran::from(child.wait_with_output().unwrap());
+    let ran = CommandOutput::from(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(130), "", ""));
-    wait_for_end(&here.join("pid"));
+    wait_for_process_end(&here.join("pid"));
 }
 
 /// Wait until the process whose number is in this file is gone.
-fn wait_for_end(pid: &Path) {
+fn wait_for_process_end(pid: &Path) {
     let process = PathBuf::from("/proc").join(fs::read_to_string(pid).unwrap().trim());
     let is_gone = || fs::read_to_string(process.join("stat")).map_or(true, |stat| stat.contains(") Z "));
     let until = Instant::now() + Duration::from_secs(10);
@@ -282,12 +282,12 @@ fn are_here(programs: &[&str]) -> bool {
 }
 
 /// An example, with as many images as `make crash` wants or `images`.
-fn example(test: &str, images: &str, flags: &[&str]) -> (Ran, Value) {
+fn run_crash_example(test: &str, images: &str, flags: &[&str]) -> (CommandOutput, Value) {
     let images = std::env::var("CRASH_IMAGES").unwrap_or_else(|_| String::from(images));
     let mut crash = program();
     crash.current_dir(Path::new(ROOT).join("examples/crash")).args(["crash", "--file", "--images", &images, "--json"]);
     crash.arg("--record").arg(directory(test).join("recording")).args(flags);
-    let ran = Ran::from(crash.output().unwrap());
+    let ran = CommandOutput::from(crash.output().unwrap());
     let report = document(&ran);
     let images = &report["images"];
     println!("{test}: {} images in {} s, {} failed", images["tested"], images["elapsed_s"], images["failed"]);
@@ -295,68 +295,68 @@ fn example(test: &str, images: &str, flags: &[&str]) -> (Ran, Value) {
 }
 
 /// Scripts need nothing that a system has added to its Python (`-S`), which may take longer to start than all else.
-fn pages(test: &str, flag: &str) -> (Ran, Value) {
+fn python_page_size_script(test: &str, flag: &str) -> (CommandOutput, Value) {
     let (prepare, run) =
         (format!("python3 -S pages.py make \"$file\" {flag}"), format!("python3 -S pages.py write \"$file\" {flag}"));
     let check = "python3 -S pages.py check \"$image\" \"$printed\"";
-    example(test, "30", &["--size", "1m", "--prepare", &prepare, "--run", &run, "--check", check])
+    run_crash_example(test, "30", &["--size", "1m", "--prepare", &prepare, "--run", &run, "--check", check])
 }
 
 #[test]
-fn a_torn_page_of_8_kib_is_found_and_a_page_that_is_written_twice_survives() {
+fn torn_8_kib_page_is_found_and_a_double_write_survives() {
     if !are_here(&["nbdfuse", "python3"]) {
         return;
     }
-    let (ran, report) = pages("crash-pages", "");
+    let (ran, report) = python_page_size_script("crash-pages", "");
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     let smallest = &report["smallest_failure"];
     assert!(smallest["said"].as_str().unwrap().contains("is torn"), "{smallest}");
     assert!(smallest["image"].as_str().unwrap().contains("torn="), "{smallest}");
-    assert_eq!(pages("crash-pages-twice", "--double-write").0.code, Some(0));
+    assert_eq!(python_page_size_script("crash-pages-twice", "--double-write").0.code, Some(0));
 }
 
 /// An example on a file system in user space.
-fn on_ext2(test: &str, images: &str, script: &str, [make, run, check]: [&str; 3]) -> (Ran, Value) {
+fn example_on_ext2(test: &str, images: &str, script: &str, [make, run, check]: [&str; 3]) -> (CommandOutput, Value) {
     let command = |action: &str, words: &str| format!("./on-ext2.sh {action} sh -c 'python3 -S {script} {words}'");
     let (prepare, run) = (command("make", make), command("run", run));
     let check = command("check", check);
-    example(test, images, &["--size", "4m", "--prepare", &prepare, "--run", &run, "--check", &check])
+    run_crash_example(test, images, &["--size", "4m", "--prepare", &prepare, "--run", &run, "--check", &check])
 }
 
 const FILE_SYSTEM: [&str; 7] = ["nbdfuse", "python3", "fuse2fs", "fusermount3", "mke2fs", "e2fsck", "debugfs"];
 
-fn sqlite(test: &str, images: &str, synchronous: &str) -> (Ran, Value) {
+fn run_sqlite_example(test: &str, images: &str, synchronous: &str) -> (CommandOutput, Value) {
     let command = |action: &str| format!("{action} \"$folder\" {synchronous}");
     let check = "check \"$folder\" \"$printed\"";
-    on_ext2(test, images, "sqlite.py", [&command("make"), &command("run"), check])
+    example_on_ext2(test, images, "sqlite.py", [&command("make"), &command("run"), check])
 }
 
 #[test]
-fn sqlite_loses_transactions_without_flushes_and_none_with_them() {
+fn sqlite_loses_transactions_only_without_flushes() {
     if !are_here(&FILE_SYSTEM) {
         return;
     }
-    let (ran, report) = sqlite("crash-sqlite-off", "15", "OFF");
+    let (ran, report) = run_sqlite_example("crash-sqlite-off", "15", "OFF");
     assert_eq!(ran.code, Some(1), "{}{report}", ran.stderr);
-    let (ran, report) = sqlite("crash-sqlite-full", "25", "FULL");
+    let (ran, report) = run_sqlite_example("crash-sqlite-full", "25", "FULL");
     assert_eq!(ran.code, Some(0), "{}{report}", ran.stderr);
     assert!(report["recording"]["flushes"].as_u64().unwrap() > 100);
 }
 
 #[test]
-fn a_file_that_is_renamed_before_its_bytes_are_flushed_is_found() {
+fn rename_before_flush_is_found() {
     if !are_here(&FILE_SYSTEM) {
         return;
     }
     let commands = ["make \"$folder\"", "replace \"$folder\"", "check \"$folder\" \"$printed\""];
-    let (ran, report) = on_ext2("crash-rename", "100", "rename.py", commands);
+    let (ran, report) = example_on_ext2("crash-rename", "100", "rename.py", commands);
     assert_eq!(ran.code, Some(1), "{}{report}", ran.stderr);
 }
 
 /// What testing a store of 64 MiB costs, all of which has been written, 64 KiB at a time, with a flush behind so many writes
 /// each: images a second, and milliseconds of a processor an image, those of the check included.
-fn cost_of_images(test: &str, writes: usize, check: &str) -> (f64, f64) {
-    let (here, before) = (directory(test), time_of_children());
+fn crash_image_cost(test: &str, writes: usize, check: &str) -> (f64, f64) {
+    let (here, before) = (directory(test), child_processor_time());
     let mut running = Application::start(&here, "64m", &["--check", check]);
     let places: Vec<u64> = (0..1024).map(|place| place * 128).collect();
     for places in places.chunks(writes) {
@@ -370,11 +370,11 @@ fn cost_of_images(test: &str, writes: usize, check: &str) -> (f64, f64) {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let (tested, elapsed) = (report["images"]["tested"].as_f64(), report["images"]["elapsed_s"].as_f64());
     let (tested, elapsed) = (tested.unwrap(), elapsed.unwrap());
-    (tested / elapsed, (time_of_children() - before).as_secs_f64() * 1e3 / tested)
+    (tested / elapsed, (child_processor_time() - before).as_secs_f64() * 1e3 / tested)
 }
 
 /// Time that processors have spent on children which have ended, and on theirs.
-fn time_of_children() -> Duration {
+fn child_processor_time() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
     // Fields 16 and 17 hold the times in ticks of 10 ms. Field 2 is a name that may contain spaces, so start after it.
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -384,7 +384,7 @@ fn time_of_children() -> Duration {
 #[test]
 #[ignore = "measures: make crash"]
 #[cfg(target_os = "linux")]
-fn a_hundred_images_of_64_mib_are_tested_in_a_second() {
+fn hundred_images_of_64_mib_are_tested_in_a_second() {
     let checks = [
         (":", "does nothing"),
         (": >> \"$image\"", "opens the image to write"),
@@ -392,7 +392,7 @@ fn a_hundred_images_of_64_mib_are_tested_in_a_second() {
     ];
     for (writes, flushed) in [(16, "flushed at each MiB"), (1024, "flushed at the end alone")] {
         for (check, does) in checks {
-            let (rate, milliseconds) = cost_of_images("crash-speed", writes, check);
+            let (rate, milliseconds) = crash_image_cost("crash-speed", writes, check);
             println!(
                 "64 MiB written and {flushed}, a check that {does}: {rate:.0} images a second, {milliseconds:.1} ms of a processor each"
             );

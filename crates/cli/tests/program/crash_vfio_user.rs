@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::common::{ROOT, Ran, directory, program, programs};
+use crate::common::{CommandOutput, ROOT, directory, program, programs};
 
 /// Drive with four zones of 2 MiB, of each of which 1 MiB can be written, and a volatile write cache.
 const ZONED: &[&str] = &[
@@ -66,14 +66,14 @@ def found(drive, zone):
 "#;
 
 /// Runs `phaselink crash` over vfio-user with a program whose parts are written in Python.
-fn crash(here: &Path, drive: &[&str], write: &str, check: &str) -> (Ran, Value) {
+fn crash(here: &Path, drive: &[&str], write: &str, check: &str) -> (CommandOutput, Value) {
     std::fs::write(here.join("write.py"), format!("{SCRIPT}\n{write}")).unwrap();
     std::fs::write(here.join("check.py"), format!("{SCRIPT}\n{check}")).unwrap();
     let mut crash = program();
     crash.current_dir(here).env("PYTHONPATH", Path::new(ROOT).join("examples/crash")).arg("crash").args(drive);
     crash.args(["--vfio-user", "--json", "--record", "kept.recording", "--run", "python3 write.py \"$socket\""]);
     crash.args(["--check", "python3 check.py \"$socket\" \"$printed\" \"$image\""]);
-    let ran = Ran::from(crash.output().unwrap());
+    let ran = CommandOutput::from(crash.output().unwrap());
     let document = serde_json::from_str(&ran.stdout).unwrap_or(Value::Null);
     (ran, document)
 }
@@ -91,7 +91,7 @@ fn images(test: &str, drive: &[&str], write: &str, check: &str) -> Option<u64> {
 }
 
 #[test]
-fn write_pointer_is_anywhere_between_what_was_durable_and_what_was_written() {
+fn write_pointer_after_a_cut_lies_between_durable_and_written() {
     let write = "
 with Zones(sys.argv[1]) as drive:
     drive.append(0, blocks(1, 1))
@@ -108,13 +108,13 @@ with Zones(sys.argv[1]) as drive:
     assert found(drive, 1)[:2] == (1, 0), 'an open zone without data is empty'
     assert written == drive.append(0, blocks(9, 1)), 'the zone goes on at the write pointer'
 ";
-    // None or the first block (2 images), then up to four further ones (4 images).
+    // Zero or one written block before the flush gives 2 images. Up to four further blocks give 4 more.
     let counted = images("crash-zones-pointer", ZONED, write, check);
     assert!(counted.is_none_or(|images| images == 6), "{counted:?}");
 }
 
 #[test]
-fn reset_and_finish_are_durable_once_they_have_completed() {
+fn zone_reset_and_finish_are_durable_once_completed() {
     let write = "
 with Zones(sys.argv[1]) as drive:
     for zone in 0, 1:
@@ -137,25 +137,25 @@ with Zones(sys.argv[1]) as drive:
     assert others[0] == (0 if second == 1 else 1), others
     assert 'all' not in printed or (first, second) == (1, 1), (first, second)
 ";
-    // One image before each flush and each zone action. At the end, zone 0 has three possible lengths and zone 1 two,
+    // One image before each flush and each zone action (6). At the end, zone 0 has three possible lengths, zone 1 two,
     // and then one each.
     let counted = images("crash-zones-actions", ZONED, write, check);
     assert!(counted.is_none_or(|images| images == 10), "{counted:?}");
 }
 
 #[test]
-fn log_in_zones_survives_with_flushes_and_is_caught_without() {
+fn zoned_log_survives_a_power_cut_only_with_flushes() {
     if !programs::are_here(&["python3"]) {
         return;
     }
     let here = directory("crash-zones-log");
     let log = Path::new(ROOT).join("examples/crash/zone_log.py");
-    let run = |records: u32, flag: &str, recording: &str| -> (Ran, Value) {
+    let run = |records: u32, flag: &str, recording: &str| -> (CommandOutput, Value) {
         let command = |words: &str| format!("python3 -S {} \"$socket\" {words}", log.display());
         let mut crash = program();
         crash.current_dir(&here).arg("crash").args(ZONED).args(["--vfio-user", "--json", "--images", "40"]);
         crash.args(["--run", &command(&format!("write {records} {flag}")), "--record", recording]);
-        let ran = Ran::from(crash.args(["--check", &command("check \"$printed\"")]).output().unwrap());
+        let ran = CommandOutput::from(crash.args(["--check", &command("check \"$printed\"")]).output().unwrap());
         let document = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}", ran.stderr));
         (ran, document)
     };
@@ -179,7 +179,7 @@ fn log_in_zones_survives_with_flushes_and_is_caught_without() {
     assert_eq!(bytes.code, Some(0), "{}", bytes.stderr);
 }
 
-fn shell(here: &Path, command: &str) -> Ran {
+fn shell(here: &Path, command: &str) -> CommandOutput {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_phaselink"));
     let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let mut shell = std::process::Command::new("sh");
@@ -187,7 +187,7 @@ fn shell(here: &Path, command: &str) -> Ran {
 }
 
 #[test]
-fn blocks_over_vfio_user_follow_the_rules_of_flush_and_force_unit_access() {
+fn blocks_over_vfio_user_obey_flush_and_fua() {
     let write = "
 with BlockDrive(sys.argv[1]) as drive:
     drive.write(0, [1])
@@ -203,8 +203,8 @@ with BlockDrive(sys.argv[1]) as drive:
     assert not any(values[2:]) or values[1] == 2, values
 ";
     let (plain, placed): (&[&str], &[&str]) = (&["--size", "1m"], &["placed.toml", "--size", "1m"]);
-    // No write, the first, or the second without the first. After the flush both exist, with any of two further blocks
-    // and a deallocation.
+    // Before the flush: no write, only the first, or only the second. After it, both exist, with any subset of two
+    // further blocks and a deallocation (8 images).
     let counted = images("crash-vfio-blocks", plain, write, check);
     assert!(counted.is_none_or(|images| images == 11), "{counted:?}");
     if !programs::are_here(&["python3"]) {
@@ -220,11 +220,11 @@ with BlockDrive(sys.argv[1]) as drive:
 }
 
 #[test]
-fn what_has_no_place_in_a_recording_is_refused_in_words() {
+fn commands_that_cannot_be_recorded_are_refused() {
     let here = directory("crash-vfio-wrong");
     let errors = |arguments: &[&str]| -> String {
         let mut crash = program();
-        let ran: Ran = crash.current_dir(&here).arg("crash").args(arguments).output().unwrap().into();
+        let ran: CommandOutput = crash.current_dir(&here).arg("crash").args(arguments).output().unwrap().into();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
         ran.stderr
     };

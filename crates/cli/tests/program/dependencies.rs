@@ -16,24 +16,24 @@ fn allowed(section: &str, key: &str) -> BTreeSet<String> {
 }
 
 /// Whether a licence expression (SPDX 2.3, annex D) can be met by the allowed ones alone. `/` is an old way to say OR.
-fn is_met(expression: &str, allowed: &BTreeSet<String>) -> bool {
+fn is_licence_met(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
-    let (met, rest) = any_of(&words, allowed);
+    let (met, rest) = parse_licence_or(&words, allowed);
     assert!(rest.is_empty(), "{expression} is no licence expression");
     met
 }
 
-fn any_of<'a>(words: &'a [&'a str], allowed: &BTreeSet<String>) -> (bool, &'a [&'a str]) {
-    let (mut met, mut rest) = all_of(words, allowed);
+fn parse_licence_or<'a>(words: &'a [&'a str], allowed: &BTreeSet<String>) -> (bool, &'a [&'a str]) {
+    let (mut met, mut rest) = parse_licence_and(words, allowed);
     while let ["OR", more @ ..] = rest {
-        let (other, left) = all_of(more, allowed);
+        let (other, left) = parse_licence_and(more, allowed);
         (met, rest) = (met | other, left);
     }
     (met, rest)
 }
 
-fn all_of<'a>(words: &'a [&'a str], allowed: &BTreeSet<String>) -> (bool, &'a [&'a str]) {
+fn parse_licence_and<'a>(words: &'a [&'a str], allowed: &BTreeSet<String>) -> (bool, &'a [&'a str]) {
     let (mut met, mut rest) = one(words, allowed);
     while let ["AND", more @ ..] = rest {
         let (other, left) = one(more, allowed);
@@ -45,7 +45,7 @@ fn all_of<'a>(words: &'a [&'a str], allowed: &BTreeSet<String>) -> (bool, &'a [&
 fn one<'a>(words: &'a [&'a str], allowed: &BTreeSet<String>) -> (bool, &'a [&'a str]) {
     match words {
         ["(", inner @ ..] => {
-            let (met, rest) = any_of(inner, allowed);
+            let (met, rest) = parse_licence_or(inner, allowed);
             (met, rest.strip_prefix(&[")"]).expect("a parenthesis is closed"))
         }
         [licence, "WITH", exception, rest @ ..] => (allowed.contains(&format!("{licence} WITH {exception}")), rest),
@@ -55,7 +55,7 @@ fn one<'a>(words: &'a [&'a str], allowed: &BTreeSet<String>) -> (bool, &'a [&'a 
 }
 
 #[test]
-fn licence_expressions_are_met_by_what_is_allowed_alone() {
+fn licence_expression_is_met_only_by_allowed_licences() {
     let allowed = BTreeSet::from(["MIT", "Zlib", "Apache-2.0 WITH LLVM-exception"].map(String::from));
     for (expression, met) in [
         ("MIT", true),
@@ -67,12 +67,12 @@ fn licence_expressions_are_met_by_what_is_allowed_alone() {
         ("Apache-2.0 WITH LLVM-exception", true),
         ("Apache-2.0", false),
     ] {
-        assert_eq!(is_met(expression, &allowed), met, "{expression}");
+        assert_eq!(is_licence_met(expression, &allowed), met, "{expression}");
     }
 }
 
 #[test]
-fn every_dependency_comes_under_a_licence_that_is_allowed() {
+fn all_dependencies_have_an_allowed_licence() {
     // Dependencies of other platforms may not have been downloaded here.
     let host = Command::new("rustc").args(["--print", "host-tuple"]).current_dir(ROOT).output().unwrap();
     let host = String::from_utf8(host.stdout).unwrap();
@@ -84,7 +84,8 @@ fn every_dependency_comes_under_a_licence_that_is_allowed() {
     let packages = metadata["packages"].as_array().unwrap();
     assert!(packages.len() > 50, "{} packages", packages.len());
     let allowed = allowed("licenses", "allow");
-    let is_wrong = |package: &&Value| !package["license"].as_str().is_some_and(|licence| is_met(licence, &allowed));
+    let is_wrong =
+        |package: &&Value| !package["license"].as_str().is_some_and(|licence| is_licence_met(licence, &allowed));
     let wrong: Vec<String> = packages
         .iter()
         .filter(is_wrong)
@@ -94,7 +95,7 @@ fn every_dependency_comes_under_a_licence_that_is_allowed() {
 }
 
 #[test]
-fn every_dependency_comes_from_a_registry_that_is_allowed_and_with_a_checksum() {
+fn all_dependencies_come_from_an_allowed_registry_with_checksum() {
     let lock: toml::Table = fs::read_to_string(Path::new(ROOT).join("Cargo.lock")).unwrap().parse().unwrap();
     let allowed = allowed("sources", "allow-registry");
     let is_wrong = |package: &&toml::Value| match package.get("source").and_then(toml::Value::as_str) {

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{Ran, printed, program};
+use crate::common::{CommandOutput, printed, program};
 use serde_json::{Value, json};
 
 /// A running server.
@@ -25,7 +25,7 @@ impl Server {
     }
 
     /// What the server sends back for these bytes: its status, and what follows the head.
-    fn told(&self, bytes: &[u8]) -> (String, String) {
+    fn response_to_bytes(&self, bytes: &[u8]) -> (String, String) {
         let mut stream = TcpStream::connect(&self.host).unwrap();
         stream.write_all(bytes).unwrap();
         let mut text = String::new();
@@ -34,11 +34,11 @@ impl Server {
         (String::from(&head["HTTP/1.1 ".len()..][..3]), String::from(body))
     }
 
-    fn ask(&self, question: &Value) -> Value {
+    fn ask_explorer_server(&self, question: &Value) -> Value {
         let (host, body) = (&self.host, question.to_string());
         let length = body.len();
         let head = format!("POST /ask HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Length: {length}");
-        let (status, text) = self.told(format!("{head}\r\n\r\n{body}").as_bytes());
+        let (status, text) = self.response_to_bytes(format!("{head}\r\n\r\n{body}").as_bytes());
         assert_eq!(status, "200", "{text}");
         serde_json::from_str(&text).unwrap()
     }
@@ -51,7 +51,7 @@ impl Server {
 }
 
 #[test]
-fn figures_are_those_of_the_command_line_to_the_last_bit() {
+fn explorer_figures_equal_the_command_line_bit_for_bit() {
     let server = Server::start();
     for (drive, set, job) in [
         ("nvme", vec!["link.lanes=8"], vec![["rw", "randread"], ["bs", "4k"], ["iodepth", "8"], ["number_ios", "500"]]),
@@ -67,21 +67,22 @@ fn figures_are_those_of_the_command_line_to_the_last_bit() {
             job.iter().map(|[name, value]| format!("--{} {value}", name.replace('_', "-"))).collect();
         let changes: Vec<String> = set.iter().map(|text| format!("--set {text}")).collect();
         let line = format!("{drive} {} {}", changes.join(" "), flags.join(" "));
-        let run = server.ask(&json!({ "verb": "run", "drive": asked, "job": job, "seed": 7 }));
+        let run = server.ask_explorer_server(&json!({ "verb": "run", "drive": asked, "job": job, "seed": 7 }));
         assert_eq!(format!("{:#}\n", run["answer"]), printed(&format!("run {line} --seed 7 --json")), "{line}");
-        let predicted = server.ask(&json!({ "verb": "predict", "drive": asked, "job": job }));
+        let predicted = server.ask_explorer_server(&json!({ "verb": "predict", "drive": asked, "job": job }));
         let printed: Value = serde_json::from_str(&printed(&format!("predict {line} --json"))).unwrap();
         assert_eq!(predicted["answer"], printed, "{line}");
     }
     let asked = json!({ "verb": "trace", "drive": { "name": "nvme" }, "rw": "randread", "bs": "4k", "iodepth": "1", "skip": 64, "seed": 1 });
-    assert_eq!(server.ask(&asked)["answer"]["ladder"], printed("trace nvme --skip 64").as_str());
+    assert_eq!(server.ask_explorer_server(&asked)["answer"]["ladder"], printed("trace nvme --skip 64").as_str());
     server.stop();
 }
 
 #[test]
-fn the_page_is_whole_and_asks_nobody_but_the_server() {
+fn explorer_page_is_complete_and_loads_only_from_its_server() {
     let server = Server::start();
-    let (status, page) = server.told(format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", server.host).as_bytes());
+    let (status, page) =
+        server.response_to_bytes(format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", server.host).as_bytes());
     assert_eq!(status, "200");
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
     assert!(page.contains("id=\"module\">\n</script>"), "there is no module, so that the page asks the server");
@@ -90,7 +91,7 @@ fn the_page_is_whole_and_asks_nobody_but_the_server() {
 }
 
 #[test]
-fn what_others_send_and_what_is_none_is_refused_and_the_server_goes_on() {
+fn explorer_refuses_foreign_and_malformed_requests() {
     let server = Server::start();
     let host = server.host.clone();
     for (head, status) in [
@@ -101,23 +102,25 @@ fn what_others_send_and_what_is_none_is_refused_and_the_server_goes_on() {
         (format!("POST /ask HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9999999"), "413"),
         (String::from("hello"), "400"),
     ] {
-        assert_eq!(server.told(format!("{head}\r\n\r\n").as_bytes()).0, status, "{head}");
+        assert_eq!(server.response_to_bytes(format!("{head}\r\n\r\n").as_bytes()).0, status, "{head}");
     }
     // A client that never completes its request must not block others.
     let mut slow = TcpStream::connect(&host).unwrap();
     slow.write_all(b"GET / HT").unwrap();
-    let wrong = server.ask(&json!({ "verb": "run", "drive": { "name": "nvmee" }, "job": [], "seed": 1 }));
+    let wrong =
+        server.ask_explorer_server(&json!({ "verb": "run", "drive": { "name": "nvmee" }, "job": [], "seed": 1 }));
     assert!(wrong["text"].as_str().is_some_and(|text| text.contains("nvmee")), "{wrong}");
-    let file = server.ask(&json!({ "verb": "check", "drive": { "text": "preset = \"/etc/passwd.toml\"" } }));
+    let file =
+        server.ask_explorer_server(&json!({ "verb": "check", "drive": { "text": "preset = \"/etc/passwd.toml\"" } }));
     assert!(file["answer"].is_null(), "no file is read: {file}");
     server.stop();
 }
 
 #[test]
-fn a_port_that_is_taken_is_told() {
+fn taken_explorer_port_is_reported() {
     let server = Server::start();
     let port = server.host.rsplit_once(':').unwrap().1.to_string();
-    let ran: Ran = program().args(["explore", "--port", &port]).output().unwrap().into();
+    let ran: CommandOutput = program().args(["explore", "--port", &port]).output().unwrap().into();
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains(&format!("127.0.0.1:{port} cannot be served")), "{}", ran.stderr);
     server.stop();

@@ -23,10 +23,10 @@ int main(void)
 "#;
 
 #[test]
-fn a_c_program_reads_the_exported_quantiles_and_is_refused_outside() {
+fn c_program_reads_exported_quantiles_within_their_range() {
     let here = directory("export");
     let words = "export nvme --bs 4k --iodepth 1,4 --rwmixread 100,70 --ios 1000 --json --out table";
-    // Again, since earlier tables may be replaced.
+    // Export twice, because the second run must be able to replace the first run's tables.
     for _ in 0..2 {
         let ran = program().args(words.split(' ')).current_dir(&here).output().unwrap();
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
@@ -45,7 +45,7 @@ fn a_c_program_reads_the_exported_quantiles_and_is_refused_outside() {
 }
 
 #[test]
-fn a_file_that_is_no_table_is_kept_and_wrong_conditions_are_refused() {
+fn export_keeps_foreign_files_and_refuses_wrong_conditions() {
     let here = directory("export-kept");
     fs::write(here.join("latency.csv"), "my own numbers\n").unwrap();
     let ran = program().args(["export", "nvme", "--out", "."]).current_dir(&here).output().unwrap();

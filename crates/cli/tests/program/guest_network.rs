@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{directory, program};
-use crate::guest::{Console, RIG, rig_is_here};
+use crate::guest::{GuestConsole, RIG, has_guest_rig};
 
 /// A boot and one part of the test take 30 s of processor time; this is for machines that are busy with much else.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -34,23 +34,23 @@ const LOSSES_VARIABLE: &str = "PHASELINK_PATH_LOSSES";
 
 /// Connections of a relay: none while it is cut.
 #[derive(Default)]
-struct RelayState {
+struct RelayConnections {
     is_cut: bool,
     open: Vec<TcpStream>,
 }
 
 /// Path of a guest: a port whose connections lead to a port of the server, until they are cut.
-struct Relay {
+struct TcpRelay {
     port: u16,
     server_port: u16,
-    state: Arc<Mutex<RelayState>>,
+    state: Arc<Mutex<RelayConnections>>,
 }
 
-impl Relay {
+impl TcpRelay {
     /// A relay to a port of the server. Its threads end with the test program.
-    fn new(server_port: u16) -> Relay {
+    fn new(server_port: u16) -> TcpRelay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (port, state) = (listener.local_addr().unwrap().port(), Arc::<Mutex<RelayState>>::default());
+        let (port, state) = (listener.local_addr().unwrap().port(), Arc::<Mutex<RelayConnections>>::default());
         let of_thread = Arc::clone(&state);
         thread::spawn(move || {
             for guest in listener.incoming().flatten() {
@@ -64,11 +64,11 @@ impl Relay {
                 }
             }
         });
-        Relay { port, server_port, state }
+        TcpRelay { port, server_port, state }
     }
 
     /// Ends all connections, and every new one until the relay is joined.
-    fn set_cut(&self, is_cut: bool) {
+    fn set_relay_cut(&self, is_cut: bool) {
         let mut state = self.state.lock().unwrap();
         state.is_cut = is_cut;
         // A connection that the other side has ended cannot be shut down.
@@ -83,35 +83,36 @@ fn copy(mut from: &TcpStream, mut to: &TcpStream) {
 }
 
 /// A server at one port, which may be ended and started again, and the guest in front of it.
-struct Rig {
+struct NetworkRig {
     here: PathBuf,
     port: u16,
     arguments: Vec<String>,
     server: Child,
     /// Paths of the guest whose connections can be cut.
-    relays: Vec<Relay>,
+    relays: Vec<TcpRelay>,
 }
 
-impl Rig {
-    fn new(name: &str, arguments: &[&str]) -> Rig {
+impl NetworkRig {
+    fn new(name: &str, arguments: &[&str]) -> NetworkRig {
         let here = directory(name);
-        // Free now, and again after a server has ended.
+        // The port is free now, and stays the same when the server is restarted.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let arguments: Vec<String> = arguments.iter().map(|argument| String::from(*argument)).collect();
         let server = serve(&here, port, &arguments);
-        Rig { here, port, arguments, server, relays: Vec::new() }
+        NetworkRig { here, port, arguments, server, relays: Vec::new() }
     }
 
     /// A server at two ports, to which two relays lead.
-    fn with_two_paths(name: &str) -> Rig {
+    fn with_two_paths(name: &str) -> NetworkRig {
         let second = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut rig = Rig::new(name, &["--nvme-tcp", &format!("127.0.0.1:{second}"), "--control", "control.sock"]);
-        rig.relays = [rig.port, second].map(Relay::new).into();
+        let mut rig =
+            NetworkRig::new(name, &["--nvme-tcp", &format!("127.0.0.1:{second}"), "--control", "control.sock"]);
+        rig.relays = [rig.port, second].map(TcpRelay::new).into();
         rig
     }
 
     /// Changes the state of a path, whose number begins with 1.
-    fn set_path(&self, number: usize, state: &str) {
+    fn set_path_state(&self, number: usize, state: &str) {
         let change = format!("nvme-tcp://127.0.0.1:{} {state}", self.relays[number - 1].server_port);
         let mut fault = program();
         fault.current_dir(&self.here).args(["fault", "control.sock", "--path-state", &change]);
@@ -119,11 +120,11 @@ impl Rig {
     }
 
     /// Does to a path what the guest asks for: `path 1 inaccessible`, `cut path 1` or `join path 1`.
-    fn act_on_path(&self, asked: &str) {
+    fn apply_path_command(&self, asked: &str) {
         match *asked.split(' ').collect::<Vec<_>>() {
-            ["path", number, state] => self.set_path(number.parse().unwrap(), state),
+            ["path", number, state] => self.set_path_state(number.parse().unwrap(), state),
             [verb @ ("cut" | "join"), "path", number] => {
-                self.relays[number.parse::<usize>().unwrap() - 1].set_cut(verb == "cut");
+                self.relays[number.parse::<usize>().unwrap() - 1].set_relay_cut(verb == "cut");
             }
             _ => {}
         }
@@ -134,7 +135,7 @@ impl Rig {
     }
 
     /// Runs the guest with these words until it is switched off, and does to the server what it asks for.
-    fn run(&mut self, words: &[String]) -> Console {
+    fn run(&mut self, words: &[String]) -> GuestConsole {
         let mut guest = Command::new(RIG);
         guest.arg("network").arg(&self.here).arg(format!("port={}", self.port)).args(words);
         let mut guest = guest.stdin(Stdio::null()).spawn().unwrap();
@@ -143,7 +144,7 @@ impl Rig {
             if start.elapsed() > PATIENCE {
                 guest.kill().unwrap();
             }
-            let console = Console::of(&self.here);
+            let console = GuestConsole::of(&self.here);
             let asked = console.said("");
             for word in asked.iter().skip(done) {
                 match *word {
@@ -154,19 +155,19 @@ impl Rig {
                         self.server.wait().unwrap();
                         self.server = serve(&self.here, self.port, &self.arguments);
                     }
-                    asked => self.act_on_path(asked),
+                    asked => self.apply_path_command(asked),
                 }
             }
             done = done.max(asked.len());
             thread::sleep(Duration::from_millis(50));
         }
-        let console = Console::of(&self.here);
+        let console = GuestConsole::of(&self.here);
         assert!(console.said("failed").is_empty() && console.said("all parts done").len() == 1, "{}", console.text);
         console
     }
 }
 
-impl Drop for Rig {
+impl Drop for NetworkRig {
     fn drop(&mut self) {
         let _ = self.server.kill();
         let _ = self.server.wait();
@@ -181,11 +182,11 @@ fn serve(here: &Path, port: u16, arguments: &[String]) -> Child {
 }
 
 #[test]
-fn linux_discovers_a_drive_over_nvme_tcp_and_reads_what_it_writes() {
-    if !rig_is_here() {
+fn linux_discovers_and_uses_a_drive_over_nvme_tcp() {
+    if !has_guest_rig() {
         return;
     }
-    let mut rig = Rig::new("guest-network", &["--store", "bytes"]);
+    let mut rig = NetworkRig::new("guest-network", &["--store", "bytes"]);
     let console = rig.run(&[String::from("parts=discover,digests")]);
     assert_eq!(console.said("records: "), [format!("1 | {} | 127.0.0.1", rig.port)], "{}", console.text);
     let verified = console.said("verified ");
@@ -194,23 +195,23 @@ fn linux_discovers_a_drive_over_nvme_tcp_and_reads_what_it_writes() {
 }
 
 #[test]
-fn linux_finds_its_data_again_after_its_nvme_tcp_server_was_silent_or_killed() {
-    if !rig_is_here() {
+fn linux_recovers_its_data_after_a_silent_or_killed_nvme_tcp_server() {
+    if !has_guest_rig() {
         return;
     }
-    let console = Rig::new("guest-network-faults", &["--store", "bytes"]).run(&[String::from("parts=faults")]);
+    let console = NetworkRig::new("guest-network-faults", &["--store", "bytes"]).run(&[String::from("parts=faults")]);
     assert_eq!(console.said("verified after "), ["stop", "kill"], "{}", console.text);
 }
 
 #[test]
-fn linux_authenticates_over_nvme_tcp_and_is_refused_with_other_keys() {
-    if !rig_is_here() {
+fn linux_authenticates_over_nvme_tcp_and_is_refused_with_wrong_keys() {
+    if !has_guest_rig() {
         return;
     }
     let keys = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest-network.keys");
     fs::write(&keys, format!("{HOST} dhchap_key={SECRET} dhchap_ctrl_key={CONTROLLER_SECRET}\n")).unwrap();
     fs::set_permissions(&keys, fs::Permissions::from_mode(0o600)).unwrap();
-    let mut rig = Rig::new("guest-network-keys", &["--nvme-tcp-keys", &keys.display().to_string()]);
+    let mut rig = NetworkRig::new("guest-network-keys", &["--nvme-tcp-keys", &keys.display().to_string()]);
     let words = [("secret", SECRET), ("controller_secret", CONTROLLER_SECRET), ("wrong_secret", WRONG_SECRET)];
     let words = words.map(|(name, secret)| format!("{name}={secret}"));
     let console = rig.run(&[&[String::from("parts=keys")], &words[..]].concat());
@@ -219,24 +220,24 @@ fn linux_authenticates_over_nvme_tcp_and_is_refused_with_other_keys() {
 }
 
 #[test]
-fn linux_writes_zones_over_nvme_tcp_at_their_pointers() {
-    if !rig_is_here() {
+fn linux_writes_zones_over_nvme_tcp() {
+    if !has_guest_rig() {
         return;
     }
     let keys = ["zones.size_mib=8", "zones.capacity_mib=6", "zones.open_max=2", "zones.active_max=3"];
     let arguments: Vec<&str> = keys.iter().flat_map(|key| ["--set", key]).collect();
-    let console = Rig::new("guest-network-zones", &arguments).run(&[String::from("parts=zones")]);
+    let console = NetworkRig::new("guest-network-zones", &arguments).run(&[String::from("parts=zones")]);
     assert_eq!(console.said("zones: "), ["host-managed, 8 of 16384 sectors, 2 open, 3 active"], "{}", console.text);
 }
 
 #[test]
-fn linux_with_multipath_sees_no_error_while_paths_are_lost_and_return() {
-    if !rig_is_here() {
+fn linux_multipath_sees_no_error_over_path_losses() {
+    if !has_guest_rig() {
         return;
     }
     let losses = env::var(LOSSES_VARIABLE).unwrap_or(String::from(LOSSES));
-    let mut rig = Rig::with_two_paths("guest-network-paths");
-    // The last of two words with one name counts.
+    let mut rig = NetworkRig::with_two_paths("guest-network-paths");
+    // If a word is given twice, the guest uses the last one, so a test can override the default.
     let ports = ["port", "second"].into_iter().zip(&rig.relays).map(|(name, relay)| format!("{name}={}", relay.port));
     let words: Vec<String> = ports.chain([format!("losses={losses}"), String::from("parts=paths")]).collect();
     let console = rig.run(&words);
@@ -246,13 +247,13 @@ fn linux_with_multipath_sees_no_error_while_paths_are_lost_and_return() {
 }
 
 #[test]
-fn reservation_commands_of_linux_from_two_hosts_have_the_statuses_of_the_matrix() {
-    if !rig_is_here() {
+fn linux_reservation_commands_of_two_hosts_follow_the_matrix() {
+    if !has_guest_rig() {
         return;
     }
-    // With multipath, the kernel would take the two hosts for two paths of one.
+    // With multipath on, the kernel would treat the two hosts as two paths of one host.
     let words = ["parts=reservations", "nvme_core.multipath=N"].map(String::from);
-    let console = Rig::new("guest-network-reservations", &[]).run(&words);
+    let console = NetworkRig::new("guest-network-reservations", &[]).run(&words);
     let types: Vec<&str> = (1..=6).flat_map(|kind| console.said(&format!("type {kind}: "))).collect();
     let expected = [
         "holder rw, other r, registrant r",

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::nbd::{BLOCK_BYTES, Versions, block, connect};
+use crate::common::nbd::{AllowedVersions, BLOCK_BYTES, block, connect};
 use crate::common::{directory, program};
 use phaselink_core::random::mix;
 use phaselink_serve::front::nbd::client::Client;
@@ -35,7 +35,7 @@ fn request(command: u16, number: usize, flags: u16) -> Request {
 }
 
 /// Write until the server is gone. Every block has at most one write in flight, as blocks are written in turn.
-fn load(client: &mut Client, versions: &mut [Versions], round: u64) {
+fn write_until_killed(client: &mut Client, versions: &mut [AllowedVersions], round: u64) {
     let mut under_way = 0;
     for step in 0u64.. {
         let number = (mix(round) + step) as usize % BLOCKS;
@@ -57,14 +57,14 @@ fn load(client: &mut Client, versions: &mut [Versions], round: u64) {
     }
 }
 
-fn check(client: &mut Client, versions: &mut [Versions]) {
+fn check(client: &mut Client, versions: &mut [AllowedVersions]) {
     for (number, known) in versions.iter_mut().enumerate() {
         client.ask(&request(command::READ, number, 0), b"");
         client.send().unwrap();
         let (found, answer) = loop {
             client.sleep(None).unwrap();
             client.receive().unwrap();
-            if let Some(answer) = client.answer_with_data(|_| BLOCK_BYTES).unwrap() {
+            if let Some(answer) = client.take_reply_with_data(|_| BLOCK_BYTES).unwrap() {
                 break answer;
             }
         };
@@ -80,10 +80,10 @@ fn check(client: &mut Client, versions: &mut [Versions]) {
 }
 
 #[test]
-fn a_killed_server_has_every_acknowledged_write_and_opens_its_store_again() {
+fn killed_server_keeps_acknowledged_writes_and_reopens_its_store() {
     let rounds = std::env::var("KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(ROUNDS_DEFAULT);
     let here = directory("kill");
-    let mut versions = vec![Versions::default(); BLOCKS];
+    let mut versions = vec![AllowedVersions::default(); BLOCKS];
     for round in 0..rounds {
         let (mut server, uri) = serve(&here);
         let mut client = connect(&uri, OPENED_MAX);
@@ -93,7 +93,7 @@ fn a_killed_server_has_every_acknowledged_write_and_opens_its_store_again() {
             server.kill().unwrap();
             server.wait().unwrap();
         });
-        load(&mut client, &mut versions, round);
+        write_until_killed(&mut client, &mut versions, round);
         killer.join().unwrap();
     }
     let written = versions.iter().filter(|known| known.acknowledged > 0).count();

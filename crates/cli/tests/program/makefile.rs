@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::common::{ROOT, directory};
 
 /// Whether `make target` works, and what it prints, where cargo has no subcommands.
-fn make_without_tools(target: &str, ci: Option<&str>) -> (bool, String) {
+fn make_without_subcommands(target: &str, ci: Option<&str>) -> (bool, String) {
     let tools = directory("makefile");
     fs::write(tools.join("cargo"), "#!/bin/sh\nexit 101\n").unwrap();
     fs::set_permissions(tools.join("cargo"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -20,18 +20,18 @@ fn make_without_tools(target: &str, ci: Option<&str>) -> (bool, String) {
 }
 
 #[test]
-fn missing_rustfmt_and_clippy_fail_in_ci_and_are_reported_elsewhere() {
+fn missing_rustfmt_and_clippy_fail_only_in_ci() {
     for (target, told) in [
         ("format-check", "rustfmt is not installed: the format is not checked\n"),
         ("lint", "clippy is not installed: lints are not checked\n"),
     ] {
-        assert_eq!(make_without_tools(target, None), (true, String::from(told)));
-        assert_eq!(make_without_tools(target, Some("true")), (false, String::from(told)));
+        assert_eq!(make_without_subcommands(target, None), (true, String::from(told)));
+        assert_eq!(make_without_subcommands(target, Some("true")), (false, String::from(told)));
     }
 }
 
 #[test]
-fn advisories_that_cannot_be_checked_are_said_to_be() {
-    let (_, printed) = make_without_tools("advisories", None);
+fn unavailable_advisories_are_reported() {
+    let (_, printed) = make_without_subcommands("advisories", None);
     assert!(printed.contains("advisories are NOT checked"), "{printed}");
 }

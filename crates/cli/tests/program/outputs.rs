@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{Ran, directory, program};
+use crate::common::{CommandOutput, directory, program};
 
 /// A small drive, so that its store is small.
 const DRIVE: &str = "preset = \"nvme-polled\"\n[media]\ncapacity_mib = 1\n";
@@ -51,7 +51,7 @@ struct FolderInUse {
     _locked: File,
 }
 
-fn phaselink(here: &Path, arguments: &str) -> Ran {
+fn phaselink(here: &Path, arguments: &str) -> CommandOutput {
     program().current_dir(here).args(arguments.split_whitespace()).output().unwrap().into()
 }
 
@@ -74,7 +74,7 @@ fn end(mut server: Child) -> Option<i32> {
 }
 
 /// A folder with a drive, jobs, a trace and a plan.
-fn described(test: &str) -> PathBuf {
+fn described_folder(test: &str) -> PathBuf {
     let here = directory(test);
     let files = [("d.toml", DRIVE), ("j.fio", JOB), ("bare.fio", BARE_JOB), ("t.log", TRACE), ("p.toml", PLAN)];
     files.iter().for_each(|(name, text)| fs::write(here.join(name), text).unwrap());
@@ -83,7 +83,7 @@ fn described(test: &str) -> PathBuf {
 
 impl FolderInUse {
     fn new(test: &str) -> FolderInUse {
-        let here = described(test);
+        let here = described_folder(test);
         fs::create_dir(here.join("folder")).unwrap();
         for (file, arguments) in [("p.state.jsonl", "sweep p.toml"), ("other.state.jsonl", "sweep other.toml")] {
             fs::write(here.join("other.toml"), PLAN).unwrap();
@@ -103,7 +103,7 @@ impl FolderInUse {
     }
 
     /// Other names of the same file.
-    fn aliases(&self, file: &str) -> Vec<String> {
+    fn file_aliases(&self, file: &str) -> Vec<String> {
         let here = &self.here;
         let mut names = vec![
             String::from(file),
@@ -146,8 +146,8 @@ impl FolderInUse {
         (bytes, fs::metadata(&path).unwrap().ino(), names.collect())
     }
 
-    fn assert_refused(&self, command: &str, flag: &str, file: &str) {
-        for name in self.aliases(file) {
+    fn assert_output_refused(&self, command: &str, flag: &str, file: &str) {
+        for name in self.file_aliases(file) {
             let arguments = self.arguments(command, flag, &name);
             let before = self.state(file);
             let ran = phaselink(&self.here, &arguments);
@@ -160,26 +160,26 @@ impl FolderInUse {
 }
 
 #[test]
-fn no_output_of_any_command_overwrites_what_it_reads_or_serves_under_any_name() {
+fn no_output_overwrites_an_input_or_a_served_file() {
     let folder = FolderInUse::new("outputs-own");
     for (command, files, flags) in COMMANDS {
         for flag in flags {
             // A sweep may write its own state file.
             let others = files.iter().filter(|file| (*flag, **file) != ("--state FILE", "p.state.jsonl"));
-            others.for_each(|file| folder.assert_refused(command, flag, file));
+            others.for_each(|file| folder.assert_output_refused(command, flag, file));
         }
     }
     assert_eq!(end(folder.server), Some(0));
 }
 
 #[test]
-fn no_output_of_any_command_overwrites_a_store_a_socket_runs_or_a_file_in_use() {
+fn no_output_overwrites_stores_sockets_or_files_in_use() {
     let folder = FolderInUse::new("outputs-precious");
     for (command, _, flags) in COMMANDS {
         for flag in flags {
             // A sweep may read and extend the state file of another sweep.
             let others = PRECIOUS.iter().filter(|file| (*flag, **file) != ("--state FILE", "other.state.jsonl"));
-            others.for_each(|file| folder.assert_refused(command, flag, file));
+            others.for_each(|file| folder.assert_output_refused(command, flag, file));
         }
     }
     let ran = phaselink(&folder.here, "bench nbd+unix:///?socket=live.sock bare.fio");
@@ -188,8 +188,8 @@ fn no_output_of_any_command_overwrites_a_store_a_socket_runs_or_a_file_in_use() 
 }
 
 #[test]
-fn store_on_an_input_and_output_on_a_socket_or_store_are_refused() {
-    let here = described("outputs-to-be");
+fn stores_on_inputs_and_outputs_on_sockets_are_refused() {
+    let here = described_folder("outputs-to-be");
     let serve = "serve d.toml --timing off --run true --shm own.sock";
     for (arguments, found) in [
         ("--store d.toml", "d.toml: --store would overwrite what this command reads; "),
@@ -206,8 +206,8 @@ fn store_on_an_input_and_output_on_a_socket_or_store_are_refused() {
 }
 
 #[test]
-fn two_outputs_into_one_file_are_refused_whether_or_not_it_exists() {
-    let here = described("outputs-twice");
+fn two_outputs_to_one_file_are_refused() {
+    let here = described_folder("outputs-twice");
     fs::create_dir(here.join("out")).unwrap();
     symlink("one", here.join("other")).unwrap();
     for exists in [false, true] {
@@ -235,8 +235,8 @@ fn two_outputs_into_one_file_are_refused_whether_or_not_it_exists() {
 }
 
 #[test]
-fn a_result_replaces_an_earlier_one_through_links_and_keeps_its_permissions() {
-    let here = described("outputs-replaced");
+fn result_replaces_an_earlier_one_through_links_with_permissions() {
+    let here = described_folder("outputs-replaced");
     fs::write(here.join("result"), "{ \"earlier\": 1 }").unwrap();
     fs::set_permissions(here.join("result"), fs::Permissions::from_mode(0o640)).unwrap();
     symlink("result", here.join("link")).unwrap();
@@ -253,15 +253,15 @@ fn a_result_replaces_an_earlier_one_through_links_and_keeps_its_permissions() {
 }
 
 /// The shell runs `script` in `here`, with the program as `phaselink`.
-fn shell(here: &Path, script: &str) -> Ran {
+fn shell(here: &Path, script: &str) -> CommandOutput {
     let folder = Path::new(env!("CARGO_BIN_EXE_phaselink")).parent().unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     Command::new("sh").args(["-c", script]).current_dir(here).env("PATH", path).output().unwrap().into()
 }
 
 #[test]
-fn file_that_is_no_earlier_output_of_the_flag_is_not_overwritten() {
-    let here = described("outputs-kinds");
+fn foreign_file_is_not_overwritten() {
+    let here = described_folder("outputs-kinds");
     fs::create_dir(here.join("out")).unwrap();
     fs::write(here.join("notes"), "what I found").unwrap();
     fs::write(here.join("out/index.html"), "what I found").unwrap();
@@ -283,8 +283,8 @@ fn file_that_is_no_earlier_output_of_the_flag_is_not_overwritten() {
 }
 
 #[test]
-fn a_result_that_cannot_be_written_whole_leaves_the_earlier_one() {
-    let here = described("outputs-full");
+fn failed_write_keeps_the_earlier_result() {
+    let here = described_folder("outputs-full");
     fs::write(here.join("result"), "{ \"earlier\": 1 }").unwrap();
     // With SIGXFSZ ignored, exceeding the file size limit gives an error like a full disk.
     let ran = shell(&here, "trap '' XFSZ; ulimit -f 1; phaselink run nvme --number-ios 9 --json=result");
@@ -297,8 +297,8 @@ fn a_result_that_cannot_be_written_whole_leaves_the_earlier_one() {
 }
 
 #[test]
-fn pipes_terminals_and_what_standard_output_leads_to_are_written_directly() {
-    let here = described("outputs-direct");
+fn pipes_and_terminals_are_written_directly() {
+    let here = described_folder("outputs-direct");
     let ran = shell(&here, "phaselink run nvme --number-ios 9 --json=/dev/stdout > both");
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     let both = fs::read_to_string(here.join("both")).unwrap();
@@ -315,8 +315,8 @@ fn pipes_terminals_and_what_standard_output_leads_to_are_written_directly() {
 }
 
 #[test]
-fn a_record_takes_its_place_at_the_end_and_one_of_a_killed_server_stays_beside() {
-    let here = described("outputs-record");
+fn recording_is_renamed_at_the_end_and_kept_partial_after_a_kill() {
+    let here = described_folder("outputs-record");
     fs::write(here.join("day.log"), "earlier").unwrap();
     let arguments = "--nbd nbd+unix:///?socket=a.sock --record day.log";
     let load = |ios: &str| {
@@ -342,8 +342,8 @@ fn a_record_takes_its_place_at_the_end_and_one_of_a_killed_server_stays_beside()
 }
 
 #[test]
-fn a_file_that_becomes_a_store_during_the_work_is_left_and_the_result_stays_beside() {
-    let here = described("outputs-meanwhile");
+fn file_that_becomes_a_store_meanwhile_is_not_overwritten() {
+    let here = described_folder("outputs-meanwhile");
     let serve = "phaselink serve d.toml --timing off";
     let inner = format!("{serve} --shm b.sock --store late --run true");
     let ran = shell(&here, &format!("{serve} --shm a.sock --json=late --run '{inner}'"));
@@ -357,8 +357,8 @@ fn a_file_that_becomes_a_store_during_the_work_is_left_and_the_result_stays_besi
 }
 
 #[test]
-fn a_record_on_a_full_disk_costs_neither_the_result_nor_the_name_of_the_file() {
-    let here = described("outputs-record-full");
+fn recording_on_a_full_disk_keeps_the_result_and_the_earlier_file() {
+    let here = described_folder("outputs-record-full");
     let serve =
         "serve d.toml --timing off --shm a.sock --record /dev/full --run 'phaselink bench shm:a.sock --number-ios 9'";
     let ran = shell(&here, &format!("phaselink {serve}"));

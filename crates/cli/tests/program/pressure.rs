@@ -40,7 +40,7 @@ impl Server {
         nbd::connect(&self.uri, PATIENCE)
     }
 
-    fn pid(&self) -> Pid {
+    fn server_pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
@@ -50,11 +50,11 @@ impl Server {
         let has = status.lines().find_map(|line| line.strip_prefix("VmData:")?.split_whitespace().next()?.parse().ok());
         let has: u64 = has.expect("a process has a size");
         let limit = Rlimit { current: more.map(|more| (has << 10) + more), maximum: None };
-        prlimit(Some(self.pid()), Resource::Data, limit).unwrap();
+        prlimit(Some(self.server_pid()), Resource::Data, limit).unwrap();
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(self.pid(), signal).unwrap();
+        kill_process(self.server_pid(), signal).unwrap();
     }
 
     /// End it as a user does.
@@ -77,14 +77,14 @@ fn ask(client: &mut Client, command: u16, offset: u64, length: u32, data: &[u8])
 }
 
 /// Write a block and read it again.
-fn is_served(client: &mut Client, value: u8) {
+fn writes_and_reads_back(client: &mut Client, value: u8) {
     let data = vec![value; BLOCK_BYTES as usize];
     assert_eq!(ask(client, command::WRITE, 4096, BLOCK_BYTES, &data).1, 0);
     assert_eq!(ask(client, command::READ, 4096, BLOCK_BYTES, b""), (data, 0));
 }
 
 /// Begin a message for which the server needs much memory, and say no more.
-fn stall(server: &Server) -> Option<Client> {
+fn begin_large_message(server: &Server) -> Option<Client> {
     let mut client = Client::connect(&server.uri).ok()?;
     let request = Request { flags: 0, command: command::WRITE, cookie: 1, offset: 0, length: LONGEST_BYTES };
     client.ask(&request, &[7; 1 << 16]);
@@ -93,7 +93,7 @@ fn stall(server: &Server) -> Option<Client> {
 }
 
 /// Whether the server has closed this connection.
-fn is_closed(client: &mut Client) -> bool {
+fn is_connection_closed(client: &mut Client) -> bool {
     let until = Instant::now() + Duration::from_secs(20);
     while Instant::now() < until {
         if client.sleep(Some(Duration::from_millis(100))).and_then(|_| client.receive()).is_err() {
@@ -104,47 +104,47 @@ fn is_closed(client: &mut Client) -> bool {
 }
 
 #[test]
-fn a_server_short_of_memory_sends_long_messages_away_and_serves_the_others() {
+fn server_short_of_memory_refuses_long_messages_and_serves_others() {
     let server = Server::start("pressure-memory", "off");
     let mut honest = server.connect();
-    is_served(&mut honest, 1);
+    writes_and_reads_back(&mut honest, 1);
     server.limit(Some(u64::from(LONGEST_BYTES) / 2));
-    let mut greedy: Vec<Client> = (0..4).map(|_| stall(&server).unwrap()).collect();
-    assert!(greedy.iter_mut().all(is_closed));
-    is_served(&mut honest, 2);
+    let mut greedy: Vec<Client> = (0..4).map(|_| begin_large_message(&server).unwrap()).collect();
+    assert!(greedy.iter_mut().all(is_connection_closed));
+    writes_and_reads_back(&mut honest, 2);
     let (data, error) = ask(&mut honest, command::READ, 0, LONGEST_BYTES, b"");
     assert_eq!((data.len(), error), (0, NO_MEMORY));
-    is_served(&mut honest, 3);
-    is_served(&mut server.connect(), 4);
+    writes_and_reads_back(&mut honest, 3);
+    writes_and_reads_back(&mut server.connect(), 4);
     server.limit(None);
     assert_eq!(ask(&mut honest, command::READ, 0, LONGEST_BYTES, b"").1, 0);
     server.finish();
 }
 
 #[test]
-fn a_client_for_which_there_is_no_thread_is_sent_away_and_the_others_are_served() {
+fn client_without_a_free_thread_is_refused_and_others_are_served() {
     let server = Server::start("pressure-thread", "off");
     let mut honest = server.connect();
-    is_served(&mut honest, 1);
-    // The limit is below the stack of a thread (2 MiB). Stacks of ended threads are reused, so a few more clients may
-    // be served before one is refused.
+    writes_and_reads_back(&mut honest, 1);
+    // The limit of 1 MiB is below a thread's stack (2 MiB), so no new thread can start. Stacks of ended threads are
+    // reused, so some clients are still served.
     server.limit(Some(1 << 20));
     let served: Vec<Client> = (0..32).map_while(|_| Client::connect(&server.uri).ok()).collect();
     assert!(served.len() < 32);
-    is_served(&mut honest, 2);
+    writes_and_reads_back(&mut honest, 2);
     server.limit(None);
-    is_served(&mut server.connect(), 3);
+    writes_and_reads_back(&mut server.connect(), 3);
     server.finish();
 }
 
 /// As seen by a process, its clock jumps when it is not run for a while, or its machine sleeps.
 #[test]
-fn a_clock_that_jumps_makes_answers_late_and_none_wrong() {
+fn clock_jump_delays_responses_without_errors() {
     for timing in ["on", "off"] {
         let server = Server::start("pressure-clock", timing);
         let mut client = server.connect();
         for value in 1..6 {
-            is_served(&mut client, value);
+            writes_and_reads_back(&mut client, value);
             let data = vec![value + 100; BLOCK_BYTES as usize];
             let request = Request { flags: 0, command: command::WRITE, cookie: 9, offset: 8192, length: BLOCK_BYTES };
             client.ask(&request, &data);
@@ -159,9 +159,9 @@ fn a_clock_that_jumps_makes_answers_late_and_none_wrong() {
             }
             assert_eq!(ask(&mut client, command::READ, 8192, BLOCK_BYTES, b""), (data, 0));
         }
-        // The server has caught up: later requests are as fast as before.
+        // After the server has caught up, requests are as fast as before.
         let asked = Instant::now();
-        (0..10).for_each(|value| is_served(&mut client, value));
+        (0..10).for_each(|value| writes_and_reads_back(&mut client, value));
         assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
         server.finish();
     }

@@ -5,17 +5,17 @@
 #![cfg(unix)]
 
 use crate::common::programs::are_here;
-use crate::common::{Ran, directory, program};
+use crate::common::{CommandOutput, directory, program};
 
 const CLIENTS: [&str; 4] = ["fio", "nbdinfo", "nbdcopy", "qemu-img"];
 
 /// Run a script of clients against a drive of 16 MiB; all that it prints.
-fn served(test: &str, flags: &[&str], script: &str) -> Ran {
+fn run_client_script(test: &str, flags: &[&str], script: &str) -> CommandOutput {
     let here = directory(test);
     let mut command = program();
     command.current_dir(&here).args(["serve", "nvme-polled", "--set", "media.capacity_mib=16"]);
     command.args(["--nbd", "nbd+unix:///disk?socket=a.sock", "--lag-tolerance-us", "1e9"]);
-    let ran: Ran = command.args(flags).args(["--run", &format!("set -e; {script}")]).output().unwrap().into();
+    let ran: CommandOutput = command.args(flags).args(["--run", &format!("set -e; {script}")]).output().unwrap().into();
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     ran
 }
@@ -24,19 +24,19 @@ const VERIFY: &str = "fio --name=verify --ioengine=nbd --uri=\"$uri\" --rw=randw
     --bs_unaligned=0 --size=4m --iodepth=16 --verify=crc32c --verify_fatal=1 --fsync=50 > fio.txt";
 
 #[test]
-fn fio_verifies_what_it_has_written_with_timing_on_and_off() {
+fn fio_verifies_its_writes_with_and_without_timing() {
     if !are_here(&CLIENTS) {
         return;
     }
     for timing in ["on", "off"] {
-        let ran = served("fio", &["--timing", timing], VERIFY);
+        let ran = run_client_script("fio", &["--timing", timing], VERIFY);
         assert!(ran.stdout.contains("write"), "{}", ran.stdout);
     }
-    served("fio-store", &["--timing", "off", "--store", "bytes", "--wait", "block"], VERIFY);
+    run_client_script("fio-store", &["--timing", "off", "--store", "bytes", "--wait", "block"], VERIFY);
 }
 
 #[test]
-fn nbdinfo_sees_size_and_abilities_and_nbdcopy_and_qemu_img_get_back_what_they_put() {
+fn nbd_tools_see_size_and_features_and_copy_data_back() {
     if !are_here(&CLIENTS) {
         return;
     }
@@ -50,13 +50,13 @@ fn nbdinfo_sees_size_and_abilities_and_nbdcopy_and_qemu_img_get_back_what_they_p
         qemu-img convert -n -f raw -O raw got \"$uri\"; qemu-img compare -f raw -F raw put \"$uri\"
         ! nbdinfo \"nbd+unix:///other?socket=a.sock\" 2> refusal; grep -q -i 'export' refusal";
     for timing in ["on", "off"] {
-        served("copy", &["--timing", timing, "--store", "bytes"], script);
+        run_client_script("copy", &["--timing", timing, "--store", "bytes"], script);
     }
 }
 
 /// nbdkit's own client hands the drive on, and QEMU's tool writes patterns through it and looks for them.
 #[test]
-fn nbdkit_as_a_client_and_qemu_io_find_the_patterns_that_they_have_written() {
+fn nbdkit_client_and_qemu_io_read_back_their_patterns() {
     if !are_here(&["nbdkit", "nbdcopy", "nbdinfo", "qemu-io"]) {
         return;
     }
@@ -71,6 +71,6 @@ fn nbdkit_as_a_client_and_qemu_io_find_the_patterns_that_they_have_written() {
             nbdcopy \"$uri\" through.raw'
         nbdcopy \"$uri\" straight.raw; cmp through.raw straight.raw";
     for timing in ["on", "off"] {
-        served("nbdkit", &["--timing", timing], script);
+        run_client_script("nbdkit", &["--timing", timing], script);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::common::{Ran, directory, program};
+use crate::common::{CommandOutput, directory, program};
 
 const PLAN: &str = "drive = \"dc-express\"\njob = { number_ios = 200 }\nseed = [1, 2]\n[[axis]]\nkey = \"job.bs\"\n\
                     values = [\"512\", \"4k\", \"64k\"]\n[[axis]]\nkey = \"link.lanes\"\nvalues = [4, 8]\n";
@@ -27,16 +27,16 @@ const PAGES: [(&str, &[&str]); 5] = [
     ),
 ];
 
-fn phaselink(here: &Path, arguments: &str) -> Ran {
+fn phaselink(here: &Path, arguments: &str) -> CommandOutput {
     program().current_dir(here).args(arguments.split_whitespace()).output().unwrap().into()
 }
 
-fn headings(page: &str) -> Vec<&str> {
+fn page_headings(page: &str) -> Vec<&str> {
     page.split("<h2>").skip(1).filter_map(|rest| rest.split_once("</h2>").map(|(title, _)| title)).collect()
 }
 
 /// The first tag that closes another than the last one that is open, or one that stays open.
-fn unbalanced(page: &str) -> Option<String> {
+fn first_unbalanced_tag(page: &str) -> Option<String> {
     let mut open = Vec::new();
     for tag in page.split('<').skip(1).map(|rest| rest.split('>').next().unwrap_or_default()) {
         let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap_or_default();
@@ -52,7 +52,7 @@ fn unbalanced(page: &str) -> Option<String> {
 }
 
 #[test]
-fn every_page_is_whole_needs_nothing_and_stands_beside_what_the_command_prints() {
+fn report_pages_are_self_contained_and_match_the_printed_text() {
     let here = directory("reports");
     fs::write(here.join("plan.toml"), PLAN).unwrap();
     for (command, wanted) in PAGES {
@@ -61,9 +61,10 @@ fn every_page_is_whole_needs_nothing_and_stands_beside_what_the_command_prints()
         assert_eq!((json.code, ran.code), (Some(0), Some(0)), "phaselink {command}: {}", ran.stderr);
         assert!(fs::read_to_string(here.join("out/result.json")).unwrap() == json.stdout, "phaselink {command}");
         let page = fs::read_to_string(here.join("out/index.html")).unwrap();
-        let missing: BTreeSet<&str> = wanted.iter().copied().filter(|title| !headings(&page).contains(title)).collect();
-        assert!(missing.is_empty(), "phaselink {command}: no {missing:?} in {:?}", headings(&page));
-        assert_eq!(unbalanced(&page), None, "phaselink {command}");
+        let missing: BTreeSet<&str> =
+            wanted.iter().copied().filter(|title| !page_headings(&page).contains(title)).collect();
+        assert!(missing.is_empty(), "phaselink {command}: no {missing:?} in {:?}", page_headings(&page));
+        assert_eq!(first_unbalanced_tag(&page), None, "phaselink {command}");
         for forbidden in
             ["http:", "https:", "<script", "<link", "<img", "@import", "url(", "src=", "NaN", "inf\"", "inf,"]
         {
@@ -73,7 +74,7 @@ fn every_page_is_whole_needs_nothing_and_stands_beside_what_the_command_prints()
 }
 
 #[test]
-fn pages_begin_with_a_conclusion_and_end_with_how_they_were_made() {
+fn report_pages_start_with_a_conclusion_and_end_with_provenance() {
     let here = directory("reports-conclusion");
     fs::write(here.join("plan.toml"), PLAN).unwrap();
     for (command, wanted) in [
@@ -96,13 +97,13 @@ fn pages_begin_with_a_conclusion_and_end_with_how_they_were_made() {
         assert!(conclusion.replace('\u{a0}', " ").contains(wanted), "{command}: {conclusion}");
         let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
         let foot = format!(" on {system}, 1970-01-02, by phaselink {command} --report out</p>");
-        assert!(without_marks(&page).contains(&foot), "{command}: {}", &page[page.len() - 400..]);
+        assert!(text_without_markup(&page).contains(&foot), "{command}: {}", &page[page.len() - 400..]);
         assert_eq!(made(), page, "{command}");
     }
 }
 
 #[test]
-fn foot_names_the_day_and_the_processors_but_not_the_machine() {
+fn page_footer_names_day_and_processors_but_not_the_host() {
     let here = directory("reports-foot");
     assert_eq!(phaselink(&here, "run nvme --number-ios 100 --report out").code, Some(0));
     let page = fs::read_to_string(here.join("out/index.html")).unwrap();
@@ -117,12 +118,12 @@ fn foot_names_the_day_and_the_processors_but_not_the_machine() {
 }
 
 /// A page for a reader who sees neither spans nor code.
-fn without_marks(page: &str) -> String {
+fn text_without_markup(page: &str) -> String {
     ["<span>", "</span>", "<code>", "</code>"].iter().fold(String::from(page), |page, mark| page.replace(mark, ""))
 }
 
 #[test]
-fn report_of_a_paper_has_a_verdict_in_every_row_and_published_values_in_figures() {
+fn reproduction_report_has_verdicts_in_all_rows_and_published_values() {
     let here = directory("reports-verdicts");
     let ran = phaselink(&here, "reproduce moneta-talk-2011 --report out");
     assert!([Some(0), Some(1)].contains(&ran.code), "{}", ran.stderr);
@@ -146,7 +147,7 @@ fn report_of_a_paper_has_a_verdict_in_every_row_and_published_values_in_figures(
 }
 
 #[test]
-fn all_plots_of_a_column_of_a_sweep_have_one_scale() {
+fn plots_of_a_sweep_column_share_one_scale() {
     let here = directory("reports-scales");
     let plan = "drive = \"dc-express\"\njob = { number_ios = 200 }\n[[axis]]\nkey = \"link.lanes\"\nvalues = [1, 8]\n\
                 [[axis]]\nkey = \"media.read_ns\"\nvalues = [50, 100, 200, 400, 800]\n\
@@ -170,7 +171,7 @@ fn all_plots_of_a_column_of_a_sweep_have_one_scale() {
 }
 
 #[test]
-fn each_drawing_is_a_file_with_its_values_beside_it_and_linked() {
+fn each_drawing_has_a_linked_svg_and_csv_file() {
     let here = directory("reports-files");
     fs::write(here.join("plan.toml"), PLAN).unwrap();
     for command in ["run nvme --number-ios 500", "compare nvme dc-express --ios 200 --bs 512", "sweep plan.toml"] {
@@ -189,7 +190,7 @@ fn each_drawing_is_a_file_with_its_values_beside_it_and_linked() {
 }
 
 #[test]
-fn a_curve_of_a_sweep_is_a_combination_of_what_does_not_vary_along_it() {
+fn sweep_curve_is_a_combination_of_the_other_axes() {
     let here = directory("reports-curves");
     fs::write(here.join("plan.toml"), PLAN).unwrap();
     let ran = phaselink(&here, "sweep plan.toml --columns bytes_per_s --report out");

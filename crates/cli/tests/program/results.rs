@@ -11,22 +11,22 @@ fn document(arguments: &str) -> Value {
 }
 
 #[test]
-fn the_page_of_a_comparison_is_this() {
+fn comparison_output_equals_its_snapshot() {
     expect_file!["../snapshots/compare.txt"].assert_eq(&printed("compare --ios 2000"));
 }
 
 #[test]
-fn the_list_of_drives_and_presets_is_this() {
+fn list_of_drives_and_presets_equals_its_snapshot() {
     expect_file!["../snapshots/check.txt"].assert_eq(&printed("check"));
 }
 
 #[test]
-fn the_page_of_the_sector_code_is_this() {
+fn ecc_output_equals_its_snapshot() {
     expect_file!["../snapshots/ecc.txt"].assert_eq(&printed("ecc --trials 200 --inject 200"));
 }
 
 #[test]
-fn the_sector_code_as_json_counts_every_damaged_sector_and_bears_out_its_target() {
+fn ecc_json_counts_damaged_sectors_and_meets_its_target() {
     let document = document("ecc --trials 50 --inject 50 --json");
     for row in document["injected"].as_array().unwrap() {
         let counts = ["corrected", "reported", "miscorrected"].map(|key| row[key].as_u64().unwrap());
@@ -39,7 +39,7 @@ fn the_sector_code_as_json_counts_every_damaged_sector_and_bears_out_its_target(
 }
 
 #[test]
-fn a_set_of_drives_is_compared_by_its_name() {
+fn drive_set_is_compared_by_its_name() {
     let document = document("compare 2018 nvme --ios 100 --bs 4k --iodepth 1 --numjobs 1 --json");
     let drives: Vec<&str> =
         document["cells"].as_array().unwrap().iter().map(|cell| cell["drive"].as_str().unwrap()).collect();
@@ -47,7 +47,7 @@ fn a_set_of_drives_is_compared_by_its_name() {
 }
 
 #[test]
-fn the_schema_of_drive_files_is_one() {
+fn drive_file_schema_is_valid_json_schema() {
     let schema: serde_json::Value = serde_json::from_str(&printed("check --schema")).unwrap();
     assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
     assert!(schema["properties"]["link"]["properties"]["lanes"]["enum"].is_array());
@@ -56,13 +56,13 @@ fn the_schema_of_drive_files_is_one() {
 }
 
 #[test]
-fn no_line_of_a_comparison_is_wider_than_120_columns() {
+fn comparison_lines_have_at_most_120_columns() {
     let page = printed("compare --ios 20 --bs 512,4k,1m --numjobs 1,8");
     assert!(page.lines().all(|line| line.chars().count() <= 120), "{page}");
 }
 
 #[test]
-fn piped_output_has_no_escape_codes_and_no_progress_bars() {
+fn piped_output_has_no_escape_codes_or_progress_bars() {
     for arguments in
         ["compare --ios 100", "run --number-ios 100", "check", "check nvme", "trace", "--help", "run --help"]
     {
@@ -73,7 +73,7 @@ fn piped_output_has_no_escape_codes_and_no_progress_bars() {
 }
 
 #[test]
-fn every_command_has_help_with_examples() {
+fn all_commands_have_help_with_examples() {
     for command in [
         "",
         "compare",
@@ -100,7 +100,7 @@ fn every_command_has_help_with_examples() {
 }
 
 #[test]
-fn the_documentation_comes_with_the_program() {
+fn program_prints_its_documentation() {
     assert!(printed("docs").lines().any(|line| line.starts_with("serve") && line.ends_with("Serving a drive")));
     assert!(printed("docs serve").starts_with("# Serving a drive\n"));
     let wrong = phaselink("docs swep");
@@ -108,13 +108,13 @@ fn the_documentation_comes_with_the_program() {
 }
 
 #[test]
-fn help_is_a_command_too_and_shells_can_complete() {
+fn help_and_completions_are_commands() {
     assert_eq!(printed("help run"), printed("run --help"));
     assert!(printed("completions bash").contains("_phaselink()"));
 }
 
 #[test]
-fn what_a_preset_of_the_command_line_replaces_is_noted_unless_nobody_wants_to_know() {
+fn replaced_preset_values_are_noted_unless_quiet() {
     let arguments = "run nvme-ssd-gen3 --media dram --number-ios 10";
     let note = "note: nvme-ssd-gen3: media.preset = dram replaces capacity_mib = 1_144_409\n";
     assert_eq!(phaselink(arguments).stderr, note);
@@ -122,7 +122,7 @@ fn what_a_preset_of_the_command_line_replaces_is_noted_unless_nobody_wants_to_kn
 }
 
 #[test]
-fn a_description_can_be_kept_whole_and_taken_apart() {
+fn resolved_description_can_be_saved_and_read() {
     let folder = directory("kept");
     let path = |name: &str| folder.join(name).display().to_string();
     fs::write(path("whole.toml"), printed("check nvme --link gen5-x4 --toml")).unwrap();
@@ -137,7 +137,7 @@ fn a_description_can_be_kept_whole_and_taken_apart() {
 }
 
 #[test]
-fn the_lifetimes_of_a_memory_as_json_are_those_of_each_workload_and_wear_levelling() {
+fn memory_lifetimes_in_json_cover_workloads_and_wear_levelling() {
     let document = document("endurance dc-express --workload hammer,uniform --json");
     let lifetimes = document["lifetimes"].as_array().unwrap();
     assert_eq!(lifetimes.len(), 6);
@@ -149,7 +149,7 @@ fn the_lifetimes_of_a_memory_as_json_are_those_of_each_workload_and_wear_levelli
 }
 
 #[test]
-fn flash_lasts_by_its_write_amplification_and_not_by_lines() {
+fn flash_lifetime_depends_on_write_amplification() {
     let document = document("endurance tlc-gen4 --per-day 1g --bs 4k --json");
     let [sequential, random] = &document["lifetimes"].as_array().unwrap()[..] else { panic!("{document}") };
     let of = |lifetime: &Value, key: &str| lifetime[key].as_f64().unwrap();
@@ -164,7 +164,7 @@ fn flash_lasts_by_its_write_amplification_and_not_by_lines() {
 }
 
 #[test]
-fn the_break_even_time_of_a_file_is_computed_and_its_page_has_such_a_file() {
+fn break_even_time_of_the_page_file_is_computed() {
     let page = printed("docs break-even");
     let example = page.split("```toml prices\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let here = directory("break-even");
@@ -185,14 +185,14 @@ fn the_break_even_time_of_a_file_is_computed_and_its_page_has_such_a_file() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes() {
+fn equal_seeds_give_equal_bytes() {
     let run = || printed("run nvme --rw randrw --iodepth 8 --number-ios 500 --json");
     assert_eq!(run(), run());
     assert_ne!(run(), printed("run nvme --rw randrw --iodepth 8 --number-ios 500 --json --seed 2"));
 }
 
 #[test]
-fn depth_beyond_the_queues_of_one_drive_empties_its_line_only() {
+fn depth_beyond_one_drives_queues_blanks_only_its_line() {
     let page = printed("compare --ios 200 --bs 512 --iodepth 64");
     assert!(page.contains("dc-express: its queues hold 63 requests"), "{page}");
     let kept = printed("compare cxl --ios 200 --bs 512 --iodepth 64");
@@ -207,7 +207,7 @@ fn depth_beyond_the_queues_of_one_drive_empties_its_line_only() {
 }
 
 #[test]
-fn a_comparison_takes_any_job_and_prints_what_a_run_of_it_prints() {
+fn comparison_of_any_job_prints_its_run_figures() {
     for job in [
         "--bs 4k --numjobs 4 --iodepth 2 --rw randrw --rwmixread 70 --number-ios 300",
         "--numjobs 2 -O bssplit=4k/50:16k/50 --thinktime 20us --runtime 3ms --rw read",
@@ -227,7 +227,7 @@ fn a_comparison_takes_any_job_and_prints_what_a_run_of_it_prints() {
 }
 
 #[test]
-fn a_comparison_replays_a_trace_on_every_drive() {
+fn comparison_replays_a_trace_on_all_drives() {
     let trace = directory("compare-trace").join("a.log");
     fs::write(&trace, "fio version 2 iolog\nf add\nf open\nf write 0 4096\nf read 4096 8192\nf close\n").unwrap();
     let page = printed(&format!("compare nvme cxl --trace {}", trace.display()));
@@ -235,7 +235,7 @@ fn a_comparison_replays_a_trace_on_every_drive() {
 }
 
 #[test]
-fn energy_above_idle_stands_beside_the_total_and_differs_by_that_of_the_idle_server() {
+fn energy_above_idle_is_the_total_minus_the_idle_server() {
     let page = document("compare nvme dc-express --ios 200 --bs 4k --json");
     for cell in page["cells"].as_array().unwrap() {
         let figure = |key: &str| cell[key].as_f64().unwrap();
@@ -245,7 +245,7 @@ fn energy_above_idle_stands_beside_the_total_and_differs_by_that_of_the_idle_ser
 }
 
 #[test]
-fn a_comparison_names_what_limits_each_drive_and_says_where_only_latency_does() {
+fn comparison_names_the_bottleneck_of_each_drive() {
     let page = printed("compare nvme dc-express cxl --bs 4k --iodepth 1,32 --ios 1000");
     let line = "What limits each at 4 KiB and depth 32: cores (nvme); wire to host (dc-express); waits for fill \
                 buffers (cxl).";
@@ -258,7 +258,7 @@ fn a_comparison_names_what_limits_each_drive_and_says_where_only_latency_does() 
 }
 
 #[test]
-fn a_comparison_says_what_each_drive_promises_for_a_write() {
+fn comparison_states_the_durability_of_acknowledged_writes() {
     let page = printed("compare --ios 200 --iodepth 1 --explain");
     assert!(page.contains("write    an acknowledged write is in the cells\n"), "{page}");
     let early = printed("compare nvme capi --set media.acknowledge=early --ios 200 --iodepth 1 --explain");
@@ -267,7 +267,7 @@ fn a_comparison_says_what_each_drive_promises_for_a_write() {
 }
 
 #[test]
-fn a_comparison_as_json_has_every_cell_and_every_description() {
+fn comparison_json_has_all_cells_and_descriptions() {
     let document = document("compare --ios 200 --bs 512,4k --iodepth 1,8 --json");
     let cells = document["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 8 * 2 * 2);
@@ -298,7 +298,7 @@ fn a_comparison_as_json_has_every_cell_and_every_description() {
 }
 
 #[test]
-fn a_run_as_json_has_fios_shape_and_the_phaselink_object() {
+fn run_json_is_fio_shaped_with_a_phaselink_object() {
     let document = document("run nvme --rw randrw --number-ios 40000 --json");
     let job = &document["jobs"][0];
     assert!(job["read"]["iops"].as_f64().unwrap() > 0.0 && job["write"]["iops"].as_f64().unwrap() > 0.0);
@@ -312,7 +312,7 @@ fn a_run_as_json_has_fios_shape_and_the_phaselink_object() {
 }
 
 #[test]
-fn results_go_to_the_files_that_are_asked_for() {
+fn results_are_written_to_the_requested_files() {
     let here = directory("files");
     let path = |name: &str| here.join(name).display().to_string();
     let (json, report, timeline) = (path("r.json"), path("a/b"), path("t.json"));
@@ -326,7 +326,7 @@ fn results_go_to_the_files_that_are_asked_for() {
 }
 
 #[test]
-fn tables_are_printed_in_markdown_and_have_a_row_for_each_of_the_others() {
+fn markdown_tables_have_all_rows() {
     let here = directory("markdown");
     fs::write(
         here.join("p.toml"),
@@ -354,7 +354,7 @@ fn tables_are_printed_in_markdown_and_have_a_row_for_each_of_the_others() {
 }
 
 #[test]
-fn distributions_are_files_for_each_job_and_direction_that_has_requests() {
+fn distribution_files_exist_per_job_and_direction() {
     let here = directory("distributions").join("d");
     let folder = here.display().to_string();
     printed(&format!("run nvme --rw randrw --number-ios 400 -O name=../a --hgrm {folder}"));
@@ -374,7 +374,7 @@ fn distributions_are_files_for_each_job_and_direction_that_has_requests() {
 }
 
 #[test]
-fn a_comparison_is_drawn_with_every_drive_and_every_figure() {
+fn comparison_report_draws_all_drives_and_figures() {
     let here = directory("drawn");
     let report = here.join("report").display().to_string();
     let command = "compare nvme capi --ios 100 --bs 512,4k --iodepth 1,4";
@@ -388,7 +388,7 @@ fn a_comparison_is_drawn_with_every_drive_and_every_figure() {
 }
 
 #[test]
-fn drives_of_unequal_throughput_also_run_at_equal_load_in_text_json_and_page() {
+fn drives_of_unequal_throughput_are_also_compared_at_equal_load() {
     let report = directory("equal-load").join("report").display().to_string();
     let command = "compare tlc-gen3 optane-p5800x --rw randrw --rwmixread 70 --bs 16k --iodepth 32 --ios 3000";
     let text = printed(&format!("{command} --report {report}"));
@@ -406,7 +406,7 @@ fn drives_of_unequal_throughput_also_run_at_equal_load_in_text_json_and_page() {
 }
 
 #[test]
-fn findings_name_what_requests_wait_for() {
+fn findings_name_the_buffer_and_flash_that_requests_wait_for() {
     let page = printed("compare tlc-gen3 optane-p5800x --rw randrw --rwmixread 70 --bs 16k --iodepth 32 --ios 3000");
     let told = page.replace("\n  ", " ").replace('\n', " ");
     assert!(told.contains("waits for room in the write buffer (") && told.contains("waits for flash "), "{page}");
@@ -414,7 +414,7 @@ fn findings_name_what_requests_wait_for() {
 }
 
 #[test]
-fn a_prediction_of_flash_begins_with_the_mean_and_states_the_bound_below() {
+fn flash_prediction_starts_with_the_mean_and_its_lower_bound() {
     let page = printed("predict tlc-gen4 --rw randrw --rwmixread 70 --bs 16k --iodepth 16 --numjobs 4");
     let lines: Vec<&str> = page.lines().take(4).collect();
     assert!(lines[0].starts_with("On tlc-gen4, a lone read of 16,384 bytes (70.0 %) takes "), "{page}");
@@ -423,13 +423,13 @@ fn a_prediction_of_flash_begins_with_the_mean_and_states_the_bound_below() {
 }
 
 #[test]
-fn requests_of_a_run_are_counted_over_all_threads_if_asked_so() {
+fn total_request_count_may_be_given_over_all_threads() {
     let run = document("run nvme --ios 1000 --numjobs 4 --json");
     assert_eq!(run["jobs"][0]["read"]["total_ios"], 1000);
 }
 
 #[test]
-fn the_default_job_is_said_and_so_is_any_other() {
+fn default_job_is_printed_like_any_other() {
     let first = |arguments: &str| printed(arguments).lines().find(|line| line.starts_with("Job")).unwrap().to_string();
     assert_eq!(
         first("run"),
@@ -440,7 +440,7 @@ fn the_default_job_is_said_and_so_is_any_other() {
 }
 
 #[test]
-fn several_job_files_run_together() {
+fn several_job_files_run_together_in_one_run() {
     let document = document("-q run nvme-polled --fio examples/open-loop.fio --fio examples/randread-qd32.fio --json");
     let names: Vec<&str> =
         document["jobs"].as_array().unwrap().iter().map(|job| job["jobname"].as_str().unwrap()).collect();
@@ -448,9 +448,9 @@ fn several_job_files_run_together() {
 }
 
 #[test]
-fn a_trace_is_replayed_at_its_own_times() {
+fn trace_is_replayed_at_recorded_times() {
     let path = directory("replay-times").join("t.csv");
-    // Two requests, 1 ms apart.
+    // Two requests 1 ms apart: 10,000 ticks of 100 ns.
     fs::write(&path, "10000,hm,0,Read,4096,4096,0\n20000,hm,0,Write,0,512,0\n").unwrap();
     let page = printed(&format!("run nvme --trace {}", path.display()));
     assert!(page.contains("MSR Cambridge CSV, 2 requests"), "{page}");
@@ -458,7 +458,7 @@ fn a_trace_is_replayed_at_its_own_times() {
 }
 
 #[test]
-fn every_document_begins_with_version_and_verb_and_has_the_keys_of_its_page() {
+fn json_documents_start_with_version_and_verb() {
     let page = include_str!("../../docs/json.md");
     let trace = directory("json-trace").join("t.csv");
     fs::write(&trace, "10000,hm,0,Read,4096,4096,0\n20000,hm,0,Write,0,512,0\n").unwrap();
@@ -487,7 +487,7 @@ fn every_document_begins_with_version_and_verb_and_has_the_keys_of_its_page() {
 }
 
 #[test]
-fn published_results_are_judged_one_object_each() {
+fn reproduced_results_are_one_json_object_each() {
     // These papers take a few seconds. The others take nearly a minute (`make reproduce`).
     let papers = ["capi-pcm-openpower", "moneta-talk-2011"];
     let ran = phaselink(&format!("reproduce {} --json", papers.join(" ")));
@@ -515,7 +515,7 @@ fn published_results_are_judged_one_object_each() {
 }
 
 #[test]
-fn a_ladder_shows_one_request_from_the_call_to_the_return() {
+fn ladder_shows_a_request_from_call_to_return() {
     let ladder = printed("trace nvme --bs 512");
     assert!(ladder.starts_with("nvme: request 65 of random reads, bs=512, iodepth=1\n"), "{ladder}");
     for step in ["doorbell, ", "fetch command, ", "# media", "data x4, 608 B", "interrupt message, "] {
@@ -525,7 +525,7 @@ fn a_ladder_shows_one_request_from_the_call_to_the_return() {
 }
 
 #[test]
-fn a_timeline_holds_as_many_requests_as_are_asked_for() {
+fn timeline_contains_the_requested_number_of_requests() {
     let path = directory("timeline").join("t.json");
     printed(&format!("trace nvme --iodepth 4 --requests 5 --perfetto {}", path.display()));
     let timeline: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
@@ -537,18 +537,18 @@ fn a_timeline_holds_as_many_requests_as_are_asked_for() {
 }
 
 #[test]
-fn papers_are_listed() {
+fn papers_command_lists_all_papers() {
     let papers = "capi-pcm-openpower\ndc-express-fast14\nfive-minute-rule-arxiv25\nmoneta-talk-2011\nnvme-model-nvmsa16\npss-ibm-nvmw14\n";
     assert_eq!(printed("reproduce --list"), papers);
 }
 
 #[test]
-fn the_version_is_that_of_the_workspace() {
+fn program_version_equals_that_of_the_workspace() {
     assert_eq!(printed("--version"), format!("phaselink {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
-fn a_prediction_as_json_has_stages_that_sum_to_its_total_and_its_limits_in_order() {
+fn predicted_stages_add_up_and_limits_are_sorted() {
     let predicted = document("predict nvme dc-express --rw randrw --bs 4k --iodepth 8 --json");
     assert_eq!(predicted["drives"].as_array().map(Vec::len), Some(2));
     for drive in predicted["drives"].as_array().unwrap() {
@@ -565,7 +565,7 @@ fn a_prediction_as_json_has_stages_that_sum_to_its_total_and_its_limits_in_order
 }
 
 #[test]
-fn man_pages_are_written_for_the_program_and_each_command() {
+fn man_pages_are_written_for_all_commands() {
     let folder = directory("man");
     printed(&format!("completions --man {}", folder.display()));
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::nbd::ask;
 use crate::common::programs::are_here;
-use crate::common::{Ran, directory, program};
+use crate::common::{CommandOutput, directory, program};
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
@@ -38,14 +38,14 @@ impl Running {
         lines.filter_map(|line| line.strip_prefix(word).map(String::from)).next().expect("the server says so")
     }
 
-    fn terminate(self) -> Ran {
+    fn send_sigterm(self) -> CommandOutput {
         let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(killed.success());
         self.child.wait_with_output().unwrap().into()
     }
 }
 
-fn read_once(client: &mut Client, offset: u64) -> u32 {
+fn read_block_once(client: &mut Client, offset: u64) -> u32 {
     client.ask(&Request { flags: 0, command: command::READ, cookie: 1, offset, length: 4096 }, b"");
     client.send().unwrap();
     loop {
@@ -58,15 +58,15 @@ fn read_once(client: &mut Client, offset: u64) -> u32 {
 }
 
 #[test]
-fn sigterm_ends_a_server_with_its_summary_while_clients_are_connected() {
+fn sigterm_ends_a_busy_server_with_a_summary() {
     for timing in ["on", "off"] {
         let here = directory("sigterm");
         let arguments = ["--nbd", "nbd://127.0.0.1:0/", "--timing", timing, "--json", "--lag-tolerance-us", "1e9"];
         let mut server = Running::start(&here, &arguments);
         let mut client = Client::connect(&Uri::parse(&server.told("serving ")).unwrap()).unwrap();
-        assert_eq!((client.capacity_bytes, read_once(&mut client, 0)), (16 << 20, 0));
-        assert_eq!(read_once(&mut client, 16 << 20), 22, "beyond the end is invalid");
-        let ran = server.terminate();
+        assert_eq!((client.capacity_bytes, read_block_once(&mut client, 0)), (16 << 20, 0));
+        assert_eq!(read_block_once(&mut client, 16 << 20), 22, "beyond the end is invalid");
+        let ran = server.send_sigterm();
         let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!((ran.code, &document["jobs"][0]["read"]["total_ios"]), (Some(0), &1.into()));
         let own = &document["phaselink"];
@@ -76,7 +76,7 @@ fn sigterm_ends_a_server_with_its_summary_while_clients_are_connected() {
 }
 
 #[test]
-fn prometheus_gets_counts_and_latencies() {
+fn prometheus_endpoint_serves_counts_and_latencies() {
     let here = directory("metrics");
     let arguments = ["--nbd", "nbd+unix:///?socket=a.sock", "--timing", "off", "--metrics", "127.0.0.1:0"];
     let mut server = Running::start(&here, &arguments);
@@ -84,7 +84,7 @@ fn prometheus_gets_counts_and_latencies() {
     let socket = here.join("a.sock");
     let mut client =
         Client::connect(&Uri::parse(&format!("nbd+unix:///?socket={}", socket.display())).unwrap()).unwrap();
-    (0..3).for_each(|block| assert_eq!(read_once(&mut client, block * 4096), 0));
+    (0..3).for_each(|block| assert_eq!(read_block_once(&mut client, block * 4096), 0));
     client.disconnect().unwrap();
     // The server counts the disconnection too, so once that is visible, the last batch has been counted.
     let mut answer = String::new();
@@ -96,13 +96,13 @@ fn prometheus_gets_counts_and_latencies() {
     }
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.contains("phaselink_bytes_total{op=\"read\"} 12288\n"), "{answer}");
-    assert_eq!(server.terminate().code, Some(0));
+    assert_eq!(server.send_sigterm().code, Some(0));
     assert!(!socket.exists(), "the name of the socket goes with the server");
 }
 
 /// Processor time that a process has taken, from fields 14 and 15 of proc_pid_stat(5), in hundredths of a second.
 #[cfg(target_os = "linux")]
-fn processor_ticks(process: u32) -> u64 {
+fn process_cpu_ticks(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
@@ -147,18 +147,18 @@ impl Idle {
     }
 
     fn ask(&mut self) {
-        self.nbd.iter_mut().for_each(|client| assert_eq!(read_once(client, 0), 0));
+        self.nbd.iter_mut().for_each(|client| assert_eq!(read_block_once(client, 0), 0));
         self.shm.iter_mut().for_each(|(queue, _)| queue.read(0, &mut [0; 512]).unwrap());
     }
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn idle_server_uses_little_processor_time_and_wakes_for_the_next_request() {
+fn idle_server_uses_little_cpu_and_wakes_for_a_request() {
     let kinds = [("nbd", "off"), ("nbd", "on"), ("shm", "off"), ("shm", "on"), ("vfio-user", "off")];
     let mut idle = kinds.map(|(address, timing)| Idle::start(address, timing));
     thread::sleep(Duration::from_millis(50));
-    let ticks = |idle: &[Idle; 5]| idle.each_ref().map(|idle| processor_ticks(idle.server.child.id()));
+    let ticks = |idle: &[Idle; 5]| idle.each_ref().map(|idle| process_cpu_ticks(idle.server.child.id()));
     let before = ticks(&idle);
     thread::sleep(Duration::from_secs(3));
     let after = ticks(&idle);
@@ -168,21 +168,21 @@ fn idle_server_uses_little_processor_time_and_wakes_for_the_next_request() {
         idle.ask();
     }
     for idle in idle {
-        assert!(idle.server.terminate().code.is_some());
+        assert!(idle.server.send_sigterm().code.is_some());
     }
 }
 
 #[test]
-fn clients_that_say_nothing_hold_up_neither_metrics_nor_other_clients_for_long() {
+fn silent_clients_delay_neither_metrics_nor_other_clients() {
     // Each of the two runs waits for a time-out of several seconds.
     thread::scope(|scope| {
         for timing in ["on", "off"] {
-            scope.spawn(move || silent_clients_hold_up_nobody(timing));
+            scope.spawn(move || check_silent_clients_delay_nobody(timing));
         }
     });
 }
 
-fn silent_clients_hold_up_nobody(timing: &str) {
+fn check_silent_clients_delay_nobody(timing: &str) {
     let here = directory(&format!("silent-{timing}"));
     let arguments = ["--nbd", "nbd://127.0.0.1:0/", "--timing", timing, "--metrics", "127.0.0.1:0"];
     let mut server = Running::start(&here, &arguments);
@@ -206,17 +206,17 @@ fn silent_clients_hold_up_nobody(timing: &str) {
         assert!(Instant::now() < until, "those who say nothing stay");
         thread::sleep(Duration::from_millis(100));
     }
-    let ran = server.terminate();
+    let ran = server.send_sigterm();
     assert!(timing == "off" || ran.stdout.contains("whether the clock keeps up is not known"), "{}", ran.stdout);
 }
 
 #[test]
-fn jobs_run_through_shared_memory_and_what_does_not_fit_there_is_told() {
+fn bench_runs_over_shared_memory_and_refuses_unsupported_jobs() {
     for timing in ["on", "off"] {
         let here = directory("bench-shm");
         let mut server = Running::start(&here, &["--shm", "a.sock", "--timing", timing, "--lag-tolerance-us", "1e9"]);
         let target = server.told("serving ");
-        let bench = |arguments: &str| -> Ran {
+        let bench = |arguments: &str| -> CommandOutput {
             let mut command = program();
             command.current_dir(&here).args(["bench", &target]).args(arguments.split_whitespace());
             command.output().unwrap().into()
@@ -238,12 +238,12 @@ fn jobs_run_through_shared_memory_and_what_does_not_fit_there_is_told() {
         assert!(ran.code == Some(2) && ran.stderr.contains("cannot be used with"), "{}", ran.stderr);
         let ran = bench("--numjobs 33 --number-ios 1");
         assert_eq!(ran.code, Some(2), "there are 32 clients: {}", ran.stdout);
-        assert_eq!(server.terminate().code, Some(0));
+        assert_eq!(server.send_sigterm().code, Some(0));
     }
 }
 
 #[test]
-fn flushes_of_a_benchmark_reach_the_modelled_drive_and_stand_apart_at_both_ends() {
+fn benchmark_flushes_reach_the_modelled_drive_and_are_counted() {
     let here = directory("bench-flush");
     for front in [["--nbd", "nbd+unix:///?socket=a.sock"], ["--shm", "a.sock"]] {
         let load = format!(
@@ -252,7 +252,7 @@ fn flushes_of_a_benchmark_reach_the_modelled_drive_and_stand_apart_at_both_ends(
         );
         let mut command = program();
         command.current_dir(&here).args(["serve", "tlc-gen4", "--lag-tolerance-us", "1e9", "--json", "--run", &load]);
-        let ran: Ran = command.args(front).output().unwrap().into();
+        let ran: CommandOutput = command.args(front).output().unwrap().into();
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         let load: Value = serde_json::from_str(&fs::read_to_string(here.join("load.json")).unwrap()).unwrap();
         let serve: Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -269,15 +269,15 @@ fn flushes_of_a_benchmark_reach_the_modelled_drive_and_stand_apart_at_both_ends(
         assert!(served["flush"]["latency_ns"]["mean"].as_f64().unwrap() > 300_000.0, "{served}");
         let iops = load["jobs"][0]["write"]["iops"].as_f64().unwrap();
         assert!(iops < 2.0 / 300e-6, "{front:?}: {iops}");
-        // With one request in flight, every completion but the last is followed by a request. Flushes of the store may
-        // add some.
+        // With one request in flight, each completion but the last is followed by a request: 19 turnarounds. Flushes of
+        // the store may add up to nine.
         let turnarounds = serve["phaselink"]["lag"]["turnaround"]["count"].as_u64().unwrap();
         assert!((19..=28).contains(&turnarounds), "{front:?}: {turnarounds}");
     }
 }
 
 #[test]
-fn account_of_a_modelled_drive_has_the_load_of_nbd_and_of_shared_memory() {
+fn modelled_drive_accounts_for_nbd_and_shared_memory_load() {
     for wait in ["spin", "block"] {
         let here = directory("together");
         let fronts = ["--nbd", "nbd://127.0.0.1:0/", "--shm", "a.sock", "--json", "--lag-tolerance-us", "1e9"];
@@ -289,10 +289,10 @@ fn account_of_a_modelled_drive_has_the_load_of_nbd_and_of_shared_memory() {
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         });
         for bench in benches {
-            let ran: Ran = bench.wait_with_output().unwrap().into();
+            let ran: CommandOutput = bench.wait_with_output().unwrap().into();
             assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
         }
-        let ran = server.terminate();
+        let ran = server.send_sigterm();
         let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
         let jobs = document["jobs"].as_array().unwrap().iter();
         let ios: u64 = jobs.flat_map(|job| ["read", "write"].map(|op| job[op]["total_ios"].as_u64().unwrap())).sum();
@@ -307,12 +307,12 @@ fn account_of_a_modelled_drive_has_the_load_of_nbd_and_of_shared_memory() {
 }
 
 #[test]
-fn a_store_that_is_taken_or_an_address_for_everybody_is_wrong_input() {
+fn taken_store_and_public_address_are_refused() {
     let here = directory("refused");
     let first = ["--nbd", "nbd+unix:///?socket=a.sock", "--store", "bytes"];
     let mut server = Running::start(&here, &first);
     server.told("serving ");
-    let refused = |arguments: &[&str]| -> Ran { Running::start(&here, arguments).finish() };
+    let refused = |arguments: &[&str]| -> CommandOutput { Running::start(&here, arguments).finish() };
     let ran = refused(&["--nbd", "nbd+unix:///?socket=b.sock", "--store", "bytes"]);
     assert_eq!(ran.code, Some(2));
     assert_eq!(ran.stderr, "error: bytes: another server has this store; allowed: one server a store\n");
@@ -322,11 +322,11 @@ fn a_store_that_is_taken_or_an_address_for_everybody_is_wrong_input() {
     let ran = refused(&["--nbd", "nbd+unix:///?socket=a.sock"]);
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("cannot be served: Address already in use"), "{}", ran.stderr);
-    assert_eq!(server.terminate().code, Some(0));
+    assert_eq!(server.send_sigterm().code, Some(0));
 }
 
 #[test]
-fn a_store_that_is_cut_off_while_it_is_served_fails_requests_and_the_server_lives() {
+fn truncated_store_fails_requests_but_not_the_server() {
     for timing in ["on", "off"] {
         let here = directory(&format!("cut-{timing}"));
         let arguments = ["--nbd", "nbd+unix:///?socket=a.sock", "--store", "bytes", "--timing", timing];
@@ -337,12 +337,12 @@ fn a_store_that_is_cut_off_while_it_is_served_fails_requests_and_the_server_live
         let write = Request { flags: 0, command: command::WRITE, cookie: 2, offset: 0, length: 4096 };
         assert_eq!(ask(&mut client, &write, &[7; 4096], Duration::from_secs(10)).1, 0);
         std::fs::File::options().write(true).open(here.join("bytes")).unwrap().set_len(4096).unwrap();
-        assert_eq!(read_once(&mut client, 0), 5, "NBD_EIO");
+        assert_eq!(read_block_once(&mut client, 0), 5, "NBD_EIO");
         let told = server.told("error: bytes: another program has changed its length from 18874368 to 4096 bytes: ");
         assert!(told.starts_with("all requests fail from now on"), "{told}");
         let mut other = Client::connect(&uri).unwrap();
-        assert_eq!([&mut client, &mut other].map(|client| read_once(client, 1 << 20)), [5, 5]);
-        let ran = server.finish_by_term();
+        assert_eq!([&mut client, &mut other].map(|client| read_block_once(client, 1 << 20)), [5, 5]);
+        let ran = server.finish_by_sigterm();
         assert_eq!((ran.code, ran.stderr.contains("Input/output error")), (Some(2), true), "{}", ran.stderr);
         let again = Running::start(&here, &arguments).finish();
         let told = "error: bytes: the store has 4096 bytes: something is missing, or too much; allowed: 18874368 bytes; \
@@ -352,26 +352,26 @@ fn a_store_that_is_cut_off_while_it_is_served_fails_requests_and_the_server_live
 }
 
 impl Running {
-    fn finish_by_term(self) -> Ran {
+    fn finish_by_sigterm(self) -> CommandOutput {
         let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(killed.success());
         self.finish()
     }
 
-    fn finish(mut self) -> Ran {
+    fn finish(mut self) -> CommandOutput {
         let mut errors = String::new();
         self.errors.read_to_string(&mut errors).unwrap();
-        let ran: Ran = self.child.wait_with_output().unwrap().into();
-        Ran { stderr: errors, ..ran }
+        let ran: CommandOutput = self.child.wait_with_output().unwrap().into();
+        CommandOutput { stderr: errors, ..ran }
     }
 }
 
 #[test]
-fn a_store_beyond_the_limit_of_file_sizes_is_an_error_and_can_be_opened_later() {
+fn store_beyond_the_file_size_limit_fails_and_reopens_later() {
     let here = directory("limit");
     let serve = "phaselink serve nvme --store bytes --nbd 'nbd+unix:///?socket=a.sock' --timing off --run true";
     let path = Path::new(env!("CARGO_BIN_EXE_phaselink")).parent().unwrap();
-    let shell = |script: &str| -> Ran {
+    let shell = |script: &str| -> CommandOutput {
         let path = format!("{}:{}", path.display(), std::env::var("PATH").unwrap());
         Command::new("sh").args(["-c", script]).current_dir(&here).env("PATH", path).output().unwrap().into()
     };
@@ -382,12 +382,12 @@ fn a_store_beyond_the_limit_of_file_sizes_is_an_error_and_can_be_opened_later() 
 }
 
 /// What `phaselink fault` says.
-fn fault(here: &Path, arguments: &[&str]) -> Ran {
+fn fault(here: &Path, arguments: &[&str]) -> CommandOutput {
     program().current_dir(here).args(["fault", "control.sock"]).args(arguments).output().unwrap().into()
 }
 
 #[test]
-fn faults_come_and_go_through_the_control_socket() {
+fn faults_are_added_and_removed_through_the_control_socket() {
     let here = directory("control");
     let arguments = ["--nbd", "nbd://127.0.0.1:0/", "--timing", "off", "--control", "control.sock", "--json"];
     let first = r#"faults=[{ action = "error", operation = "write", first = 100 }]"#;
@@ -396,22 +396,22 @@ fn faults_come_and_go_through_the_control_socket() {
     assert_eq!(server.told("control "), "control.sock");
     let mode =
         std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(here.join("control.sock")).unwrap().permissions());
-    assert_eq!((read_once(&mut client, 0), mode & 0o777), (0, 0o600));
+    assert_eq!((read_block_once(&mut client, 0), mode & 0o777), (0, 0o600));
 
     let added = fault(&here, &["--add", r#"action = "error", operation = "read", first = 2, times = 1"#, "--list"]);
     assert!(added.stdout.starts_with("rule 2 holds\nnumber"), "{}", added.stdout);
     assert!(added.stdout.contains(r#"action = "error", operation = "write", first = 100"#), "{}", added.stdout);
-    assert_eq!([0, 1, 2].map(|_| read_once(&mut client, 0)), [0, 5, 0]);
+    assert_eq!([0, 1, 2].map(|_| read_block_once(&mut client, 0)), [0, 5, 0]);
     let listed: serde_json::Value = serde_json::from_str(&fault(&here, &["--json"]).stdout).unwrap();
     assert_eq!((&listed["faults"][1]["met"], &listed["faults"][1]["happened"]), (&3.into(), &1.into()));
     assert_eq!(fault(&here, &["--clear", "2"]).stdout, "1 cleared\n");
-    assert_eq!([0, 1, 2].map(|_| read_once(&mut client, 0)), [0, 0, 0]);
+    assert_eq!([0, 1, 2].map(|_| read_block_once(&mut client, 0)), [0, 0, 0]);
 
     let wrong =
         fault(&here, &["--add", "action = \"eror\"", "--add", "action = \"retrain\", lanes = 1", "--clear", "7"]);
     assert_eq!((wrong.code, wrong.stderr.lines().count()), (Some(2), 3), "{}", wrong.stderr);
     assert!(wrong.stderr.contains("did you mean error?"), "{}", wrong.stderr);
-    let document: serde_json::Value = serde_json::from_str(&server.terminate().stdout).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&server.send_sigterm().stdout).unwrap();
     let own = &document["phaselink"];
     assert_eq!((&own["errors"], own["faults"].as_array().unwrap().len()), (&1.into(), 1));
     let nobody = fault(&here, &[]);
@@ -422,14 +422,14 @@ fn faults_come_and_go_through_the_control_socket() {
 const MOUNT: [&str; 2] = ["nbdfuse", "fusermount3"];
 
 /// Requests of a recording, without their times.
-fn recorded(path: &Path) -> Vec<String> {
+fn recorded_requests_without_times(path: &Path) -> Vec<String> {
     let log = fs::read_to_string(path).unwrap();
     let requests = log.lines().filter_map(|line| line.split_once(" phaselink ")).map(|(_, rest)| rest);
     requests.filter(|rest| rest.contains(' ')).map(String::from).collect()
 }
 
 #[test]
-fn application_writes_a_plain_file_and_its_requests_are_recorded_with_flushes() {
+fn application_on_a_plain_file_is_recorded_with_its_flushes() {
     if !are_here(&MOUNT) {
         return;
     }
@@ -442,16 +442,16 @@ fn application_writes_a_plain_file_and_its_requests_are_recorded_with_flushes() 
         "--run",
         "printf hello | dd of=\"$file\" bs=1 seek=5000 conv=notrunc,fsync 2> /dev/null; wc -c < disk > size",
     ]);
-    let ran: Ran = command.output().unwrap().into();
+    let ran: CommandOutput = command.output().unwrap().into();
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert_eq!(fs::read_to_string(here.join("size")).unwrap().trim(), (16 << 20).to_string());
     assert!(!here.join("disk").exists(), "the mount is left behind");
-    let requests = recorded(&here.join("app.log"));
+    let requests = recorded_requests_without_times(&here.join("app.log"));
     let written: Vec<&String> = requests.iter().filter(|line| !line.starts_with("read")).collect();
     // A partial block is written as a whole block. Writes before the recording are not part of it.
     assert!(written.first().is_some_and(|first| *first == "write 4608 512"), "{requests:?}");
     assert!(written.last().is_some_and(|last| *last == "sync 0 0"), "{requests:?}");
-    let told = |arguments: &[&str]| -> Ran {
+    let told = |arguments: &[&str]| -> CommandOutput {
         let mut command = program();
         command.current_dir(&here).args(["serve", "nvme-polled"]).args(arguments).output().unwrap().into()
     };
@@ -461,12 +461,12 @@ fn application_writes_a_plain_file_and_its_requests_are_recorded_with_flushes() 
 }
 
 #[test]
-fn what_a_mount_lacks_is_told_before_anything_is_served() {
+fn missing_mount_tools_are_reported_before_serving() {
     let here = directory("serve-without");
     for (flag, missing) in [("--file", "nbdfuse"), ("--folder", "fuse2fs")] {
         let mut command = program();
         command.current_dir(&here).env("PATH", &here).args(["serve", "nvme-polled", flag, "there", "--run", "true"]);
-        let ran: Ran = command.output().unwrap().into();
+        let ran: CommandOutput = command.output().unwrap().into();
         assert_eq!(ran.code, Some(2));
         assert!(ran.stderr.contains(&format!("{missing} is missing")), "{}", ran.stderr);
         assert!(!ran.stderr.contains("serving"), "{}", ran.stderr);
@@ -474,12 +474,12 @@ fn what_a_mount_lacks_is_told_before_anything_is_served() {
 }
 
 #[test]
-fn application_in_a_folder_has_its_flushes_recorded_and_its_files_in_the_store() {
+fn application_in_a_folder_is_recorded_and_its_files_are_stored() {
     if !are_here(&[&MOUNT[..], &["fuse2fs", "mke2fs"]].concat()) {
         return;
     }
     let here = directory("serve-folder");
-    let serve = |run: &str| -> Ran {
+    let serve = |run: &str| -> CommandOutput {
         let mut command = program();
         command.current_dir(&here).args(["serve", "nvme-polled", "--set", "media.capacity_mib=16", "--timing", "off"]);
         command.args([
@@ -498,7 +498,7 @@ fn application_in_a_folder_has_its_flushes_recorded_and_its_files_in_the_store()
     };
     let ran = serve("printf hello > \"$folder/one\"; sync \"$folder/one\"");
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let requests = recorded(&here.join("app.log"));
+    let requests = recorded_requests_without_times(&here.join("app.log"));
     assert!(requests.iter().any(|line| line.starts_with("sync")), "{requests:?}");
     assert!(requests.iter().filter(|line| line.starts_with("write")).count() < 100, "the file system is recorded");
     fs::remove_file(here.join("app.log")).unwrap();

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::nbd::{self, BLOCK_BYTES, Versions, block};
+use crate::common::nbd::{self, AllowedVersions, BLOCK_BYTES, block};
 use crate::common::{directory, program};
 use phaselink_client::Options;
-use phaselink_core::random::Random;
+use phaselink_core::random::RandomStream;
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
@@ -69,7 +69,7 @@ impl Server {
     }
 
     /// Resident KiB, threads and descriptors.
-    fn measured(&self) -> Option<[u64; 3]> {
+    fn server_resources(&self) -> Option<[u64; 3]> {
         let folder = PathBuf::from(format!("/proc/{}", self.child.id()));
         let status = fs::read_to_string(folder.join("status")).ok()?;
         let number = |name: &str| {
@@ -104,7 +104,7 @@ fn ask(client: &mut Client, command: u16, number: usize, data: &[u8]) -> (Vec<u8
 }
 
 /// Write a block, or read one and see that it holds what it may.
-fn honest(client: &mut Client, versions: &mut [Versions], random: &mut Random, full: bool) {
+fn check_honest_request(client: &mut Client, versions: &mut [AllowedVersions], random: &mut RandomStream, full: bool) {
     let number = random.bits() as usize % BLOCKS;
     let known = &mut versions[number];
     if random.bits().is_multiple_of(2) {
@@ -125,9 +125,9 @@ fn honest(client: &mut Client, versions: &mut [Versions], random: &mut Random, f
 }
 
 /// One rude thing; which one, the random numbers say. Whatever comes of it is the rude client's own.
-fn be_rude(server: &Server, random: &mut Random) {
-    let bytes = |random: &mut Random, count: usize| (0..count).map(|_| random.bits() as u8).collect::<Vec<u8>>();
-    let scribble = |name: &str, random: &mut Random| {
+fn misbehave_randomly(server: &Server, random: &mut RandomStream) {
+    let bytes = |random: &mut RandomStream, count: usize| (0..count).map(|_| random.bits() as u8).collect::<Vec<u8>>();
+    let scribble = |name: &str, random: &mut RandomStream| {
         let Ok(mut stream) = UnixStream::connect(server.here.join(name)) else { return };
         let count = random.bits() as usize % 5000;
         let _ = stream.write_all(&bytes(random, count));
@@ -166,19 +166,25 @@ fn be_rude(server: &Server, random: &mut Random) {
 }
 
 /// A generation under everybody at once; the most that the server has taken.
-fn live(server: &Server, versions: &mut [Versions], until: Instant, seed: u64, full: bool) -> [u64; 3] {
+fn run_server_generation(
+    server: &Server,
+    versions: &mut [AllowedVersions],
+    until: Instant,
+    seed: u64,
+    full: bool,
+) -> [u64; 3] {
     let (stop, mut most) = (AtomicBool::new(false), [0; 3]);
     thread::scope(|scope| {
         for thread in 0..4 {
             let (stop, server) = (&stop, &*server);
             scope.spawn(move || {
-                let mut random = Random::stream(seed, &format!("rude {thread}"));
+                let mut random = RandomStream::stream(seed, &format!("rude {thread}"));
                 while !stop.load(Ordering::Relaxed) {
-                    be_rude(server, &mut random);
+                    misbehave_randomly(server, &mut random);
                 }
             });
         }
-        let mut random = Random::stream(seed, "honest");
+        let mut random = RandomStream::stream(seed, "honest");
         let mut client = server.connect();
         let mut asked = 0;
         while Instant::now() < until {
@@ -186,10 +192,10 @@ fn live(server: &Server, versions: &mut [Versions], until: Instant, seed: u64, f
             if random.bits().is_multiple_of(500) {
                 client = server.connect();
             }
-            honest(&mut client, versions, &mut random, full);
+            check_honest_request(&mut client, versions, &mut random, full);
             asked += 1;
             if asked % 10 == 0 {
-                let now = server.measured().unwrap_or_default();
+                let now = server.server_resources().unwrap_or_default();
                 most = std::array::from_fn(|place| most[place].max(now[place]));
             }
         }
@@ -208,22 +214,22 @@ fn can_be_full(here: &Path) -> bool {
 
 #[test]
 #[ignore = "ten minutes: make soak"]
-fn a_server_outlives_rude_clients_a_full_disk_and_being_killed() {
+fn server_survives_rude_clients_full_disk_and_kills() {
     let seconds =
         std::env::var("SOAK_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(SECONDS_DEFAULT);
     let here = directory("soak");
     fs::create_dir(here.join("disk")).unwrap();
     let can_be_full = can_be_full(&here);
-    let (begun, mut versions) = (Instant::now(), vec![Versions::default(); BLOCKS]);
+    let (begun, mut versions) = (Instant::now(), vec![AllowedVersions::default(); BLOCKS]);
     let (mut generations, mut most) = (0u64, [0; 3]);
     while begun.elapsed() < Duration::from_secs(seconds) {
         let full = can_be_full && generations % 4 == 3;
         let server = Server::start(&here, generations.is_multiple_of(2), full);
-        // A full disk is simulated by a separate file system, whose contents end with this generation, so use separate
-        // versions.
-        let mut own = vec![Versions::default(); BLOCKS];
+        // A full disk is a separate file system, which is discarded with this generation of the server, so its blocks
+        // have separate versions.
+        let mut own = vec![AllowedVersions::default(); BLOCKS];
         let versions = if full { &mut own } else { &mut versions };
-        let taken = live(&server, versions, Instant::now() + GENERATION, generations, full);
+        let taken = run_server_generation(&server, versions, Instant::now() + GENERATION, generations, full);
         eprintln!(
             "generation {generations}: {} KiB, {} threads, {} descriptors, full {full}",
             taken[0], taken[1], taken[2]

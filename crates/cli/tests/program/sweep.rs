@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Ran, directory, phaselink, program};
+use crate::common::{CommandOutput, directory, phaselink, program};
 use serde_json::Value;
 
 /// A plan in a directory of its own.
@@ -25,11 +25,11 @@ impl Plan {
         command
     }
 
-    fn ran(&self, flags: &str) -> Ran {
+    fn ran(&self, flags: &str) -> CommandOutput {
         self.command(flags).output().unwrap().into()
     }
 
-    fn printed(&self, flags: &str) -> String {
+    fn printed_sweep(&self, flags: &str) -> String {
         let ran = self.ran(flags);
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         ran.stdout
@@ -50,9 +50,9 @@ const TWELVE: &str = "drive = \"nvme\"\njob = { number_ios = 200 }\n\
      [[axis]]\nkey = \"job.iodepth\"\nfrom = 1\nto = 4\nstep = 1\n";
 
 #[test]
-fn a_sweep_that_lost_its_last_runs_goes_on_without_repeating_the_others() {
+fn sweep_that_lost_its_last_runs_repeats_only_those() {
     let plan = plan("sweep-resume", TWELVE);
-    let whole = plan.printed("--csv");
+    let whole = plan.printed_sweep("--csv");
     assert_eq!((whole.lines().count(), plan.runs()), (13, 12));
     let text = fs::read_to_string(&plan.state).unwrap();
     // Keep the header, nine runs and the beginning of a tenth.
@@ -63,15 +63,15 @@ fn a_sweep_that_lost_its_last_runs_goes_on_without_repeating_the_others() {
     assert_eq!(ran.stderr, "9 of 12 points have run before (p.state.jsonl; --fresh forgets them)\n");
     let again = fs::read_to_string(&plan.state).unwrap();
     assert!(again.starts_with(&kept) && plan.runs() == 12, "{again}");
-    assert_eq!(plan.printed("--csv"), whole);
+    assert_eq!(plan.printed_sweep("--csv"), whole);
     assert_eq!(fs::read_to_string(&plan.state).unwrap(), again);
     assert_eq!((plan.ran("--csv --fresh").stderr.as_str(), plan.runs()), ("", 12));
 }
 
 #[test]
-fn a_sweep_says_what_it_found_first_and_what_it_assumed_last() {
+fn sweep_prints_findings_first_and_assumptions_last() {
     let plan = plan("sweep-found", TWELVE);
-    let text = plan.printed("--columns iops");
+    let text = plan.printed_sweep("--columns iops");
     assert!(text.starts_with("IOPS: highest at link.lanes = 4, job.iodepth = 4 ("), "{text}");
     let (found, rest) = text.split_once("\n\n").unwrap();
     assert!(found.replace('\n', " ").contains("changes IOPS most"), "{text}");
@@ -81,28 +81,29 @@ fn a_sweep_says_what_it_found_first_and_what_it_assumed_last() {
         "{assumed}"
     );
     assert!(!text.contains("memory  "), "{text}");
-    let explained = plan.printed("--columns iops --explain");
+    let explained = plan.printed_sweep("--columns iops --explain");
     assert!(explained.contains("\nmemory  ") && explained.contains("\nhost  "), "{explained}");
 }
 
 #[test]
-fn a_changed_plan_runs_only_what_is_new() {
+fn changed_sweep_plan_runs_only_new_points() {
     let plan = plan("sweep-changed", TWELVE);
-    plan.printed("");
+    plan.printed_sweep("");
     fs::write(&plan.path, TWELVE.replace("to = 4", "to = 5")).unwrap();
     assert!(plan.ran("").stderr.starts_with("12 of 15 points"));
     assert_eq!(plan.runs(), 15);
 }
 
 #[test]
-fn a_thousand_points_in_parallel_are_those_of_one_thread() {
+fn thousand_parallel_points_equal_those_of_one_thread() {
     let text = "drive = \"dc-express\"\njob = { number_ios = 4 }\n\
          [[axis]]\nkey = \"media.read_ns\"\nfrom = 10\nto = 100\nstep = 10\n\
          [[axis]]\nkey = \"job.iodepth\"\nfrom = 1\nto = 50\nstep = 1\n\
          [[axis]]\nkey = \"job.rw\"\nvalues = [\"randread\", \"randwrite\"]\n";
     let plan = plan("sweep-thousand", text);
     let run = |threads: &str, state: &str| {
-        let ran: Ran = plan.command(state).args(["--csv"]).env("RAYON_NUM_THREADS", threads).output().unwrap().into();
+        let ran: CommandOutput =
+            plan.command(state).args(["--csv"]).env("RAYON_NUM_THREADS", threads).output().unwrap().into();
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
         ran.stdout
     };
@@ -113,7 +114,7 @@ fn a_thousand_points_in_parallel_are_those_of_one_thread() {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_keeps_what_has_finished_and_the_same_command_goes_on() {
+fn ctrl_c_keeps_finished_points_and_the_sweep_resumes() {
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
     let text = TWELVE.replace("200", "30000").replace("to = 4", "to = 12");
@@ -125,18 +126,18 @@ fn ctrl_c_keeps_what_has_finished_and_the_same_command_goes_on() {
         std::thread::sleep(Duration::from_millis(2));
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let stopped: Ran = child.wait_with_output().unwrap().into();
+    let stopped: CommandOutput = child.wait_with_output().unwrap().into();
     assert_eq!((stopped.code, stopped.stdout.as_str()), (Some(130), ""));
     let kept = plan.runs();
     assert!((2..36).contains(&kept), "{kept}");
     let told = format!("stopped: {kept} of 36 points are in p.state.jsonl; the same command goes on from there\n");
     assert_eq!(stopped.stderr, told);
-    let resumed = plan.printed("--csv");
-    assert_eq!((plan.runs(), resumed), (36, plan.printed("--csv --state other.jsonl")));
+    let resumed = plan.printed_sweep("--csv");
+    assert_eq!((plan.runs(), resumed), (36, plan.printed_sweep("--csv --state other.jsonl")));
 }
 
 #[test]
-fn points_that_cannot_run_stop_the_sweep_before_it_begins_or_are_skipped() {
+fn points_that_cannot_run_stop_the_sweep_or_are_skipped() {
     let plan = plan("sweep-invalid", &TWELVE.replace("powers_of_two = [1, 4]", "values = [1, 3]"));
     let told = "p.toml:5: link.lanes is 3 (at link.lanes = 3, job.iodepth = 1, and at 3 other points); \
                 allowed: 1, 2, 4, 8, 12, 16, 32\n";
@@ -148,13 +149,13 @@ fn points_that_cannot_run_stop_the_sweep_before_it_begins_or_are_skipped() {
 }
 
 #[test]
-fn files_that_a_plan_names_stand_beside_it() {
+fn files_named_by_a_plan_are_relative_to_it() {
     let plan = plan("sweep-files", "drive = \"d.toml\"\njob = \"j.fio\"\n");
     let folder = plan.path.parent().unwrap();
     fs::write(folder.join("d.toml"), "preset = \"nvme\"\n").unwrap();
     fs::write(folder.join("j.fio"), "[a]\nnumber_ios=9\n").unwrap();
     let elsewhere = program().args(["sweep"]).arg(&plan.path).output().unwrap();
-    assert_eq!(Ran::from(elsewhere).code, Some(0));
+    assert_eq!(CommandOutput::from(elsewhere).code, Some(0));
     fs::write(&plan.path, "drive = \"nvmee\"\njob = \"no.fio\"\n").unwrap();
     let ran = plan.ran("");
     assert!(ran.stderr.contains("error: p.toml:1: there is no drive `nvmee`, did you mean nvme?"), "{}", ran.stderr);
@@ -162,16 +163,16 @@ fn files_that_a_plan_names_stand_beside_it() {
 }
 
 #[test]
-fn other_columns_and_files_need_no_run_again() {
+fn new_columns_and_files_need_no_new_runs() {
     let plan = plan("sweep-columns", TWELVE);
-    let table = plan.printed("--csv=r.csv --json=r.json");
+    let table = plan.printed_sweep("--csv=r.csv --json=r.json");
     assert!(table.contains("link.lanes  job.iodepth"), "{table}");
     let folder = plan.path.parent().unwrap();
     let csv = fs::read_to_string(folder.join("r.csv")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&fs::read_to_string(folder.join("r.json")).unwrap()).unwrap();
     assert_eq!((csv.lines().count(), json["rows"].as_array().unwrap().len()), (13, 12));
     assert!(csv.lines().nth(1).unwrap().ends_with(json["rows"][0]["hash"].as_str().unwrap()), "{csv}");
-    let other = plan.printed("--columns joules_per_io --csv");
+    let other = plan.printed_sweep("--columns joules_per_io --csv");
     assert!(other.starts_with("link.lanes,job.iodepth,seed,joules_per_io,hash\n"), "{other}");
     assert_eq!(plan.runs(), 12);
     let ran = plan.ran("--columns jouls_per_io");
@@ -180,7 +181,7 @@ fn other_columns_and_files_need_no_run_again() {
 }
 
 #[test]
-fn a_file_that_is_no_state_file_is_left_alone() {
+fn foreign_state_file_is_left_unchanged() {
     let plan = plan("sweep-foreign", TWELVE);
     for (text, flags) in [("notes\n", ""), ("notes", "--fresh"), ("{\"phaselink\":\"something else\"}\n", "--fresh")] {
         fs::write(&plan.state, text).unwrap();
@@ -191,12 +192,12 @@ fn a_file_that_is_no_state_file_is_left_alone() {
     }
     // A file with only an incomplete first line was left by a stopped sweep, so the sweep may overwrite it.
     fs::write(&plan.state, "{\"phaselink\":\"fin").unwrap();
-    plan.printed("");
+    plan.printed_sweep("");
     assert_eq!(plan.runs(), 12);
     let damaged = fs::read_to_string(&plan.state).unwrap().replacen("\"hash\"", "\"hush\"", 1);
     fs::write(&plan.state, damaged).unwrap();
     assert!(plan.ran("").stderr.starts_with("error: p.state.jsonl:2: no finished run; allowed: --fresh"));
-    plan.printed("--fresh");
+    plan.printed_sweep("--fresh");
 }
 
 const SEARCH: &str = include_str!("../../../../examples/cheapest.sweep.toml");
@@ -214,9 +215,9 @@ fn price(row: &Value) -> f64 {
 }
 
 #[test]
-fn a_search_finds_what_running_every_point_finds_with_a_tenth_of_the_runs() {
+fn search_finds_the_cheapest_point_with_few_runs() {
     let plan = plan("search", SEARCH);
-    let all = rows(&plan.printed("--json --state all.jsonl"));
+    let all = rows(&plan.printed_sweep("--json --state all.jsonl"));
     for (target, iops, p99_ns) in [("iops>1M,p99<100us", 1e6, 1e5), ("iops>=0.5M,p99<70us", 5e5, 7e4)] {
         let ran = plan.ran(&format!("--target {target} --json --fresh"));
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
@@ -237,12 +238,12 @@ fn a_search_finds_what_running_every_point_finds_with_a_tenth_of_the_runs() {
 }
 
 #[test]
-fn prices_stand_beside_the_plan_or_in_a_file_or_are_those_of_one_key() {
+fn prices_come_from_plan_file_or_one_key() {
     let plan = plan("prices", &SEARCH.replace("powers_of_two = [1, 16]", "values = [2, 4]"));
-    let told = plan.printed("--target iops>1 --minimise link.lanes --fresh");
+    let told = plan.printed_sweep("--target iops>1 --minimise link.lanes --fresh");
     assert!(told.contains("at 2 link.lanes"), "{told}");
     fs::write(plan.path.with_extension("costs.toml"), "unit = \"EUR\"\nbase = 7\n").unwrap();
-    assert!(plan.printed("--target iops>1 --fresh").contains("at 7 EUR"));
+    assert!(plan.printed_sweep("--target iops>1 --fresh").contains("at 7 EUR"));
     fs::write(plan.path.with_file_name("other.toml"), "[gib]\ndram = 1\n").unwrap();
     let wrong = plan.ran("--target iops>1 --costs other.toml");
     assert_eq!(wrong.code, Some(2));
@@ -253,22 +254,22 @@ fn prices_stand_beside_the_plan_or_in_a_file_or_are_those_of_one_key() {
 }
 
 #[test]
-fn rows_are_chosen_and_put_in_order() {
+fn sweep_rows_are_filtered_and_sorted() {
     let plan = plan("rows", TWELVE);
-    let all = rows(&plan.printed("--json"));
+    let all = rows(&plan.printed_sweep("--json"));
     let value = |row: &Value| row["iops"].as_f64().unwrap();
-    let falling = rows(&plan.printed("--json --sort=-iops --best 2"));
+    let falling = rows(&plan.printed_sweep("--json --sort=-iops --best 2"));
     let mut values: Vec<f64> = all.iter().map(value).collect();
     values.sort_by(|a, b| b.total_cmp(a));
     assert_eq!(falling.iter().map(value).collect::<Vec<_>>(), values[..2]);
-    let within = rows(&plan.printed(&format!("--json --where iops>={}", values[1])));
+    let within = rows(&plan.printed_sweep(&format!("--json --where iops>={}", values[1])));
     assert_eq!(within.len(), values.iter().filter(|it| **it >= values[1]).count());
     assert!(within.len() < all.len());
     assert!(plan.ran("--sort speed").stderr.contains("--sort by the unknown figure `speed`"));
 }
 
 #[test]
-fn points_run_until_they_are_known_and_say_how_well_they_are() {
+fn points_run_until_their_precision_is_reached_and_report_it() {
     let here = directory("sweep-precision");
     let plan = here.join("p.toml").display().to_string();
     fs::write(

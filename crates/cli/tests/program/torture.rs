@@ -3,7 +3,7 @@
 use crate::common::{phaselink, printed};
 
 #[test]
-fn seeds_are_tried_and_what_they_have_reached_is_told() {
+fn torture_tries_seeds_and_reports_coverage() {
     let text = printed("torture --seeds 25");
     assert!(text.starts_with("25 seeds in ") && text.contains(" requests, 0 failures\n"), "{text}");
     for row in ["nothing happens", "drop-completion", "stuck-bank", "retrain"] {
@@ -13,7 +13,7 @@ fn seeds_are_tried_and_what_they_have_reached_is_told() {
 }
 
 #[test]
-fn a_seed_alone_is_one_and_the_same_case_wherever_it_stands() {
+fn torture_seed_is_one_case_wherever_it_runs() {
     let of_one = |arguments: &str| {
         let text = printed(arguments);
         let (first, table) = text.split_once(" requests, ").expect("requests are counted");
@@ -24,21 +24,21 @@ fn a_seed_alone_is_one_and_the_same_case_wherever_it_stands() {
 }
 
 #[test]
-fn time_ends_a_hunt_without_end() {
+fn time_limit_ends_an_endless_torture() {
     let begun = std::time::Instant::now();
     assert!(printed("torture --seconds 1").contains(", 0 failures\n"));
     assert!(begun.elapsed() < std::time::Duration::from_secs(60));
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn contradictory_torture_options_are_refused() {
     for arguments in ["torture --seeds 0", "torture --seconds 0", "torture --seed -1", "torture nvme"] {
         assert_eq!(phaselink(arguments).code, Some(2), "{arguments}");
     }
 }
 
 #[test]
-fn drive_with_faults_is_explained_and_served_with_the_faults_that_a_server_has() {
+fn drive_with_faults_is_explained_and_served_with_them() {
     let text = printed("check nvme --set faults=[{action=\"delay\",delay_us=5,every=3},{action=\"error\"}]");
     assert!(text.contains("      fault 1, delay: every 3, delay_us 5 us\n"), "{text}");
     assert!(text.contains("      fault 2, error: every match\n"), "{text}");

@@ -9,21 +9,21 @@ fn document(arguments: &str) -> Value {
     serde_json::from_str(&printed(arguments)).unwrap_or_else(|error| panic!("phaselink {arguments}: {error}"))
 }
 
-fn ends(interval: &Value) -> [f64; 2] {
+fn interval_ends(interval: &Value) -> [f64; 2] {
     ["low", "high"].map(|end| interval[end].as_f64().unwrap_or_else(|| panic!("{interval}")))
 }
 
-fn assert_close(found: [f64; 2], wanted: [f64; 2]) {
+fn assert_close_intervals(found: [f64; 2], wanted: [f64; 2]) {
     let is_close = found.iter().zip(wanted).all(|(found, wanted)| (found / wanted - 1.0).abs() < 1e-9);
     assert!(is_close, "{found:?} is not {wanted:?}");
 }
 
 #[test]
-fn every_figure_of_a_run_lies_in_its_interval_and_names_what_moves_it() {
+fn run_figures_lie_in_their_intervals_and_name_their_causes() {
     let run = document("run nvme --number-ios 300 --intervals=20 --json");
     let intervals = run["phaselink"]["intervals"].as_object().unwrap();
     for name in ["iops", "bytes_per_s", "mean_ns", "p50_ns", "busy_cores", "server_w", "joules_per_io"] {
-        let [low, high] = ends(&intervals[name]);
+        let [low, high] = interval_ends(&intervals[name]);
         let value = intervals[name]["value"].as_f64().unwrap();
         assert!(low < value && value < high && high < 3.0 * low, "{name}: {low} {value} {high}");
         assert!(intervals[name]["contributions"].as_array().unwrap().len() <= 3);
@@ -35,11 +35,11 @@ fn every_figure_of_a_run_lies_in_its_interval_and_names_what_moves_it() {
 }
 
 #[test]
-fn a_constant_that_is_chosen_is_in_doubt_no_longer() {
+fn explicitly_set_constant_is_no_longer_uncertain() {
     let width = |set: &str| {
         let run = document(&format!("run nvme --number-ios 200 --intervals=20 --json {set}"));
         let mean = &run["phaselink"]["intervals"]["mean_ns"];
-        let [low, high] = ends(mean);
+        let [low, high] = interval_ends(mean);
         (high - low, mean["contributions"].to_string().contains("interrupt_handler"))
     };
     let (in_doubt, is_named) = width("");
@@ -48,15 +48,16 @@ fn a_constant_that_is_chosen_is_in_doubt_no_longer() {
 }
 
 #[test]
-fn predict_run_compare_and_sweep_give_the_same_interval_for_the_same_figure() {
+fn run_predict_compare_and_sweep_give_equal_intervals() {
     let job = "--number-ios 100 --bs 4k --iodepth 1 --numjobs 1";
     let run = document(&format!("run nvme {job} --intervals=20 --json"))["phaselink"]["intervals"].clone();
-    // The closed form of a lone request is exact if software times do not vary.
+    // If software times do not vary, the closed form of a lone request is exact, so predicted and simulated intervals
+    // must be equal.
     let even = format!("nvme {job} --set host.variation=0 --intervals=20 --json");
     let predicted = document(&format!("predict {even}"))["drives"][0]["intervals"].clone();
-    assert_close(
-        ends(&predicted["alone_ns"]),
-        ends(&document(&format!("run {even}"))["phaselink"]["intervals"]["mean_ns"]),
+    assert_close_intervals(
+        interval_ends(&predicted["alone_ns"]),
+        interval_ends(&document(&format!("run {even}"))["phaselink"]["intervals"]["mean_ns"]),
     );
     let compared = document(&format!("compare nvme cxl {job} --intervals=20 --json"));
     assert_eq!(compared["cells"][0]["intervals"], run);
@@ -68,7 +69,7 @@ fn predict_run_compare_and_sweep_give_the_same_interval_for_the_same_figure() {
     let sweep = |flags: &str| phaselink(&format!("sweep {} --intervals=20 {flags}", plan.display()));
     let swept: Value = serde_json::from_str(&sweep("--json").stdout).unwrap();
     for name in ["mean_ns", "joules_per_io"] {
-        assert_close(ends(&swept["rows"][0]["intervals"][name]), ends(&run[name]));
+        assert_close_intervals(interval_ends(&swept["rows"][0]["intervals"][name]), interval_ends(&run[name]));
     }
     // The state file stores the runs of draws like those of points.
     let again = sweep("--csv");
@@ -76,11 +77,11 @@ fn predict_run_compare_and_sweep_give_the_same_interval_for_the_same_figure() {
     let mut lines = again.stdout.lines();
     assert!(lines.next().unwrap().ends_with("hash,mean_ns_low,mean_ns_high,joules_per_io_low,joules_per_io_high"));
     let low: f64 = lines.next().unwrap().split(',').nth(5).unwrap().parse().unwrap();
-    assert_close([low; 2], [ends(&run["mean_ns"])[0]; 2]);
+    assert_close_intervals([low; 2], [interval_ends(&run["mean_ns"])[0]; 2]);
 }
 
 #[test]
-fn tables_show_both_ends_and_the_constants() {
+fn interval_tables_show_both_ends_and_the_constants() {
     for (arguments, shown) in [
         ("run nvme --number-ios 200 --intervals=20", "most of it from"),
         ("predict nvme --intervals=20", "host.interrupt_handler_ns"),
@@ -95,7 +96,7 @@ fn tables_show_both_ends_and_the_constants() {
 }
 
 #[test]
-fn a_run_goes_on_until_its_figures_are_known_and_says_how_well() {
+fn run_continues_until_its_precision_and_reports_it() {
     let run = document("run nvme --iodepth 8 --rw randrw --precision 3% --json");
     let precision = &run["phaselink"]["precision"];
     assert_eq!((&precision["reached"], &run["phaselink"]["finished"]), (&Value::Bool(true), &Value::Bool(true)));
@@ -108,7 +109,7 @@ fn a_run_goes_on_until_its_figures_are_known_and_says_how_well() {
 }
 
 #[test]
-fn a_run_that_is_too_short_to_know_says_so() {
+fn run_too_short_for_its_precision_is_reported() {
     let page = printed("run nvme --iodepth 8 --rw randrw --number-ios 5000 --precision 1%");
     assert!(page.contains("How well mean and p99 are known cannot be said: the run has too few requests."), "{page}");
     let run = document("run nvme --iodepth 8 --rw randrw --number-ios 60000 --precision 0.01% --json");
@@ -119,7 +120,7 @@ fn a_run_that_is_too_short_to_know_says_so() {
 }
 
 #[test]
-fn a_precision_is_a_share_in_per_cent() {
+fn precision_is_given_in_per_cent() {
     for wrong in ["1", "0%", "200%", "x%"] {
         let ran = phaselink(&format!("run nvme --precision {wrong}"));
         assert_eq!(ran.code, Some(2), "{wrong}");

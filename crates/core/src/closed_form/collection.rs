@@ -15,8 +15,8 @@
 
 use crate::config;
 use crate::media::flash::FlashCosts;
-use crate::media::flash::layout::FlashLayout;
-use crate::media::timing::Bus;
+use crate::media::flash::layout::FlashUnitLayout;
+use crate::media::timing::ChannelBus;
 use crate::number::index;
 use crate::time::{Span, Time};
 
@@ -37,7 +37,7 @@ struct DieQueue {
 #[derive(Clone, Debug)]
 struct CollectionRounds {
     dies: Vec<DieQueue>,
-    bus: Bus,
+    bus: ChannelBus,
     costs: FlashCosts,
     pages_per_line: u32,
     /// Number of page transfers on the bus for one program.
@@ -63,16 +63,16 @@ impl DieQueue {
 /// Returns the mean time of a garbage collection round at this write amplification. In a round, the host fills one
 /// line.
 pub(super) fn round_time(media: &config::Media, translation: &config::Translation, amplification: f64) -> Span {
-    let (costs, layout) = (FlashCosts::of(&media.in_the_mean()), FlashLayout::of(media, translation));
+    let (costs, layout) = (FlashCosts::of(&media.in_the_mean()), FlashUnitLayout::of(media, translation));
     let row_units = f64::from(layout.row_units);
-    // The share of valid units in a victim block is 1 - 1/amplification, so a read of one row moves that share of its
-    // units, but at least one.
+    // A victim block has a valid share of 1 - 1/amplification, so one row read moves that share of the row's units, but
+    // at least one.
     let row_valid = ((1.0 - 1.0 / amplification) * row_units).max(1.0);
     let lines = amplification - 1.0;
     let pages_per_line = layout.pages_per_line;
     let mut rounds = CollectionRounds {
         dies: vec![DieQueue::default(); usize::from(media.banks_per_channel)],
-        bus: Bus::default(),
+        bus: ChannelBus::default(),
         costs,
         pages_per_line,
         program_pages: pages_per_line * layout.planes,

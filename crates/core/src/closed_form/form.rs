@@ -1,8 +1,8 @@
 //! Closed form of one kind of request: latency and demands. A protocol completes the parts that all protocols share.
 
 use super::Parts;
-use super::demand::Demands;
-use super::media::Access;
+use super::demand::ServiceDemands;
+use super::media::MemoryAccessTime;
 use super::workload::{Class, Workload};
 use crate::config::{Duplex, Placement, Wait};
 use crate::ledger::stage::Ledger;
@@ -39,29 +39,31 @@ pub struct Latency {
 
 /// Closed form of one kind of request on one drive: latency of a lone request, and demands on resources.
 #[derive(Clone, Debug)]
-pub struct Form {
+pub struct ClosedForm {
     /// Latency of a lone request; `None` if there is no closed form for it.
     pub latency: Option<Latency>,
     /// Service demands of the request on each resource, such as wires, memory banks and cores.
-    pub demands: Demands,
+    pub demands: ServiceDemands,
 }
 
-impl Form {
+impl ClosedForm {
     /// Returns a closed form that holds for any protocol. It has demands on memory, on the software above the driver,
     /// and of user data on the wire, but no latency.
-    pub fn of_data(parts: &Parts, workload: &Workload, class: &Class) -> Form {
-        let mut demands = Form::shared(parts, workload, class, Span::ZERO, false);
+    pub fn of_data_path(parts: &Parts, workload: &Workload, class: &Class) -> ClosedForm {
+        let mut demands = ClosedForm::shared(parts, workload, class, Span::ZERO, false);
         match class.direction {
             DataDirection::Read => parts.add_burst_demands(&mut demands, &parts.data(class.bytes), 1.0),
-            DataDirection::Write => parts.add_burst_demands(&mut demands, &parts.data_completions(class.bytes), 1.0),
+            DataDirection::Write => {
+                parts.add_burst_demands(&mut demands, &parts.write_data_completions(class.bytes), 1.0)
+            }
         }
-        Form { latency: None, demands }
+        ClosedForm { latency: None, demands }
     }
 
     /// Returns the service demands of a request on memory and cores. `driver` is the driver's own processor time;
     /// `interrupts` is true if completions can raise interrupts.
-    pub fn shared(parts: &Parts, workload: &Workload, class: &Class, driver: Span, interrupts: bool) -> Demands {
-        let mut demands = Demands::default();
+    pub fn shared(parts: &Parts, workload: &Workload, class: &Class, driver: Span, interrupts: bool) -> ServiceDemands {
+        let mut demands = ServiceDemands::default();
         parts.add_poller_demands(&mut demands, workload, class, driver);
         let own = if parts.has_poller() { Span::ZERO } else { driver };
         let software = parts.software(class.direction, class.bytes) + own;
@@ -73,31 +75,37 @@ impl Form {
 
 impl Latency {
     /// Returns the latency from the complete ledger of a lone request. `access` is its time in the memory.
-    pub fn new(ledger: &Ledger, access: Access, certainty: Certainty) -> Latency {
+    pub fn new(ledger: &Ledger, access: MemoryAccessTime, certainty: Certainty) -> Latency {
         let stages = ledger.close(ledger.cursor()).clone();
-        let least = stages.total() - avoidable_time(&stages) - (access.idle - access.least);
+        let least = stages.total() - avoidable_lone_time(&stages) - (access.idle - access.least);
         Latency { stages, certainty, least }
     }
 }
 
 /// Returns the part of a lone request's latency that a request among others may save: polls, interrupts and waits.
-fn avoidable_time(stages: &StageTimes) -> Span {
-    let spared =
-        [Stage::Poll, Stage::PollWait, Stage::Interrupt, Stage::ContextSwitch, Stage::CoreWait, Stage::LinkWait];
+fn avoidable_lone_time(stages: &StageTimes) -> Span {
+    let spared = [
+        Stage::QueueReadInFlight,
+        Stage::PollWait,
+        Stage::Interrupt,
+        Stage::ContextSwitch,
+        Stage::CoreWait,
+        Stage::LinkWait,
+    ];
     let spared = spared.iter().chain(&[Stage::TargetWake]);
     spared.map(|stage| stages.get(*stage)).sum()
 }
 
 /// Returns the text of the first pair whose condition is true: the reason why a latency is not exact. `None` if no
 /// condition is.
-pub(crate) fn first_reason(doubts: &[(bool, &'static str)]) -> Option<&'static str> {
+pub(crate) fn first_inexactness_reason(doubts: &[(bool, &'static str)]) -> Option<&'static str> {
     doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason)
 }
 
 impl Parts<'_> {
     /// Adds the least service demand on the device's DMA engine, through which all user data passes. The latency
     /// becomes a lower bound.
-    pub fn with_engine(&self, mut form: Form, class: &Class) -> Form {
+    pub fn with_dma_engine_demand(&self, mut form: ClosedForm, class: &Class) -> ClosedForm {
         let dma = &self.drive.dma;
         if !dma.is_there() {
             return form;
@@ -122,13 +130,13 @@ impl Parts<'_> {
 
     /// Returns a reason why a request of any protocol may take longer than its closed form, or `None`. `behind` is the
     /// number of short packets that follow its posted data.
-    pub fn doubt(&self, access: Access, data_bytes: u32, behind: u32) -> Option<&'static str> {
+    pub fn doubt(&self, access: MemoryAccessTime, data_bytes: u32, behind: u32) -> Option<&'static str> {
         let doubts = [
             (!access.regular && self.is_mapped(), FLASH_VARIES),
             (!access.regular, LIE_DIFFERENTLY),
             (!self.flows(&self.write(Direction::Up, data_bytes), behind), "data waits for flow-control credits"),
         ];
-        let found = first_reason(&doubts);
+        let found = first_inexactness_reason(&doubts);
         found.or_else(|| self.chance())
     }
 
@@ -144,11 +152,11 @@ impl Parts<'_> {
             (self.drive.host.wait == Wait::Hybrid && !self.sleeps(), "a hybrid wait oversleeps"),
             (!self.drive.host.mmio_drain.is_zero(), "a register write may wait for those before it"),
         ];
-        first_reason(&doubts)
+        first_inexactness_reason(&doubts)
     }
 
     /// True if the device's reads of host memory go to DRAM and may have to wait for its refresh.
-    pub fn refreshes(&self) -> bool {
+    pub fn may_wait_for_refresh(&self) -> bool {
         let root = &self.drive.root_complex;
         let in_dram = |placement| matches!(placement, Placement::Dram | Placement::RemoteDram);
         (in_dram(root.placement) || in_dram(root.data_placement)) && !root.refresh.is_zero()
@@ -157,7 +165,7 @@ impl Parts<'_> {
     /// Returns the latency of requests that start at these byte offsets. `at(Some(offset))` gives the ledger of a
     /// request there; `at(None)` gives that of the fastest request at any offset, even among others. Without `offsets`,
     /// only this lower bound is known.
-    pub fn latency_at(
+    pub fn latency_over_offsets(
         &self,
         offsets: Option<Vec<u64>>,
         certainty: Certainty,
@@ -168,7 +176,7 @@ impl Parts<'_> {
             ledger.close(ledger.cursor()).clone()
         };
         let bound = stages(None);
-        let least = bound.total() - avoidable_time(&bound);
+        let least = bound.total() - avoidable_lone_time(&bound);
         let each: Vec<StageTimes> = offsets.into_iter().flatten().map(|offset| stages(Some(offset))).collect();
         let alike = !each.is_empty() && each.iter().all(|other| *other == each[0]);
         let unlike = match certainty {
@@ -177,7 +185,7 @@ impl Parts<'_> {
         };
         let (stages, certainty) = match (alike, certainty) {
             (true, _) => (each.into_iter().next().unwrap_or_default(), certainty),
-            // A request that may take less than the mean is bounded only by the lower bound.
+            // If the request may also take less than the mean, only the lower bound is known.
             (false, Certainty::Mean(_)) => (bound, Certainty::AtLeast(unlike)),
             (false, _) => {
                 let shortest = each.into_iter().min_by_key(StageTimes::total).unwrap_or(bound);

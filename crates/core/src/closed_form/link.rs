@@ -1,17 +1,17 @@
 //! Link in closed form: times of packet bursts on idle wires, and their demands on wires, credits and tags.
 
 use super::Parts;
-use super::demand::Demands;
+use super::demand::ServiceDemands;
 use crate::config::Duplex;
 use crate::link::credits::data_credits;
 use crate::time::Span;
-use crate::tlp::{Direction, Kind, Packet, Token};
+use crate::tlp::{Direction, Kind, Packet, PacketToken};
 
 /// Payload in bytes of the shortest packet with data: a register write.
 const REGISTER_BYTES: u32 = 4;
 
 /// Placeholder token of packets: closed forms do not depend on the token.
-const NO_TOKEN: Token = Token { role: 0, context: 0 };
+const NO_TOKEN: PacketToken = PacketToken { role: 0, context: 0 };
 
 impl Parts<'_> {
     /// Returns the burst of posted writes that carries the data of a host read from device to host.
@@ -20,12 +20,12 @@ impl Parts<'_> {
     }
 
     /// Returns the burst of memory read requests by which the device fetches `bytes` bytes of a write's data.
-    pub fn data_read(&self, bytes: u32) -> Packet {
+    pub fn write_data_read_requests(&self, bytes: u32) -> Packet {
         self.read(bytes).user_data(0, None)
     }
 
     /// Returns the burst of completions that carries `bytes` bytes of a write's data to the device.
-    pub fn data_completions(&self, bytes: u32) -> Packet {
+    pub fn write_data_completions(&self, bytes: u32) -> Packet {
         self.completions(bytes).user_data(0, None)
     }
 
@@ -47,12 +47,12 @@ impl Parts<'_> {
 
     /// Returns the wire time of one packet of a burst, except for the last, which may be shorter.
     fn each(&self, packet: &Packet) -> Span {
-        self.link.packet_times(packet).0
+        self.link.burst_packet_times(packet).0
     }
 
     /// Returns the wire time of all packets of a burst.
     pub fn on_wire(&self, packet: &Packet) -> Span {
-        let (each, last) = self.link.packet_times(packet);
+        let (each, last) = self.link.burst_packet_times(packet);
         each * u64::from(packet.count() - 1) + last
     }
 
@@ -65,13 +65,13 @@ impl Parts<'_> {
     /// memory is read from the arrival of the first request on.
     pub fn host_memory(&self, bytes: u32) -> Span {
         let requests = self.read(bytes);
-        self.root_complex.read_latency() - (self.on_wire(&requests) - self.each(&requests))
+        self.root_complex.queue_read_latency() - (self.on_wire(&requests) - self.each(&requests))
     }
 
     /// Returns the time from the arrival of the last read request for user data at the host until the first completion
     /// leaves.
-    pub fn data_memory(&self, bytes: u32) -> Span {
-        let requests = self.data_read(bytes);
+    pub fn host_memory_read_time(&self, bytes: u32) -> Span {
+        let requests = self.write_data_read_requests(bytes);
         self.root_complex.data_read_latency() - (self.on_wire(&requests) - self.each(&requests))
     }
 
@@ -86,15 +86,15 @@ impl Parts<'_> {
         let link = &self.drive.link;
         let (each, packets) = (self.each(packet), packet.count() + behind);
         let in_time = |credits: u32| {
-            let accepted = self.link.accept_time(packet.direction) <= each;
+            let accepted = self.link.receiver_accept_time(packet.direction) <= each;
             // The last packet reuses a credit that was spent `credits` packets earlier. Packets after the burst are
-            // short, so count them at the time of a short packet.
+            // short, so assume the time of a short packet for them.
             let short = credits.min(behind.saturating_sub(1));
             let shortest = self.each(&self.write(packet.direction, REGISTER_BYTES));
             let since = each * u64::from(credits - short) + shortest * u64::from(short);
-            packets <= credits || accepted && since >= self.link.credit_round_trip(packet.direction, each)
+            packets <= credits || accepted && since >= self.link.posted_credit_round_trip(packet.direction, each)
         };
-        let data = data_credits(packet.chunk_payload_bytes());
+        let data = data_credits(packet.full_packet_payload_bytes());
         match packet.kind {
             Kind::MemoryWrite => {
                 let in_data = u32::from(link.posted_data_credits).checked_div(data).unwrap_or(u32::MAX);
@@ -107,24 +107,24 @@ impl Parts<'_> {
 
     /// Adds the service demands of `times` bursts: on their wire, on the opposite wire for acknowledgements, and on
     /// flow-control credits.
-    pub fn add_burst_demands(&self, demands: &mut Demands, packet: &Packet, times: f64) {
+    pub fn add_burst_demands(&self, demands: &mut ServiceDemands, packet: &Packet, times: f64) {
         let (direction, packets) = (packet.direction, f64::from(packet.count()) * times);
-        demands.add(self.wire_name(direction), 1.0, self.on_wire(packet), times);
-        let acknowledging = self.wire_name(direction.opposite());
+        demands.add(self.wire_resource_name(direction), 1.0, self.on_wire(packet), times);
+        let acknowledging = self.wire_resource_name(direction.opposite());
         demands.add(acknowledging, 1.0, self.link.acknowledgement_time(packet.kind), packets);
         self.add_credit_demands(demands, packet, packets);
     }
 
-    fn add_credit_demands(&self, demands: &mut Demands, packet: &Packet, packets: f64) {
+    fn add_credit_demands(&self, demands: &mut ServiceDemands, packet: &Packet, packets: f64) {
         let link = &self.drive.link;
-        let away = self.link.credit_round_trip(packet.direction, self.each(packet));
-        let names = credit_names(packet.direction);
+        let away = self.link.posted_credit_round_trip(packet.direction, self.each(packet));
+        let names = credit_resource_names(packet.direction);
         match packet.kind {
             Kind::MemoryWrite => {
-                let data = f64::from(data_credits(packet.chunk_payload_bytes()));
+                let data = f64::from(data_credits(packet.full_packet_payload_bytes()));
                 demands.add(names[0], link.posted_header_credits.into(), away, packets);
                 demands.add(names[1], link.posted_data_credits.into(), away, packets * data);
-                demands.add(names[2], 1.0, self.link.accept_time(packet.direction), packets);
+                demands.add(names[2], 1.0, self.link.receiver_accept_time(packet.direction), packets);
             }
             Kind::MemoryRead => demands.add(names[3], link.non_posted_header_credits.into(), away, packets),
             Kind::Completion => {}
@@ -133,20 +133,20 @@ impl Parts<'_> {
 
     /// Adds the service demands of `times` device reads of host memory: on the wires for requests and completions, and
     /// on read tags.
-    pub fn add_read_demands(&self, demands: &mut Demands, requests: &Packet, times: f64) {
+    pub fn add_read_demands(&self, demands: &mut ServiceDemands, requests: &Packet, times: f64) {
         let answers = Packet { user_data: requests.user_data, ..self.completions(requests.bytes) };
         self.add_burst_demands(demands, requests, times);
         self.add_burst_demands(demands, &answers, times);
         let tags = requests.count().min(self.drive.link.read_tags.into());
         let memory = match requests.user_data {
-            true => self.data_memory(requests.bytes),
+            true => self.host_memory_read_time(requests.bytes),
             false => self.host_memory(requests.bytes),
         };
         let held = self.sent(requests) + memory + self.sent(&answers);
         demands.add("read tags", self.drive.link.read_tags.into(), held, times * f64::from(tags));
     }
 
-    fn wire_name(&self, direction: Direction) -> &'static str {
+    fn wire_resource_name(&self, direction: Direction) -> &'static str {
         match (self.drive.link.duplex, direction) {
             (Duplex::Shared, _) => "shared wire",
             (Duplex::Full, Direction::Up) => "wire to host",
@@ -157,7 +157,7 @@ impl Parts<'_> {
 
 /// Returns the resource names of posted header credits, posted data credits, the receiver of posted packets, and
 /// non-posted credits of one direction.
-fn credit_names(direction: Direction) -> [&'static str; 4] {
+fn credit_resource_names(direction: Direction) -> [&'static str; 4] {
     match direction {
         Direction::Up => ["header credits to host", "data credits to host", "root complex", "read credits to host"],
         Direction::Down => {

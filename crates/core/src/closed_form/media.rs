@@ -1,12 +1,12 @@
 //! Memory in closed form: time of a request on an idle memory, a lower bound on any, and demands on banks and buses.
 
 use super::Parts;
-use super::demand::Demands;
+use super::demand::ServiceDemands;
 use super::workload::{Class, Workload};
-use crate::config::{Acknowledge, DataPattern, WearLevelling};
+use crate::config::{Acknowledge, WearLevelling, WrittenDataPattern};
 use crate::media::Timing;
-use crate::media::cells::Cells;
-use crate::media::wear::LineLayout;
+use crate::media::cells::ProgramCells;
+use crate::media::wear::WearLineLayout;
 use crate::number::{real, real_length};
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
@@ -18,7 +18,7 @@ const PLACES_MAX: u64 = 64;
 /// Time of a request in the memory: of a read, until its data can start towards the host; of a write, until it is
 /// acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct MemoryAccessTime {
     /// Time of the request on an idle memory.
     pub idle: Span,
     /// Part of `idle` for which the slowest piece of the request waits for a bank or bus that another piece uses.
@@ -31,7 +31,7 @@ pub struct Access {
 
 /// Work of one request in the memory: number of stripes and program units, and its times on banks and buses.
 #[derive(Clone, Copy, Debug)]
-struct RequestSpread {
+struct RequestMemoryWork {
     /// Smallest number of stripes that the request covers. The next fields are programmed units, transfer time as banks
     /// wait for it, transfer time summed over all buses, and program time.
     pieces: u64,
@@ -43,27 +43,27 @@ struct RequestSpread {
 
 impl Parts<'_> {
     /// Returns the time of a request in the memory, network of a volume included, if it is one command.
-    pub fn access(&self, workload: &Workload, class: &Class) -> Access {
-        let access = self.access_behind_limits(workload, class);
+    pub fn access(&self, workload: &Workload, class: &Class) -> MemoryAccessTime {
+        let access = self.single_command_access(workload, class);
         let network = self.network(class.direction);
-        Access { idle: access.idle + network, least: access.least + network, ..access }
+        MemoryAccessTime { idle: access.idle + network, least: access.least + network, ..access }
     }
 
     /// Returns the time of a request in the memory if it is one command, without the network of a volume.
-    fn access_behind_limits(&self, workload: &Workload, class: &Class) -> Access {
+    fn single_command_access(&self, workload: &Workload, class: &Class) -> MemoryAccessTime {
         if self.is_mapped() {
-            return self.flash_access(workload, class);
+            return self.flash_access_time(workload, class);
         }
         let bytes = class.bytes;
         let least = self.least(class.direction, bytes);
         let idle = |offset| match class.direction {
-            DataDirection::Read => self.read_idle(offset, bytes),
-            DataDirection::Write => self.write_idle(offset, bytes),
+            DataDirection::Read => self.idle_read_time(offset, bytes),
+            DataDirection::Write => self.idle_write_time(offset, bytes),
         };
         let first = idle(workload.offset);
         match self.places(workload, class).is_some_and(|mut offsets| offsets.all(|offset| idle(offset) == first)) {
-            true => Access { idle: first.1, waited: first.0, least: least.min(first.1), regular: true },
-            false => Access { idle: least, waited: Span::ZERO, least, regular: false },
+            true => MemoryAccessTime { idle: first.1, waited: first.0, least: least.min(first.1), regular: true },
+            false => MemoryAccessTime { idle: least, waited: Span::ZERO, least, regular: false },
         }
     }
 
@@ -74,52 +74,54 @@ impl Parts<'_> {
         let (stripe, unit) = (self.geometry.stripe_bytes, self.timing().program_bytes);
         let units_repeat =
             class.direction == DataDirection::Read || stripe.is_multiple_of(unit) || unit.is_multiple_of(stripe);
-        let units_repeat = units_repeat && !self.crosses_units(class);
-        let (count, offset, bytes) = (self.place_count(workload, class), workload.offset, u64::from(class.bytes));
-        let are_known = class.aligned && units_repeat && count <= PLACES_MAX && !self.is_interrupted(class.direction);
+        let units_repeat = units_repeat && !self.may_cross_units(class);
+        let (count, offset, bytes) =
+            (self.repeating_positions(workload, class), workload.offset, u64::from(class.bytes));
+        let are_known =
+            class.aligned && units_repeat && count <= PLACES_MAX && !self.has_varying_times(class.direction);
         are_known.then(|| (0..count).map(move |place| offset + place * bytes))
     }
 
     /// Returns the number of consecutive requests after which their positions within a stripe repeat. Requests that
     /// divide a stripe evenly all count as one position.
-    fn place_count(&self, workload: &Workload, class: &Class) -> u64 {
+    fn repeating_positions(&self, workload: &Workload, class: &Class) -> u64 {
         let (stripe, bytes) = (u64::from(self.geometry.stripe_bytes), u64::from(class.bytes));
-        // On a drive with separate chips, a part of a stripe needs different buses at different offsets, so its parts
-        // are not alike.
+        // On a drive with separate chips, parts of a stripe at different offsets use different buses, so parts of a
+        // stripe are not equivalent.
         let parts_alike = stripe.is_multiple_of(bytes) && (self.chips.is_none() || stripe == bytes);
-        match parts_alike && workload.offset.is_multiple_of(bytes) && self.fits_units(class) {
+        match parts_alike && workload.offset.is_multiple_of(bytes) && self.has_fixed_unit_count(class) {
             true => 1,
             false => stripe / greatest_common_divisor(stripe, bytes),
         }
     }
 
     /// True if a request within one stripe programs the same number of units at any position in the stripe.
-    fn fits_units(&self, class: &Class) -> bool {
+    fn has_fixed_unit_count(&self, class: &Class) -> bool {
         let unit = self.timing().program_bytes;
         class.direction == DataDirection::Read || unit.is_multiple_of(class.bytes) || class.bytes.is_multiple_of(unit)
     }
 
     /// True if one write may cover parts of two program units in a bank, which needs stripes smaller than a unit.
-    fn crosses_units(&self, class: &Class) -> bool {
+    fn may_cross_units(&self, class: &Class) -> bool {
         let unit = u64::from(self.timing().program_bytes) * u64::from(self.banks());
         let has_more = self.geometry.stripe_bytes < self.timing().program_bytes;
         class.direction == DataDirection::Write && has_more && !unit.is_multiple_of(class.bytes.into())
     }
 
     /// Returns the time in the memory of a request that arrives as `commands` commands one after the other.
-    pub fn access_by(&self, workload: &Workload, class: &Class, commands: u32) -> Access {
+    pub fn access_in_commands(&self, workload: &Workload, class: &Class, commands: u32) -> MemoryAccessTime {
         let access = self.access(workload, class);
         match commands {
             1 => access,
-            _ => Access { idle: access.least, waited: Span::ZERO, ..access },
+            _ => MemoryAccessTime { idle: access.least, waited: Span::ZERO, ..access },
         }
     }
 
     /// Returns a lower bound of the time of `bytes` bytes in this memory, whatever its state.
     pub fn least(&self, direction: DataDirection, bytes: u32) -> Span {
         match direction {
-            DataDirection::Read => self.read_least(bytes),
-            DataDirection::Write => self.write_least(bytes),
+            DataDirection::Read => self.least_read_time(bytes),
+            DataDirection::Write => self.least_write_time(bytes),
         }
     }
 
@@ -129,55 +131,55 @@ impl Parts<'_> {
     }
 
     /// True if chance, pauses or wear levelling make equal requests take different times.
-    fn is_interrupted(&self, direction: DataDirection) -> bool {
+    fn has_varying_times(&self, direction: DataDirection) -> bool {
         let media = &self.drive.media;
         let pauses = !media.housekeeping.is_zero();
         let moves = media.wear_levelling != WearLevelling::None;
         pauses
             || self.has_spread()
-            || direction == DataDirection::Write && (moves || media.data_pattern == DataPattern::Random)
+            || direction == DataDirection::Write && (moves || media.data_pattern == WrittenDataPattern::RandomStream)
     }
 
     /// Returns the time that a read waits in an idle memory, and the time until its data can start to flow to the host.
-    fn read_idle(&self, offset: u64, bytes: u32) -> (Span, Span) {
+    fn idle_read_time(&self, offset: u64, bytes: u32) -> (Span, Span) {
         let chunk_bytes = self.drive.data_payload_bytes();
         let timing = self.media.clone().read(Time::ZERO, offset, bytes, bytes.min(chunk_bytes));
-        let start = self.link.stream_start_time(bytes, chunk_bytes, timing.first_at, timing.last_at);
+        let start = self.link.earliest_stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at);
         (timing.started.since(Time::ZERO), start.since(Time::ZERO))
     }
 
     /// Returns the time that a write waits in an idle memory, and the time until it is acknowledged.
-    fn write_idle(&self, offset: u64, bytes: u32) -> (Span, Span) {
+    fn idle_write_time(&self, offset: u64, bytes: u32) -> (Span, Span) {
         let timing = self.media.clone().write(Time::ZERO, offset, bytes);
         (timing.started.since(Time::ZERO), timing.acknowledged_at.since(Time::ZERO))
     }
 
     /// Returns a lower bound of the time until a read's data starts to flow, however its pieces collide. The first
     /// packet has come from the cells, and the rest has used the buses and banks that it needs.
-    fn read_least(&self, bytes: u32) -> Span {
+    fn least_read_time(&self, bytes: u32) -> Span {
         let (before, spread) = (self.before(DataDirection::Read), self.spread(DataDirection::Read, bytes));
         let chunk_bytes = bytes.min(self.drive.data_payload_bytes());
-        let first = before + self.first_transfer(chunk_bytes);
-        let over_buses = before + self.bus_share(DataDirection::Read, bytes);
+        let first = before + self.least_first_transfer_time(chunk_bytes);
+        let over_buses = before + self.even_bus_share(DataDirection::Read, bytes);
         let over_banks = (before * spread.pieces + spread.transfer) / u64::from(self.banks());
-        let before_last = self.link.stream_packet_offset(bytes.div_ceil(chunk_bytes) - 1, chunk_bytes);
+        let before_last = self.link.offset_of_stream_packet(bytes.div_ceil(chunk_bytes) - 1, chunk_bytes);
         first.max(over_buses.max(over_banks).saturating_sub(before_last)) + self.drive.media.ecc_decode
     }
 
     /// Returns a lower bound of the time until a write is acknowledged. Its last byte has crossed a bus, and a late
     /// acknowledgement waits for the program. Banks have done all work that may not follow the acknowledgement.
-    fn write_least(&self, bytes: u32) -> Span {
+    fn least_write_time(&self, bytes: u32) -> Span {
         let (timing, spread) = (self.timing(), self.spread(DataDirection::Write, bytes));
         let banks = u64::from(self.banks());
-        let over_buses = timing.command + self.bus_share(DataDirection::Write, bytes);
-        let transfers = timing.command * self.commands_least(spread) + spread.transfer;
+        let over_buses = timing.command + self.even_bus_share(DataDirection::Write, bytes);
+        let transfers = timing.command * self.least_waiting_commands(spread) + spread.transfer;
         match timing.acknowledge {
             Acknowledge::Late => {
-                let programmed = if spread.program.is_zero() { Span::ZERO } else { self.program_least() };
+                let programmed = if spread.program.is_zero() { Span::ZERO } else { self.least_program_time() };
                 (over_buses + programmed).max((transfers + spread.program) / banks)
             }
             Acknowledge::Early => {
-                let programs = self.program_least() * spread.units.saturating_sub(banks);
+                let programs = self.least_program_time() * spread.units.saturating_sub(banks);
                 over_buses.max((transfers + programs) / banks)
             }
         }
@@ -185,25 +187,33 @@ impl Parts<'_> {
 
     /// Returns the smallest number of commands of a write for which banks wait. The command of a piece that joins an
     /// open program unit overlaps with transfers.
-    fn commands_least(&self, spread: RequestSpread) -> u64 {
+    fn least_waiting_commands(&self, spread: RequestMemoryWork) -> u64 {
         if self.chips.is_some() { spread.pieces } else { spread.pieces.min(spread.units) }
     }
 
     /// Returns the least time of a program operation over all data patterns that the drive may get.
-    pub(crate) fn program_least(&self) -> Span {
-        let (media, cells) = (&self.drive.media, Cells::of(&self.drive.media));
+    pub(crate) fn least_program_time(&self) -> Span {
+        let (media, cells) = (&self.drive.media, ProgramCells::of(&self.drive.media));
         match media.data_pattern {
-            DataPattern::Random => cells.program_time(DataPattern::Zeros).min(cells.program_time(DataPattern::Ones)),
+            WrittenDataPattern::RandomStream => {
+                cells.program_time(WrittenDataPattern::Zeros).min(cells.program_time(WrittenDataPattern::Ones))
+            }
             _ => self.timing().program,
         }
     }
 
     /// Returns the work in the memory of a request that starts at the beginning of a stripe.
-    fn spread(&self, direction: DataDirection, bytes: u32) -> RequestSpread {
+    fn spread(&self, direction: DataDirection, bytes: u32) -> RequestMemoryWork {
         let pieces = bytes.div_ceil(self.geometry.stripe_bytes);
         let units = self.units(bytes);
         let (transfer, bus_time) = self.transfers(direction, bytes);
-        RequestSpread { pieces: pieces.into(), units, transfer, bus_time, program: self.program_least() * units }
+        RequestMemoryWork {
+            pieces: pieces.into(),
+            units,
+            transfer,
+            bus_time,
+            program: self.least_program_time() * units,
+        }
     }
 
     /// Returns the smallest number of program units that a request writes. The bytes that one bank gets are adjacent
@@ -222,7 +232,7 @@ impl Parts<'_> {
     /// Returns the share (0 to 1) of a write's program operations that cannot be saved by merging them with other
     /// writes. It is less than 1 for part of a unit that follows another write or that other threads write too. It is
     /// also less if the write may meet another one that waits at a bank or in a write buffer.
-    fn programs_alone(&self, workload: &Workload, class: &Class, units: u64) -> f64 {
+    fn unmergeable_program_share(&self, workload: &Workload, class: &Class, units: u64) -> f64 {
         let unit_bytes = f64::from(self.timing().program_bytes);
         let least = (f64::from(class.bytes) / unit_bytes / real(units)).min(1.0);
         let waiting = real(workload.outstanding) + f64::from(self.banks());
@@ -242,15 +252,20 @@ impl Parts<'_> {
             let transfer = self.timing().bus.transfer_time(bytes);
             return (transfer, transfer);
         };
-        let time =
-            |count| if direction == DataDirection::Read { chips.read_time(count) } else { chips.write_time(count) };
+        let time = |count| {
+            if direction == DataDirection::Read {
+                chips.chip_read_bus_time(count)
+            } else {
+                chips.chip_write_bus_time(count)
+            }
+        };
         let stripe = self.geometry.stripe_bytes;
         let (whole, rest) = (u64::from(bytes / stripe), bytes % stripe);
         let (mut transfer, mut count) =
-            (time(chips.chips_per_bus_min(stripe)) * whole, u64::from(chips.chip_count(stripe)) * whole);
+            (time(chips.least_chips_on_busiest_bus(stripe)) * whole, u64::from(chips.chips_for_bytes(stripe)) * whole);
         if rest > 0 {
-            transfer += time(chips.chips_per_bus_min(rest));
-            count += u64::from(chips.chip_count(rest));
+            transfer += time(chips.least_chips_on_busiest_bus(rest));
+            count += u64::from(chips.chips_for_bytes(rest));
         }
         (transfer, time(1) * count)
     }
@@ -265,15 +280,15 @@ impl Parts<'_> {
     }
 
     /// Returns the least time until the first `bytes` bytes have crossed the memory's buses.
-    fn first_transfer(&self, bytes: u32) -> Span {
+    fn least_first_transfer_time(&self, bytes: u32) -> Span {
         match &self.chips {
             None => self.timing().bus.transfer_time(bytes / self.buses()),
-            Some(chips) => chips.read_time(1),
+            Some(chips) => chips.chip_read_bus_time(1),
         }
     }
 
     /// Returns the time for which each bus carries its share of a request, if the request is spread evenly.
-    fn bus_share(&self, direction: DataDirection, bytes: u32) -> Span {
+    fn even_bus_share(&self, direction: DataDirection, bytes: u32) -> Span {
         match &self.chips {
             None => self.timing().bus.transfer_time(bytes / self.buses()),
             Some(_) => self.transfers(direction, bytes).1 / u64::from(self.buses()),
@@ -282,7 +297,7 @@ impl Parts<'_> {
 
     /// Adds the service demands of a request on the memory. Only the banks and buses that the job's region reaches
     /// count.
-    pub fn add_media_demands(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
+    pub fn add_media_demands(&self, demands: &mut ServiceDemands, workload: &Workload, class: &Class) {
         self.add_firmware_demands(demands, class);
         self.add_rate_limit_demands(demands, workload, class);
         if self.is_mapped() {
@@ -292,16 +307,16 @@ impl Parts<'_> {
         let stripe = u64::from(self.geometry.stripe_bytes);
         let last = workload.offset.saturating_add(workload.region_bytes.max(1) - 1);
         let stripes = real(last / stripe - workload.offset / stripe + 1);
-        // A merged write sends its command while data of the other pieces is being transferred, so only writes that are
-        // not merged pay for the command.
+        // A merged write sends its command while data of other pieces is on the bus, so only unmerged writes pay for
+        // the command.
         let alone = match class.direction {
             DataDirection::Read => 1.0,
-            DataDirection::Write => self.programs_alone(workload, class, spread.units),
+            DataDirection::Write => self.unmergeable_program_share(workload, class, spread.units),
         };
         let program = if class.direction == DataDirection::Read { Span::ZERO } else { spread.program };
         let held = (self.before(class.direction) * spread.pieces + program).scale(alone) + spread.transfer;
         let buses_per_channel = real_length(self.chips.map_or(1, |chips| chips.buses()));
-        let awake = 1.0 - self.pause_share(workload);
+        let awake = 1.0 - self.least_pause_share(workload);
         // Pieces of one request on the same bank, or on the same bus, are served as one access.
         let (banks, buses) = (spread.pieces.min(self.banks().into()), spread.pieces.min(self.buses().into()));
         demands.add("media banks", stripes.min(f64::from(self.banks())) * awake, held / banks, real(banks));
@@ -314,11 +329,11 @@ impl Parts<'_> {
 
     /// Adds the service demand of wear levelling on banks and buses. Each written line causes its share of a line move,
     /// which reads and writes one line.
-    fn add_gap_move_demands(&self, demands: &mut Demands, stripes: f64, bytes: u32) {
+    fn add_gap_move_demands(&self, demands: &mut ServiceDemands, stripes: f64, bytes: u32) {
         if self.drive.media.wear_levelling == WearLevelling::None {
             return;
         }
-        let line_bytes = LineLayout::of(&self.drive.media).line_bytes;
+        let line_bytes = WearLineLayout::of(&self.drive.media).line_bytes;
         let moves = f64::from(bytes.div_ceil(line_bytes)) / f64::from(self.drive.media.gap_write_interval);
         for direction in [DataDirection::Read, DataDirection::Write] {
             let spread = self.spread(direction, line_bytes);
@@ -331,7 +346,7 @@ impl Parts<'_> {
 
     /// Returns the smallest share of its time that a bank loses to housekeeping pauses. No access starts in a pause,
     /// but accesses in progress continue.
-    fn pause_share(&self, workload: &Workload) -> f64 {
+    fn least_pause_share(&self, workload: &Workload) -> f64 {
         let (pause, interval) = (self.drive.media.housekeeping, self.drive.media.housekeeping_interval);
         if pause.is_zero() || interval.is_zero() {
             return 0.0;

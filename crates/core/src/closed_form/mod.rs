@@ -1,8 +1,8 @@
 //! Closed forms of latency and throughput: arithmetic of an idle drive's link, memory and host. From it follow the
 //! latency of a lone request and the demands of each kind of request on resources.
 //!
-//! [`Form::of_data`] gives the bounds that hold for any protocol. Each protocol's own form is in its folder, and
-//! [`protocol_form`](crate::protocol::form::protocol_form) calls it.
+//! [`ClosedForm::of_data_path`] gives the bounds that hold for any protocol. Each protocol's own form is in its folder, and
+//! [`closed_form_of_protocol`](crate::protocol::form::closed_form_of_protocol) calls it.
 
 mod collection;
 pub(crate) mod data_reads;
@@ -17,13 +17,13 @@ pub(crate) mod split;
 pub(crate) mod volume;
 pub(crate) mod workload;
 
-pub use demand::{Demand, Demands};
-pub use form::{Certainty, Form, Latency};
-pub use workload::{Arrivals, Class, Workload};
+pub use demand::{ServiceDemand, ServiceDemands};
+pub use form::{Certainty, ClosedForm, Latency};
+pub use workload::{ArrivalProcess, Class, Workload};
 
 use crate::config::{self, IoEngine};
 use crate::drive::Drive;
-use crate::host::software::Software;
+use crate::host::software::EngineStack;
 use crate::link::Link;
 use crate::link::root_complex::RootComplex;
 use crate::media::chip::BankChips;
@@ -55,7 +55,7 @@ pub struct Parts<'a> {
 #[derive(Clone, Debug)]
 pub struct EngineSoftware {
     /// Software stages of the I/O engine, with their costs.
-    pub software: Software,
+    pub software: EngineStack,
     /// Number of requests that the engine submits together, and number that it completes together.
     pub together: BatchSizes,
 }
@@ -65,9 +65,10 @@ impl Parts<'_> {
     pub fn new(drive: &Drive) -> Parts<'_> {
         Parts {
             drive,
-            link: Link::new(&drive.link, drive.write_accept(), Span::ZERO, 0).with_longer_path(drive.switch_time()),
+            link: Link::new(&drive.link, drive.write_accept(), Span::ZERO, 0)
+                .with_longer_path(drive.switch_forwarding_time()),
             root_complex: RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, 0)
-                .with_peer(&drive.peer),
+                .with_peer_memory(&drive.peer),
             geometry: Geometry::from(&drive.media.in_the_mean()),
             media: Media::of(&drive.media.in_the_mean(), 0),
             chips: BankChips::of(&drive.media),
@@ -78,16 +79,16 @@ impl Parts<'_> {
     /// Returns these components with the switch's uplink instead of the drive's link. `None` if there is no switch.
     pub fn uplink(&self) -> Option<Self> {
         let config = self.drive.switch.is_there().then(|| self.drive.switch.uplink(&self.drive.link))?;
-        Some(self.with_link(&config, self.drive.root_complex.write_accept))
+        Some(self.with_link_configuration(&config, self.drive.root_complex.write_accept))
     }
 
     /// Returns these components with the peer device's link instead of the drive's link. `None` if there is no peer.
     pub fn peer(&self) -> Option<Self> {
         let config = self.drive.peer.is_there().then(|| self.drive.peer.port(&self.drive.link))?;
-        Some(self.with_link(&config, Span::ZERO))
+        Some(self.with_link_configuration(&config, Span::ZERO))
     }
 
-    fn with_link(&self, config: &config::Link, accept: Span) -> Self {
+    fn with_link_configuration(&self, config: &config::Link, accept: Span) -> Self {
         Self { link: Link::new(config, accept, Span::ZERO, 0), ..self.clone() }
     }
 
@@ -104,8 +105,8 @@ impl Parts<'_> {
         let limits = self.drive.limits();
         let engine = limits.engine_support.as_ref().and_then(|support| support.engine(job));
         let engaged = engine.map(|engine| EngineSoftware {
-            software: Software::new(self.drive, engine, job.engine_choice.switches),
-            together: job.batch.with_slots(job.iodepth, engine == IoEngine::Spdk),
+            software: EngineStack::new(self.drive, engine, job.engine_choice.switches),
+            together: job.batch.batch_for_slots(job.iodepth, engine == IoEngine::Spdk),
         });
         Self { engaged, ..self.clone() }
     }

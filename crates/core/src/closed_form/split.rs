@@ -25,7 +25,7 @@ impl CommandSplit {
     }
 
     /// True if the request needs more than one command.
-    pub(crate) fn is_split(&self) -> bool {
+    pub(crate) fn needs_several_commands(&self) -> bool {
         self.commands > 1
     }
 
@@ -41,7 +41,12 @@ impl CommandSplit {
     /// give the times of a command by its bytes; `in_all` is the time of all data on the memory's buses. The last
     /// command's data may be ready first. A full command overlaps with the wire time of the others, and the buses with
     /// that of all.
-    pub(crate) fn media_least(&self, in_all: Span, media: impl Fn(u32) -> Span, on_wire: impl Fn(u32) -> Span) -> Span {
+    pub(crate) fn least_media_time(
+        &self,
+        in_all: Span,
+        media: impl Fn(u32) -> Span,
+        on_wire: impl Fn(u32) -> Span,
+    ) -> Span {
         let all: Span = self.sizes().map(&on_wire).sum();
         let others = all - on_wire(self.each_bytes);
         let of_full = media(self.each_bytes).saturating_sub(others);
@@ -55,24 +60,24 @@ mod tests {
     use crate::time::Span;
 
     #[test]
-    fn all_commands_but_the_last_are_full() {
+    fn all_split_commands_but_the_last_are_full() {
         let split = CommandSplit::new(300 << 10, 128);
         assert_eq!(split, CommandSplit { commands: 3, each_bytes: 128 << 10, last_bytes: 44 << 10 });
         assert_eq!(split.sizes().sum::<u32>(), 300 << 10);
-        assert!(split.is_split() && !CommandSplit::new(128 << 10, 128).is_split());
+        assert!(split.needs_several_commands() && !CommandSplit::new(128 << 10, 128).needs_several_commands());
     }
 
     #[test]
-    fn memory_time_overlaps_with_the_data_of_other_commands() {
+    fn split_command_memory_time_overlaps_with_data() {
         let (split, wire) = (CommandSplit::new(9 << 10, 4), |bytes| Span::from_ns(u64::from(bytes)));
         let least = |in_all_ns, each_ns| {
             let media = |bytes| Span::from_ns(if bytes == 4096 { each_ns } else { 500 });
-            split.media_least(Span::from_ns(in_all_ns), media, wire).as_ns()
+            split.least_media_time(Span::from_ns(in_all_ns), media, wire).as_ns()
         };
         assert_eq!(least(100, 1000), 500.0);
         assert_eq!(least(100, 8000), 8000.0 - 5120.0);
         assert_eq!(least(20_000, 8000), 20_000.0 - 9216.0);
         let whole = CommandSplit::new(4096, 4);
-        assert_eq!(whole.media_least(Span::ZERO, |_| Span::from_ns(70), wire), Span::from_ns(70));
+        assert_eq!(whole.least_media_time(Span::ZERO, |_| Span::from_ns(70), wire), Span::from_ns(70));
     }
 }

@@ -1,9 +1,9 @@
 //! Cloud volume in closed form: its rate limits, and the network to its storage servers.
 
 use super::Parts;
-use super::demand::Demands;
+use super::demand::ServiceDemands;
 use super::workload::{Class, Workload};
-use crate::config::{StartingCredits, VolumeLimit};
+use crate::config::{StartCredits, VolumeLimit};
 use crate::request::DataDirection;
 use crate::time::Span;
 
@@ -21,13 +21,13 @@ impl Parts<'_> {
 
     /// Adds the service demands of a request on a volume's rate limits. If the run begins with burst credits, the burst
     /// rate applies, although the credits may run out; otherwise the base rate does.
-    pub fn add_rate_limit_demands(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
+    pub fn add_rate_limit_demands(&self, demands: &mut ServiceDemands, workload: &Workload, class: &Class) {
         let (volume, capacity_mib) = (&self.drive.volume, self.drive.media.capacity_mib);
         let rate = |limit: VolumeLimit| match volume.credits {
-            StartingCredits::Used => limit.base_per_s,
-            StartingCredits::Full | StartingCredits::Auto => limit.peak_per_s,
+            StartCredits::Used => limit.base_per_s,
+            StartCredits::Full | StartCredits::Auto => limit.peak_per_s,
         };
-        let operations = self.operations_of(workload, class);
+        let operations = self.least_counted_operations(workload, class);
         let bytes = match volume.counts_whole_operations {
             true => operations * f64::from(volume.operation_kib) * 1024.0,
             false => f64::from(class.bytes),
@@ -42,7 +42,7 @@ impl Parts<'_> {
     }
 
     /// Returns the smallest number of operations that a volume's limit counts for one request.
-    fn operations_of(&self, workload: &Workload, class: &Class) -> f64 {
+    fn least_counted_operations(&self, workload: &Workload, class: &Class) -> f64 {
         let volume = &self.drive.volume;
         let share = f64::from(class.bytes) / (f64::from(volume.operation_kib) * 1024.0);
         match (volume.operation_kib, volume.merges_sequential && workload.sequential) {

@@ -4,7 +4,7 @@ use crate::number::{real, whole};
 use crate::request::DataDirection;
 use crate::time::Span;
 use crate::workload::trace::Summary;
-use crate::workload::{BlockShare, Distribution, Job, Pattern, RateProcess};
+use crate::workload::{AddressPattern, BlockShare, Distribution, Job, RateProcess};
 
 /// Kind of request: all requests of a job with one direction and size, and their share.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,11 +21,11 @@ pub struct Class {
 
 /// Arrival process of requests: regular or random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrivals {
+pub enum ArrivalProcess {
     /// Each request follows an earlier one: a closed loop, or a constant rate.
     Regular,
     /// Requests arrive at random times, as in a Poisson process or a replayed trace.
-    Random,
+    RandomStream,
 }
 
 /// Workload of a job in the form that closed forms need: kinds of requests, pattern, queue depth, and limits.
@@ -42,7 +42,7 @@ pub struct Workload {
     /// Largest number of requests in flight, summed over all threads.
     pub outstanding: u64,
     /// Arrival process of the requests: regular or random.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalProcess,
     /// Offered load in requests per second that rates, think times or a trace allow at most. `None` if only the drive
     /// limits it.
     pub offered_iops: Option<f64>,
@@ -75,7 +75,7 @@ impl Workload {
             false => (drives.into(), drives.into()),
         };
         let classes = match &job.trace {
-            Some(trace) => replayed_classes(trace.summary()),
+            Some(trace) => classes_of_replayed_trace(trace.summary()),
             None => generated_classes(job),
         };
         Workload {
@@ -87,15 +87,17 @@ impl Workload {
             drives,
             in_turn,
             classes,
-            sequential: job.pattern == Pattern::Sequential,
-            uniform: job.trace.is_none() && job.pattern == Pattern::Random && job.distribution == Distribution::Uniform,
+            sequential: job.pattern == AddressPattern::Sequential,
+            uniform: job.trace.is_none()
+                && job.pattern == AddressPattern::RandomStream
+                && job.distribution == Distribution::Uniform,
             threads: job.threads,
             outstanding: u64::from(job.threads) * u64::from(job.iodepth),
             arrivals: match job.trace.is_some() && !job.replay_no_stall
-                || has_rate(job) && job.rate_process == RateProcess::Poisson
+                || has_arrival_rate(job) && job.rate_process == RateProcess::Poisson
             {
-                true => Arrivals::Random,
-                false => Arrivals::Regular,
+                true => ArrivalProcess::RandomStream,
+                false => ArrivalProcess::Regular,
             },
             offered_iops: offered_iops(job),
             offset: if job.trace.is_some() { 0 } else { job.offset },
@@ -105,7 +107,7 @@ impl Workload {
 
     /// Returns the number of requests that may share one piece of cached or buffered data. Threads of a sequential job
     /// all start at the region's first address, and its writes use the same addresses as its reads. Otherwise it is 1.
-    pub fn sharing_requests(&self) -> f64 {
+    pub fn requests_sharing_a_piece(&self) -> f64 {
         let has = |direction| self.classes.iter().any(|class| class.direction == direction);
         match self.sequential {
             true => {
@@ -117,7 +119,7 @@ impl Workload {
 
     /// Returns the smallest number of drives that `together` consecutive requests of a thread go to. Reads and writes
     /// each take the drives in turn.
-    pub fn distinct_drives(&self, together: u32) -> f64 {
+    pub fn least_distinct_drives(&self, together: u32) -> f64 {
         let mixed = self.classes.iter().any(|class| class.direction != self.classes[0].direction);
         let of_one_round = f64::from(together) / if mixed { 2.0 } else { 1.0 };
         of_one_round.min(self.in_turn.into()).max(1.0)
@@ -150,12 +152,12 @@ fn generated_classes(job: &Job) -> Vec<Class> {
     // aligned only if all have one size.
     let one_size = classes.iter().all(|class| class.bytes == classes[0].bytes);
     for class in &mut classes {
-        class.aligned = job.pattern == Pattern::Random || one_size;
+        class.aligned = job.pattern == AddressPattern::RandomStream || one_size;
     }
     classes
 }
 
-fn replayed_classes(summary: &Summary) -> Vec<Class> {
+fn classes_of_replayed_trace(summary: &Summary) -> Vec<Class> {
     let class = |(&(writes, bytes), &count): (&(bool, u32), &u64)| Class {
         direction: if writes { DataDirection::Write } else { DataDirection::Read },
         bytes,
@@ -165,7 +167,7 @@ fn replayed_classes(summary: &Summary) -> Vec<Class> {
     summary.sizes.iter().map(class).collect()
 }
 
-fn has_rate(job: &Job) -> bool {
+fn has_arrival_rate(job: &Job) -> bool {
     job.rate_iops_read.is_some() || job.rate_iops_write.is_some()
 }
 

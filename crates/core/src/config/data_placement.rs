@@ -15,7 +15,7 @@ section! {
         groups => groups: u8 = 1, 1..=127, with handles;
         /// Isolation of placement handles (FDP) in garbage collection: `initial` moves data of all handles of a group
         /// to common reclaim units, `persistent` keeps the data of each handle in reclaim units of its own
-        isolation => isolation: Isolation = Isolation::Initial, any(), with handles;
+        isolation => isolation: PlacementIsolation = PlacementIsolation::Initial, any(), with handles;
     }
 }
 
@@ -29,11 +29,11 @@ impl DataPlacement {
 /// Isolation between the data of different placement handles during garbage collection (types of reclaim unit handles,
 /// RUHT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isolation {
+pub enum PlacementIsolation {
     /// Initially isolated: garbage collection may mix data of different handles of a group.
     Initial,
     /// Persistently isolated: garbage collection keeps the data of each handle by itself.
     Persistent,
 }
 
-names! { Isolation { "initial" => Initial, "persistent" => Persistent } }
+names! { PlacementIsolation { "initial" => Initial, "persistent" => Persistent } }

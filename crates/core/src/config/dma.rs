@@ -55,7 +55,7 @@ section! {
 
 impl Dma {
     /// True if transfers occupy the DMA engine, so that they are served one after another.
-    pub fn takes_turns(&self) -> bool {
+    pub fn serves_in_turn(&self) -> bool {
         [self.from_host, self.to_host, self.piece, self.to_host_piece].iter().any(|time| !time.is_zero())
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use crate::problem::Problem;
+use crate::problem::InputProblem;
 
 /// Largest number of characters of a value that an error message quotes.
 const QUOTE_CHARACTERS_MAX: usize = 40;
@@ -72,11 +72,11 @@ pub struct Entry {
 
 /// Result of parsing a TOML text: its entries and its syntax errors.
 #[derive(Debug)]
-pub struct Document {
+pub struct ParsedToml {
     /// Entries at the top level of the text. Empty if a damaged table header makes all of them uncertain.
     pub table: Table,
     /// Syntax errors of the text, in order, at most one per line.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<InputProblem>,
 }
 
 /// Returns the entry named `key` of a table, or `None`.
@@ -91,27 +91,27 @@ impl Place {
     }
 
     /// Returns a problem at this position: the text that was found, and a text of what is allowed.
-    pub fn problem(&self, found: impl Into<String>, allowed: impl Into<String>) -> Problem {
-        Problem::new(&*self.file, self.line, found, allowed)
+    pub fn problem(&self, found: impl Into<String>, allowed: impl Into<String>) -> InputProblem {
+        InputProblem::new(&*self.file, self.line, found, allowed)
     }
 }
 
 /// Parses a TOML text. The returned table is empty if a damaged header makes it uncertain which section later keys
 /// belong to.
-pub fn parse(file: &str, text: &str) -> Document {
+pub fn parse(file: &str, text: &str) -> ParsedToml {
     if text.trim_start().starts_with('{') {
         let problem =
             Place::whole(file).problem("the file is JSON", "TOML, with lines such as read_ns = 300 below [media]");
-        return Document { table: Table::new(), problems: vec![problem] };
+        return ParsedToml { table: Table::new(), problems: vec![problem] };
     }
-    let source = TextSource::new(file, text);
+    let source = TomlTextSource::new(file, text);
     let (root, errors) = DeTable::parse_recoverable(text);
-    let mut problems: Vec<Problem> = errors.iter().map(|error| source.problem(error)).collect();
+    let mut problems: Vec<InputProblem> = errors.iter().map(|error| source.problem(error)).collect();
     problems.sort_by_key(|problem| problem.line);
     problems.dedup_by_key(|problem| problem.line);
-    let headers_are_sure = !errors.iter().any(|error| source.damages_header(error));
+    let headers_are_sure = !errors.iter().any(|error| source.makes_section_uncertain(error));
     let table = if headers_are_sure { source.table(root.get_ref()) } else { Table::new() };
-    Document { table, problems }
+    ParsedToml { table, problems }
 }
 
 /// Parses a text that is a single TOML value, such as `300` or `"sleep"`.
@@ -120,24 +120,24 @@ pub fn parse(file: &str, text: &str) -> Document {
 ///
 /// The message of the TOML parser.
 pub(crate) fn parse_value(place: &Place, text: &str) -> Result<Node, String> {
-    let source = TextSource { file: place.file.clone(), text, line_starts: None };
+    let source = TomlTextSource { file: place.file.clone(), text, line_starts: None };
     let value = DeValue::parse(text).map_err(|error| String::from(error.message()))?;
     Ok(source.node(&value))
 }
 
 /// TOML text with the byte offsets of its lines, to find the line of a syntax element.
-struct TextSource<'a> {
+struct TomlTextSource<'a> {
     file: Arc<str>,
     text: &'a str,
     /// Byte offset at which each line starts; `None` if messages do not name lines.
     line_starts: Option<Vec<usize>>,
 }
 
-impl<'a> TextSource<'a> {
-    fn new(file: &str, text: &'a str) -> TextSource<'a> {
+impl<'a> TomlTextSource<'a> {
+    fn new(file: &str, text: &'a str) -> TomlTextSource<'a> {
         let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
         let line_starts = Some(std::iter::once(0).chain(after_newlines).collect());
-        TextSource { file: file.into(), text, line_starts }
+        TomlTextSource { file: file.into(), text, line_starts }
     }
 
     fn place(&self, at: usize) -> Place {
@@ -154,7 +154,7 @@ impl<'a> TextSource<'a> {
         quote
     }
 
-    fn problem(&self, error: &toml::de::Error) -> Problem {
+    fn problem(&self, error: &toml::de::Error) -> InputProblem {
         let span = error.span().unwrap_or(0..0);
         let place = self.place(span.start);
         let found = match self.quote(span.clone()).as_str() {
@@ -170,7 +170,7 @@ impl<'a> TextSource<'a> {
     }
 
     /// True if a syntax error makes it uncertain which section the following keys belong to.
-    fn damages_header(&self, error: &toml::de::Error) -> bool {
+    fn makes_section_uncertain(&self, error: &toml::de::Error) -> bool {
         let at = error.span().map_or(0, |span| span.start);
         error.message() != DUPLICATE && self.line(&self.place(at)).starts_with('[')
     }
@@ -188,7 +188,7 @@ impl<'a> TextSource<'a> {
     /// recursion.
     fn node(&self, value: &Spanned<DeValue<'_>>) -> Node {
         let converted = match value.get_ref() {
-            DeValue::Integer(integer) => Value::Integer(whole_number(integer.as_str(), integer.radix())),
+            DeValue::Integer(integer) => Value::Integer(clamp_to_i128(integer.as_str(), integer.radix())),
             DeValue::Float(float) => Value::Float(float.as_str().parse().unwrap_or(f64::NAN)),
             DeValue::Boolean(boolean) => Value::Boolean(*boolean),
             DeValue::String(string) => Value::String(string.to_string()),
@@ -201,7 +201,7 @@ impl<'a> TextSource<'a> {
 }
 
 /// Converts checked digits to an integer. An integer that does not fit in 128 bits becomes the nearest limit.
-fn whole_number(digits: &str, radix: u32) -> i128 {
+fn clamp_to_i128(digits: &str, radix: u32) -> i128 {
     let limit = if digits.starts_with('-') { i128::MIN } else { i128::MAX };
     i128::from_str_radix(digits, radix).unwrap_or(limit)
 }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_and_value_has_the_line_it_stands_on() {
+    fn keys_and_values_have_their_line_numbers() {
         let table = parse("t", "# head\r\na = 1\r\n\r\n[s]\r\nb = [\r\n2,\r\n]\r\n").table;
         let section = entry(&table, "s").unwrap();
         let Value::Table(inner) = &section.node.value else { panic!() };
@@ -227,19 +227,19 @@ mod tests {
     }
 
     #[test]
-    fn all_syntax_errors_are_reported_with_their_lines() {
+    fn all_syntax_errors_are_reported_with_lines() {
         assert_eq!(lines("a = \nb = 3\nc = 12x\nd 4\n"), [Some(1), Some(3), Some(4)]);
         assert_eq!(lines("[media]\na = 1\na = 2\n[media]\n"), [Some(3), Some(4)]);
     }
 
     #[test]
-    fn duplicate_key_keeps_other_entries_and_damaged_header_drops_them() {
+    fn duplicate_key_keeps_other_entries_and_bad_header_drops_them() {
         assert_eq!(parse("t", "a = 1\na = 2\nb = 3\n").table.len(), 2);
         assert!(parse("t", "[media\nb = 3\n").table.is_empty());
     }
 
     #[test]
-    fn integer_beyond_128_bits_is_clamped() {
+    fn integer_beyond_128_bits_is_clamped_to_the_limit() {
         let node = parse_value(&Place::whole("t"), &"9".repeat(60)).unwrap();
         assert!(matches!(node.value, Value::Integer(i128::MAX)));
     }

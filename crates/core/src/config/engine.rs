@@ -98,7 +98,7 @@ impl IoEngine {
     }
 
     /// True if jobs with this engine poll for completions when their option `hipri` is set.
-    pub fn polls_on_demand(self) -> bool {
+    pub fn can_poll_on_request(self) -> bool {
         matches!(self, IoEngine::Sync | IoEngine::IoUring | IoEngine::IoUringCmd)
     }
 

@@ -4,7 +4,7 @@
 use serde_json::Value as Json;
 
 use crate::config::FaultAction;
-use crate::config::fault_action::FaultPlace;
+use crate::config::fault_action::FaultApplicationPlace;
 use crate::config::section::{Section, any, names, section};
 use crate::config::spans::{LONGEST, ZERO, us};
 use crate::time::Span;
@@ -16,7 +16,7 @@ section! {
         action => action: FaultAction = FaultAction::Error, any();
         /// Trigger of a fault `power-cut`: a `time`, an `event` of the run, or a `request` being submitted to the
         /// device
-        at => at: FaultMoment = FaultMoment::Time, any();
+        at => at: PowerCutMoment = PowerCutMoment::Time, any();
         /// Requests that the fault rule matches: `read`, `write` or `any`
         operation => operation: FaultOperation = FaultOperation::Any, any();
         /// First byte of the address range on the device that the fault rule matches
@@ -116,7 +116,7 @@ names! { FaultDigest { "data" => Data, "header" => Header } }
 
 /// Trigger of a power cut: a time, a simulated event, or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultMoment {
+pub enum PowerCutMoment {
     /// Power is cut at a given time of the run.
     Time,
     /// Power is cut after the simulated event of a given number.
@@ -125,7 +125,7 @@ pub enum FaultMoment {
     Request,
 }
 
-names! { FaultMoment { "time" => Time, "event" => Event, "request" => Request } }
+names! { PowerCutMoment { "time" => Time, "event" => Event, "request" => Request } }
 
 /// Object that a fault applies to, which decides how its rule is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ pub enum FaultSubject {
     /// Fault applies to a request.
     Request,
     /// Fault applies to a bank of the memory.
-    Bank,
+    BankState,
     /// Fault applies to a packet on the link.
     Packet,
     /// Fault applies to an interrupt message.
@@ -164,15 +164,15 @@ impl Fault {
     /// Returns the kind of object that this fault applies to, such as a request, a bank or a packet.
     pub fn subject(&self) -> FaultSubject {
         match (self.action, self.at) {
-            (FaultAction::PowerCut, FaultMoment::Event) => FaultSubject::Event,
-            (FaultAction::PowerCut, FaultMoment::Request) => FaultSubject::Request,
+            (FaultAction::PowerCut, PowerCutMoment::Event) => FaultSubject::Event,
+            (FaultAction::PowerCut, PowerCutMoment::Request) => FaultSubject::Request,
             (action, _) => action.row().subject,
         }
     }
 
     /// Checks that the time in which the rule matches ends after it begins. Returns what was found and what is allowed if
     /// not.
-    pub(crate) fn check_window(&self) -> Option<(String, String)> {
+    pub(crate) fn check_fault_window(&self) -> Option<(String, String)> {
         let is_empty = !self.until.is_zero() && self.until <= self.from;
         is_empty.then(|| (String::from("until_us is not after from_us"), String::from("until_us above from_us, or 0")))
     }
@@ -181,7 +181,7 @@ impl Fault {
     pub fn takes(&self, key: &str) -> bool {
         use FaultSubject::*;
         let (row, subject) = (self.action.row(), self.subject());
-        let of_command = subject == Request && row.place != FaultPlace::Queue;
+        let of_command = subject == Request && row.place != FaultApplicationPlace::Queue;
         match key {
             "action" => true,
             "operation" => of_command && row.operation == FaultOperation::Any,

@@ -17,14 +17,14 @@ pub(crate) enum FaultLength {
     /// Fault happens at an instant. Its length is the outage that follows.
     Outage,
     /// Fault needs no end, and ends at a time if it does.
-    Window,
+    RunWindow,
     /// Fault never ends.
     Forever,
 }
 
 impl FaultLength {
     /// True if a fault without an end is refused.
-    pub(super) fn must_end(self) -> bool {
+    pub(super) fn needs_explicit_end(self) -> bool {
         matches!(self, FaultLength::Limited | FaultLength::Stall | FaultLength::Outage)
     }
 
@@ -41,7 +41,7 @@ impl FaultLength {
 
 /// Place at which the effect of a fault is applied, for effects that requests trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FaultPlace {
+pub(crate) enum FaultApplicationPlace {
     /// Command of the request, or another object.
     Command,
     /// Completion queue entry or doorbell, regardless of the command.
@@ -67,7 +67,7 @@ pub(crate) struct ActionRow {
     /// Length of the fault in a fault timeline.
     pub(super) length: FaultLength,
     /// Place at which the effect is applied.
-    pub(super) place: FaultPlace,
+    pub(super) place: FaultApplicationPlace,
 }
 
 macro_rules! actions {
@@ -99,7 +99,7 @@ macro_rules! actions {
                         keys: &[$($(stringify!($key)),+)?],
                         needs: &[$($(stringify!($need)),+)?],
                         length: one_of!(FaultLength, $($length)?, OneRequest),
-                        place: one_of!(FaultPlace, $($place)?, Command),
+                        place: one_of!(FaultApplicationPlace, $($place)?, Command),
                     },)+
                 }
             }
@@ -141,9 +141,9 @@ actions! {
     /// Read finds that one memory chip of each sector has failed.
     FailChip = "fail-chip": Request, "fault_reads_of_failed_chips", of Read, keys [chip];
     /// Accesses to one memory bank take longer.
-    SlowBank = "slow-bank": Bank, "fault_slow_accesses", keys [bank], needs [factor];
+    SlowBank = "slow-bank": BankState, "fault_slow_accesses", keys [bank], needs [factor];
     /// Memory bank starts no access, so that all accesses to it wait.
-    StuckBank = "stuck-bank": Bank, "fault_stuck_accesses", keys [bank], needs [until_us], lasts Limited;
+    StuckBank = "stuck-bank": BankState, "fault_stuck_accesses", keys [bank], needs [until_us], lasts Limited;
     /// Packet on the link arrives damaged and is replayed.
     CorruptPacket = "corrupt-packet": Packet, "fault_corrupted_packets", keys [direction];
     /// Interrupt message never arrives at the host.
@@ -151,7 +151,7 @@ actions! {
     /// Interrupt message arrives at the host a second time.
     RepeatInterrupt = "repeat-interrupt": Interrupt, "fault_repeated_interrupts", keys [delay_us];
     /// Link goes down and retrains, possibly with fewer lanes or a lower data rate.
-    Retrain = "retrain": Instant, "fault_retrains", keys [until_us outage_us], needs [lanes generation], lasts Window;
+    Retrain = "retrain": Instant, "fault_retrains", keys [until_us outage_us], needs [lanes generation], lasts RunWindow;
     /// Receiver returns no flow-control credits for a time.
     StarveCredits = "starve-credits": Instant, "fault_starvations", keys [direction outage_us], lasts Outage;
     /// Device is reset, and is out of service for a time.
@@ -178,13 +178,13 @@ actions! {
 
 impl FaultAction {
     /// True if this effect is on a completion queue entry or a doorbell, regardless of the command.
-    pub fn is_of_queue(self) -> bool {
-        self.row().place == FaultPlace::Queue
+    pub fn is_completion_entry_or_doorbell_effect(self) -> bool {
+        self.row().place == FaultApplicationPlace::Queue
     }
 
     /// True if this effect is on a network connection, so that only drives behind a network can have it.
-    pub fn is_of_connection(self) -> bool {
-        self.row().place == FaultPlace::Connection
+    pub fn is_network_connection_effect(self) -> bool {
+        self.row().place == FaultApplicationPlace::Connection
     }
 
     /// Returns the operation that this effect is limited to; `None` if it applies to any operation.
@@ -193,7 +193,7 @@ impl FaultAction {
     }
 
     /// True if this effect restarts the controller, immediately or after an outage.
-    pub fn restarts_controller(self) -> bool {
+    pub fn does_restart_controller(self) -> bool {
         matches!(self, FaultAction::Reset | FaultAction::PowerCut)
     }
 

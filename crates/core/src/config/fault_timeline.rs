@@ -15,12 +15,12 @@
 use serde_json::Value as Json;
 
 use super::document::{Node, Place, Value, parse_value};
-use super::fault::{Fault, FaultMoment, FaultSubject};
+use super::fault::{Fault, FaultSubject, PowerCutMoment};
 use super::fault_action::{FaultAction, FaultLength};
 use super::section::Section;
 use super::value::{KeyFault, KeyType, readable, stem, unit};
 use crate::number::real;
-use crate::problem::Problem;
+use crate::problem::InputProblem;
 use crate::spelling::{nearest, question};
 use crate::time::{Span, Time};
 
@@ -43,20 +43,22 @@ const UNITS: [(&str, f64); 4] = [("ms", 1e9), ("us", 1e6), ("ns", 1e3), ("s", 1e
 pub struct FaultTimeline(pub Vec<Fault>);
 
 /// Parsed line of a fault timeline: an event, or the end of earlier events.
-enum TimelineLine {
+enum FaultTimelineLine {
     Event { fault: Fault, has_end: bool },
     Return(Span),
 }
 
 /// Beginning or length of an event in a fault timeline: a time, or a number of requests.
-enum TimelineMeasure {
+enum TimelineAmount {
     Time(Span),
     Requests(u64),
 }
 
 impl FaultTimeline {
     /// Parses the lines of a fault timeline, each given with its position. Ignores blank lines and text from `#` on.
-    pub(crate) fn read_lines<'a>(lines: impl Iterator<Item = (Place, &'a str)>) -> Result<FaultTimeline, Vec<Problem>> {
+    pub(crate) fn read_lines<'a>(
+        lines: impl Iterator<Item = (Place, &'a str)>,
+    ) -> Result<FaultTimeline, Vec<InputProblem>> {
         let (mut events, mut problems) = (Vec::new(), Vec::new());
         for (place, line) in lines {
             let line = line.split('#').next().unwrap_or("").trim();
@@ -64,12 +66,13 @@ impl FaultTimeline {
                 continue;
             }
             match read_line(&place, line) {
-                Ok(TimelineLine::Event { fault, has_end }) => events.push((place, fault, has_end)),
-                Ok(TimelineLine::Return(at)) => end(&mut events, at),
+                Ok(FaultTimelineLine::Event { fault, has_end }) => events.push((place, fault, has_end)),
+                Ok(FaultTimelineLine::Return(at)) => end(&mut events, at),
                 Err(problem) => problems.push(problem),
             }
         }
-        problems.extend(events.iter().filter_map(|(place, fault, has_end)| check_end(place, fault, *has_end)));
+        problems
+            .extend(events.iter().filter_map(|(place, fault, has_end)| missing_end_problem(place, fault, *has_end)));
         match problems.is_empty() {
             true => Ok(FaultTimeline(events.into_iter().map(|(_, fault, _)| fault).collect())),
             false => Err(problems),
@@ -77,7 +80,7 @@ impl FaultTimeline {
     }
 
     /// Parses the text of a file with a fault timeline, one event per line.
-    pub(crate) fn read_text(file: &str, text: &str) -> Result<FaultTimeline, Vec<Problem>> {
+    pub(crate) fn read_text(file: &str, text: &str) -> Result<FaultTimeline, Vec<InputProblem>> {
         let place = |line: usize| Place { file: file.into(), line: Some(line) };
         FaultTimeline::read_lines(text.lines().enumerate().map(|(number, line)| (place(number + 1), line)))
     }
@@ -109,8 +112,8 @@ fn end(events: &mut [(Place, Fault, bool)], at: Span) {
 }
 
 /// Returns the problem of an event that has no end although its kind of fault needs one; otherwise `None`.
-fn check_end(place: &Place, fault: &Fault, has_end: bool) -> Option<Problem> {
-    (fault.length().must_end() && !has_end).then(|| {
+fn missing_end_problem(place: &Place, fault: &Fault, has_end: bool) -> Option<InputProblem> {
+    (fault.length().needs_explicit_end() && !has_end).then(|| {
         let found = format!("{} has no end", fault.action.name());
         place.problem(found, "for=TIME, as in for=500ms, or a later line at=TIME return")
     })
@@ -121,44 +124,44 @@ fn kind(word: &str) -> Option<FaultAction> {
     alias.or_else(|| FaultAction::ALL.into_iter().find(|action| action.name() == word))
 }
 
-fn kinds() -> impl Iterator<Item = &'static str> {
+fn fault_kind_names() -> impl Iterator<Item = &'static str> {
     let aliases = ALIASES.iter().map(|(name, _)| *name);
     FaultAction::ALL.into_iter().map(FaultAction::name).chain(aliases).chain([RETURN])
 }
 
 /// Parses one line of a timeline of faults, such as `at=2s for=500ms stall`.
-fn read_line(place: &Place, line: &str) -> Result<TimelineLine, Problem> {
+fn read_line(place: &Place, line: &str) -> Result<FaultTimelineLine, InputProblem> {
     let wrong = |found: String, allowed: &str| place.problem(format!("`{line}`: {found}"), allowed);
     let (pairs, names): (Vec<&str>, Vec<&str>) = line.split_whitespace().partition(|word| word.contains('='));
-    let all = || kinds().collect::<Vec<_>>().join(", ");
+    let all = || fault_kind_names().collect::<Vec<_>>().join(", ");
     let &[name] = &names[..] else {
         let found = if names.is_empty() { String::from("no kind of fault") } else { names.join(" and ") };
         return Err(wrong(found, &format!("one of {}", all())));
     };
     let value = |key: &str| pairs.iter().find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
-    let measured = |key: &str, read: fn(&str) -> Result<TimelineMeasure, String>| {
+    let measured = |key: &str, read: fn(&str) -> Result<TimelineAmount, String>| {
         let read = |text| read(text).map_err(|allowed| wrong(format!("{key}={text}"), &allowed));
         value(key).map(read).transpose()
     };
     let (at, length) = (measured("at", parse_beginning)?, measured("for", length)?);
     if name == RETURN {
         return match (at, length, pairs.len()) {
-            (Some(TimelineMeasure::Time(at)), None, 1) => Ok(TimelineLine::Return(at)),
+            (Some(TimelineAmount::Time(at)), None, 1) => Ok(FaultTimelineLine::Return(at)),
             _ => Err(wrong(String::from("a return at no time"), "at=TIME return, as in at=9s return")),
         };
     }
     let Some(action) = kind(name) else {
-        let meant = question(nearest(name, kinds()));
+        let meant = question(nearest(name, fault_kind_names()));
         return Err(wrong(format!("there is no fault {name}{meant}"), &all()));
     };
     let mut fault = Fault { action, ..Fault::default() };
-    let is_at_request = matches!(at, Some(TimelineMeasure::Requests(_)));
+    let is_at_request = matches!(at, Some(TimelineAmount::Requests(_)));
     let has_until = value("until").is_some();
-    if (value("from").is_some() && !is_at_request) || (has_until && matches!(length, Some(TimelineMeasure::Time(_)))) {
+    if (value("from").is_some() && !is_at_request) || (has_until && matches!(length, Some(TimelineAmount::Time(_)))) {
         let allowed = "from=TIME with at=request:NUMBER, until=TIME without for=TIME";
         return Err(wrong(String::from("a second beginning or end"), allowed));
     }
-    begin(&mut fault, at).map_err(|allowed| wrong(format!("{name} at a request"), allowed))?;
+    set_event_beginning(&mut fault, at).map_err(|allowed| wrong(format!("{name} at a request"), allowed))?;
     for pair in &pairs {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         if key != "at" && key != "for" {
@@ -167,18 +170,18 @@ fn read_line(place: &Place, line: &str) -> Result<TimelineLine, Problem> {
     }
     let has_end =
         last(&mut fault, is_at_request, length).map_err(|allowed| wrong(format!("the length of {name}"), allowed))?;
-    Ok(TimelineLine::Event { fault, has_end: has_end || has_until })
+    Ok(FaultTimelineLine::Event { fault, has_end: has_end || has_until })
 }
 
 /// Sets the beginning of an event in its fault rule. An error says what is allowed.
-fn begin(fault: &mut Fault, at: Option<TimelineMeasure>) -> Result<(), &'static str> {
+fn set_event_beginning(fault: &mut Fault, at: Option<TimelineAmount>) -> Result<(), &'static str> {
     match at {
         None => {}
-        Some(TimelineMeasure::Time(at)) => fault.from = at,
-        Some(TimelineMeasure::Requests(number)) => {
+        Some(TimelineAmount::Time(at)) => fault.from = at,
+        Some(TimelineAmount::Requests(number)) => {
             fault.first = number;
             if fault.action == FaultAction::PowerCut {
-                (fault.at, fault.times) = (FaultMoment::Request, 1);
+                (fault.at, fault.times) = (PowerCutMoment::Request, 1);
             }
             if !matches!(fault.subject(), FaultSubject::Request | FaultSubject::Interrupt | FaultSubject::Packet) {
                 return Err("at=TIME, as in at=2s");
@@ -189,21 +192,21 @@ fn begin(fault: &mut Fault, at: Option<TimelineMeasure>) -> Result<(), &'static 
 }
 
 /// Sets the length of an event in its fault rule. Returns true if the event has an end. An error says what is allowed.
-fn last(fault: &mut Fault, is_at_request: bool, length: Option<TimelineMeasure>) -> Result<bool, &'static str> {
+fn last(fault: &mut Fault, is_at_request: bool, length: Option<TimelineAmount>) -> Result<bool, &'static str> {
     match (length, fault.length()) {
         (None, FaultLength::Outage) if is_at_request => return Err("for=TIME, as in for=500ms"),
-        // Without a length, a fault that starts at a request ends with that request.
+        // A fault that starts at a request and has no length ends with that request.
         (None, kind) if is_at_request && !kind.continues() && fault.until.is_zero() => fault.times = 1,
         (None, kind) => return Ok(kind == FaultLength::Forever),
-        (Some(TimelineMeasure::Time(span)), _) if span.is_zero() => return Err("for=TIME above 0"),
-        (Some(TimelineMeasure::Time(span)), FaultLength::Outage) => fault.outage = span,
-        (Some(TimelineMeasure::Time(_)), FaultLength::Forever) => {
+        (Some(TimelineAmount::Time(span)), _) if span.is_zero() => return Err("for=TIME above 0"),
+        (Some(TimelineAmount::Time(span)), FaultLength::Outage) => fault.outage = span,
+        (Some(TimelineAmount::Time(_)), FaultLength::Forever) => {
             return Err("no for=: a removed device never returns");
         }
-        (Some(TimelineMeasure::Time(span)), _) if is_at_request => fault.lasts = span,
-        (Some(TimelineMeasure::Time(span)), _) => fault.until = fault.from + span,
-        (Some(TimelineMeasure::Requests(_)), kind) if !kind.is_counted() => return Err("for=TIME, as in for=500ms"),
-        (Some(TimelineMeasure::Requests(count)), _) => fault.times = count,
+        (Some(TimelineAmount::Time(span)), _) if is_at_request => fault.lasts = span,
+        (Some(TimelineAmount::Time(span)), _) => fault.until = fault.from + span,
+        (Some(TimelineAmount::Requests(_)), kind) if !kind.is_counted() => return Err("for=TIME, as in for=500ms"),
+        (Some(TimelineAmount::Requests(count)), _) => fault.times = count,
     }
     Ok(true)
 }
@@ -223,7 +226,7 @@ fn set(place: &Place, fault: &mut Fault, given: &str, text: &str) -> Result<(), 
     let (key, allowed) = (key.name, key.allowed.clone());
     let node = match unit(key) {
         "us" => match time(text) {
-            Some(span) => number_node(place, &span.write(key)),
+            Some(span) => parse_number_node(place, &span.write(key)),
             None => return Err(String::from("a time with its unit, as in 500ms, 20us or 2s")),
         },
         _ => parse_value(place, text).or_else(|_| parse_value(place, &format!("\"{text}\""))).ok(),
@@ -232,7 +235,7 @@ fn set(place: &Place, fault: &mut Fault, given: &str, text: &str) -> Result<(), 
     result.map_err(|_| allowed)
 }
 
-fn number_node(place: &Place, number: &Json) -> Option<Node> {
+fn parse_number_node(place: &Place, number: &Json) -> Option<Node> {
     let value = number.as_u64().map(|whole| Value::Integer(whole.into())).or(number.as_f64().map(Value::Float))?;
     Some(Node { place: place.clone(), value, quote: number.to_string() })
 }
@@ -252,33 +255,34 @@ fn time(text: &str) -> Option<Span> {
 }
 
 /// Parses a number of requests above 0.
-fn requests(number: &str) -> Option<u64> {
+fn parse_request_amount(number: &str) -> Option<u64> {
     number.parse().ok().filter(|number| *number > 0)
 }
 
 /// Returns the number in `20requests` or `1request`, or `None` for any other text.
-fn counted(text: &str) -> Option<u64> {
-    requests(text.strip_suffix("requests").or_else(|| text.strip_suffix("request"))?)
+fn request_count_digits(text: &str) -> Option<u64> {
+    parse_request_amount(text.strip_suffix("requests").or_else(|| text.strip_suffix("request"))?)
 }
 
 /// Returns the number in `request:1000`, or `None` for any other text.
 fn parse_request_number(text: &str) -> Option<u64> {
-    requests(text.strip_prefix("request:")?)
+    parse_request_amount(text.strip_prefix("request:")?)
 }
 
 /// Parses the beginning of an event, a time or the number of a request. An error says what is allowed.
-fn parse_beginning(text: &str) -> Result<TimelineMeasure, String> {
+fn parse_beginning(text: &str) -> Result<TimelineAmount, String> {
     let found =
-        parse_request_number(text).map(TimelineMeasure::Requests).or_else(|| time(text).map(TimelineMeasure::Time));
-    found.ok_or_else(|| match counted(text) {
+        parse_request_number(text).map(TimelineAmount::Requests).or_else(|| time(text).map(TimelineAmount::Time));
+    found.ok_or_else(|| match request_count_digits(text) {
         Some(number) => format!("at=request:{number}, which is the number of a request; only for= counts requests"),
         None => String::from("at=TIME or at=request:NUMBER, as in at=2s or at=request:1000"),
     })
 }
 
 /// Parses the length of an event, a time or a number of requests. An error says what is allowed.
-fn length(text: &str) -> Result<TimelineMeasure, String> {
-    let found = counted(text).map(TimelineMeasure::Requests).or_else(|| time(text).map(TimelineMeasure::Time));
+fn length(text: &str) -> Result<TimelineAmount, String> {
+    let found =
+        request_count_digits(text).map(TimelineAmount::Requests).or_else(|| time(text).map(TimelineAmount::Time));
     found.ok_or_else(|| match parse_request_number(text) {
         Some(number) => format!("for={number}requests, which is a count of requests; only at= names one"),
         None => String::from("for=TIME or for=NUMBERrequests, as in for=500ms or for=20requests"),
@@ -286,7 +290,7 @@ fn length(text: &str) -> Result<TimelineMeasure, String> {
 }
 
 /// Returns a time as text, in the largest of s, ms and us of which it is a whole number, otherwise in ns.
-fn time_text(span: Span) -> String {
+fn timeline_time_text(span: Span) -> String {
     let (ps, smallest) = (real(span.as_ps()), ("ns", 1e3));
     let fits = |(_, unit): &&(&str, f64)| ps >= *unit && ps % unit == 0.0;
     let (name, unit) = [UNITS[3], UNITS[0], UNITS[1]].iter().find(fits).copied().unwrap_or(smallest);
@@ -303,7 +307,7 @@ impl Fault {
     /// TOML table.
     pub fn line(&self) -> String {
         let (line, place) = (self.words(), Place::whole("line"));
-        let is_same = matches!(read_line(&place, &line), Ok(TimelineLine::Event { fault, .. }) if fault == *self);
+        let is_same = matches!(read_line(&place, &line), Ok(FaultTimelineLine::Event { fault, .. }) if fault == *self);
         let pair = |(key, value): (&str, Json)| format!("{key} = {value}");
         match is_same {
             true => line,
@@ -314,28 +318,28 @@ impl Fault {
     /// Returns the line of a fault timeline for this rule, which may fail to express all of it.
     fn words(&self) -> String {
         let is_instant = self.length() == FaultLength::Outage;
-        // A length counts from a request only if the line names a request.
+        // A length in requests is counted from the triggering request, so it needs a line that names a request.
         let is_at_request =
-            self.first > 1 || !self.lasts.is_zero() || self.subject() != self.action_at_time().subject();
+            self.first > 1 || !self.lasts.is_zero() || self.subject() != self.fault_rule_at_time().subject();
         let mut words = Vec::new();
         match is_at_request {
             true => words.push(format!("at=request:{}", self.first)),
             false if self.from.is_zero() => {}
-            false => words.push(format!("at={}", time_text(self.from))),
+            false => words.push(format!("at={}", timeline_time_text(self.from))),
         }
         let (mut has_from, mut has_until) = (is_at_request && !self.from.is_zero(), !self.until.is_zero());
         match () {
             () if is_instant => {
-                words.push(format!("for={}", time_text(self.outage)));
+                words.push(format!("for={}", timeline_time_text(self.outage)));
                 has_from &= self.subject() == FaultSubject::Request;
             }
-            () if !self.lasts.is_zero() => words.push(format!("for={}", time_text(self.lasts))),
+            () if !self.lasts.is_zero() => words.push(format!("for={}", timeline_time_text(self.lasts))),
             () if is_at_request && self.times == 1 && !has_until && !self.length().continues() => {}
             () if self.times > 0 => {
                 words.push(format!("for={}requests", self.times));
             }
             () if has_until && !is_at_request && self.times == 0 => {
-                words.push(format!("for={}", time_text(self.until - self.from)));
+                words.push(format!("for={}", timeline_time_text(self.until - self.from)));
                 has_until = false;
             }
             () => {}
@@ -350,7 +354,9 @@ impl Fault {
         for (key, value) in self.said().into_iter().filter(|(key, _)| is_said(key)) {
             let shown = match &value {
                 Json::String(text) => text.clone(),
-                value if unit(key) == "us" => time_text(Span::from_ns_f64(value.as_f64().unwrap_or(0.0) * 1e3)),
+                value if unit(key) == "us" => {
+                    timeline_time_text(Span::from_ns_f64(value.as_f64().unwrap_or(0.0) * 1e3))
+                }
                 value => readable(value),
             };
             words.push(format!("{}={shown}", word(key)));
@@ -359,8 +365,8 @@ impl Fault {
     }
 
     /// Returns this fault rule with a time as its trigger.
-    fn action_at_time(&self) -> Fault {
-        Fault { at: FaultMoment::Time, ..self.clone() }
+    fn fault_rule_at_time(&self) -> Fault {
+        Fault { at: PowerCutMoment::Time, ..self.clone() }
     }
 }
 
@@ -378,7 +384,7 @@ impl KeyType for FaultTimeline {
             Value::String(line) => Ok((item.place.clone(), line.clone())),
             _ => Err(item.place.problem(format!("a timeline holds {}", item.quote), "lines in quotes")),
         };
-        let lines: Result<Vec<_>, Problem> = items.iter().map(line).collect();
+        let lines: Result<Vec<_>, InputProblem> = items.iter().map(line).collect();
         let lines = lines.map_err(|problem| KeyFault::Inside(vec![problem]))?;
         let lines = lines.iter().map(|(place, line)| (place.clone(), line.as_str()));
         FaultTimeline::read_lines(lines).map_err(KeyFault::Inside)

@@ -68,7 +68,7 @@ section! {
         /// `host.idle_states`
         idle_exit_ns => idle_exit: Span = ZERO, ZERO..=LONGEST;
         /// Deepest idle state that a core without a thread may enter: `none` (an interrupt then costs `idle_exit_ns` more), `c1`, `c1e` or `c6`. A core enters the deepest state whose residency does not exceed the mean of its last eight idle times
-        idle_states => idle_states: IdleState = IdleState::None, any();
+        idle_states => idle_states: CoreIdleState = CoreIdleState::None, any();
         /// Extra time an interrupt needs to wake a core from idle state C1
         c1_exit_ns => c1_exit: Span = ZERO, ZERO..=LONGEST;
         /// Shortest expected idle time for which a core enters idle state C1
@@ -109,24 +109,24 @@ section! {
 
 impl Host {
     /// Returns the factor by which processor times scale with the clock: nominal clock over actual clock.
-    pub fn clock_ratio(&self) -> f64 {
+    pub fn nominal_clock_ratio(&self) -> f64 {
         self.nominal_ghz / self.core_ghz
     }
 
     /// Returns the processor time of one posted write to a device register, such as a doorbell, at the actual clock.
     pub fn register_write_time(&self) -> Span {
-        self.mmio_write.scale(self.clock_ratio())
+        self.mmio_write.scale(self.nominal_clock_ratio())
     }
 
     /// Returns the factor by which times of the kernel's own code scale. The number of instructions is constant, so
     /// that clock and instructions per clock count.
-    pub fn cost_ratio(&self) -> f64 {
-        self.clock_ratio() * (self.nominal_ipc / self.ipc)
+    pub fn kernel_cost_ratio(&self) -> f64 {
+        self.nominal_clock_ratio() * (self.nominal_ipc / self.ipc)
     }
 
     /// Makes a thread poll, and sets all processor times of a request in flight to zero, for requests of a real host, whose
     /// own software takes its time.
-    pub fn clear_request_costs(&mut self) {
+    pub fn clear_software_costs(&mut self) {
         self.wait = Wait::Spin;
         for cost in [
             &mut self.poll,
@@ -161,9 +161,9 @@ impl Host {
     /// Returns the idle states that a core may enter, the lightest state first.
     pub fn idle_states(&self) -> Vec<IdleStateTimes> {
         let states = [
-            (IdleState::C1, self.c1_exit, self.c1_residency, self.c1_stated_exit),
-            (IdleState::C1e, self.c1e_exit, self.c1e_residency, self.c1e_stated_exit),
-            (IdleState::C6, self.c6_exit, self.c6_residency, self.c6_stated_exit),
+            (CoreIdleState::C1, self.c1_exit, self.c1_residency, self.c1_stated_exit),
+            (CoreIdleState::C1e, self.c1e_exit, self.c1e_residency, self.c1e_stated_exit),
+            (CoreIdleState::C6, self.c6_exit, self.c6_residency, self.c6_stated_exit),
         ];
         let allowed = states.into_iter().filter(|(state, ..)| *state <= self.idle_states);
         allowed.map(|(_, exit, residency, stated_exit)| IdleStateTimes { exit, residency, stated_exit }).collect()
@@ -171,7 +171,7 @@ impl Host {
 
     /// Returns the extra processor time of a core that has idled for `idle`, because its caches and branch predictors
     /// are cold.
-    pub fn cold_time(&self, idle: Span) -> Span {
+    pub fn cold_core_time(&self, idle: Span) -> Span {
         if self.cold.is_zero() {
             return Span::ZERO;
         }
@@ -179,12 +179,12 @@ impl Host {
             true => 1.0,
             false => (idle.as_ns() / self.cold_after.as_ns()).min(1.0),
         };
-        self.cold.scale(share * self.cost_ratio())
+        self.cold.scale(share * self.kernel_cost_ratio())
     }
 
     /// Returns the extra time an interrupt needs to reach a core that expected to idle for `expected`. The core enters
     /// the deepest state whose residency is at most that time (as the menu governor of Linux).
-    pub fn idle_exit_after(&self, expected: Span) -> Span {
+    pub fn expected_idle_exit_time(&self, expected: Span) -> Span {
         let mut states = self.idle_states().into_iter();
         states.rfind(|state| state.residency <= expected).map_or(self.idle_exit, |state| state.exit)
     }
@@ -194,15 +194,15 @@ impl Host {
     /// call. Linux before 6.13 then keeps the core out of states that it leaves too slowly (`get_typical_interval` and
     /// `performance_multiplier`, drivers/cpuidle/governors/menu.c), and a core that polls in place of a state keeps its
     /// caches warm.
-    pub fn idle_wake(&self, idle: Span, expected: Span, waits_for_io: bool) -> IdleWake {
+    pub fn idle_wake_time(&self, idle: Span, expected: Span, waits_for_io: bool) -> IdleWakeTime {
         let factor = u64::from(self.io_wait_factor);
-        if !waits_for_io || factor == 0 || self.idle_states == IdleState::None {
-            return IdleWake { exit: self.idle_exit_after(expected), cold: self.cold_time(idle) };
+        if !waits_for_io || factor == 0 || self.idle_states == CoreIdleState::None {
+            return IdleWakeTime { exit: self.expected_idle_exit_time(expected), cold: self.cold_core_time(idle) };
         }
         let is_entered = |state: &IdleStateTimes| state.residency <= expected && state.stated_exit * factor <= expected;
         match self.idle_states().into_iter().rfind(is_entered) {
-            None => IdleWake { exit: Span::ZERO, cold: Span::ZERO },
-            Some(state) => IdleWake { exit: state.exit, cold: self.cold_time(idle) },
+            None => IdleWakeTime { exit: Span::ZERO, cold: Span::ZERO },
+            Some(state) => IdleWakeTime { exit: state.exit, cold: self.cold_core_time(idle) },
         }
     }
 }
@@ -220,7 +220,7 @@ pub struct IdleStateTimes {
 
 /// Extra time of an interrupt that finds its core idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IdleWake {
+pub struct IdleWakeTime {
     /// Time until the core has left its idle state.
     pub exit: Span,
     /// Extra processor time of a core whose caches and branch predictors are cold.
@@ -229,7 +229,7 @@ pub struct IdleWake {
 
 /// Idle state (C-state) of a core; states are ordered by depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum IdleState {
+pub enum CoreIdleState {
     /// Cores have no idle states. Only the time `idle_exit` is added to an interrupt that finds a core idle.
     None,
     /// Halt state (C1), the idle state with the shortest exit latency.
@@ -240,7 +240,7 @@ pub enum IdleState {
     C6,
 }
 
-names! { IdleState { "none" => None, "c1" => C1, "c1e" => C1e, "c6" => C6 } }
+names! { CoreIdleState { "none" => None, "c1" => C1, "c1e" => C1e, "c6" => C6 } }
 
 /// Method by which a thread waits for a completion: polling, sleeping or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

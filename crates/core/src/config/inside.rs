@@ -2,7 +2,7 @@
 //! translation layer.
 
 use crate::config::Media;
-use crate::config::policies::PolicyName;
+use crate::config::policies::TranslationPolicyName;
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO};
 use crate::number::{real, whole};
@@ -76,11 +76,11 @@ section! {
         block_mib => block_mib: u64 = 0, 0..=1 << 24, needs Translation;
         /// Policy of the flash translation layer that separates writes into streams, chooses blocks for them, and
         /// chooses the victim blocks of garbage collection
-        policy => policy: PolicyName = PolicyName::Greedy, any(), needs Translation;
+        policy => policy: TranslationPolicyName = TranslationPolicyName::GreedyPolicy, any(), needs Translation;
         /// Priority of garbage collection's reads on a flash die: `queued` (behind all queued operations of the die) or
         /// `first` (before operations that have not begun, so that programs need not wait for their data; such reads
         /// suspend nothing)
-        collection_reads => collection_reads: CollectionReads = CollectionReads::Queued, any(), needs Translation;
+        collection_reads => collection_reads: CollectionReadPriority = CollectionReadPriority::Queued, any(), needs Translation;
         /// Largest number of rows (pages of all planes of a die) of one word line that garbage collection reads from a
         /// die in one go; host reads go before the next rows, but not between these
         collection_rows => collection_rows: u32 = 1, 1..=64, needs Translation;
@@ -161,20 +161,20 @@ pub enum Precondition {
     /// Every unit of the drive has been written once, in the order of addresses.
     Sequential,
     /// Drive is in the steady state of random overwrites.
-    Random,
+    RandomStream,
     /// Jobs of the run decide between random and sequential. A drive without jobs has been written in order.
     Auto,
 }
 
 /// Priority of garbage collection's reads on a flash die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CollectionReads {
+pub enum CollectionReadPriority {
     /// Garbage collection's reads wait behind all operations queued on the die.
     Queued,
     /// Garbage collection's reads go before operations that have not begun, and suspend none that runs.
     First,
 }
 
-names! { CollectionReads { "queued" => Queued, "first" => First } }
+names! { CollectionReadPriority { "queued" => Queued, "first" => First } }
 
-names! { Precondition { "none" => None, "sequential" => Sequential, "random" => Random, "auto" => Auto } }
+names! { Precondition { "none" => None, "sequential" => Sequential, "random" => RandomStream, "auto" => Auto } }

@@ -38,7 +38,7 @@ section! {
         duplex => duplex: Duplex = Duplex::Full, any();
         /// Simulation events for packets on the link: one event for a burst of equal packets (`train`) or one event for
         /// each packet (`packet`)
-        granularity => granularity: Granularity = Granularity::Train, any();
+        granularity => granularity: LinkEventGranularity = LinkEventGranularity::SwitchTrain, any();
         /// True if ACK and flow-control packets (DLLPs) of the PCI Express link take time on the wire
         dllps => dllps: bool = true, any();
         /// True if skip ordered sets of the PCI Express link take time on the wire
@@ -75,7 +75,7 @@ section! {
         data_requests => data_requests: bool = true, any();
         /// Acknowledgement of PCI Express packets: `pipelined` (ACK DLLPs travel when the wire has room) or `awaited`
         /// (a packet without user data holds the wire until its own ACK has passed)
-        acknowledge => acknowledge: LinkAcknowledge = LinkAcknowledge::Pipelined, any();
+        acknowledge => acknowledge: AcknowledgementTime = AcknowledgementTime::Pipelined, any();
     }
     conditions [Link::check_data_credits, Link::check_lane_rate, Link::check_completion_size]
 }
@@ -135,7 +135,7 @@ impl Link {
     }
 
     /// Returns the time of a packet from one end of the link to the other, without its time on the wires.
-    pub fn one_way_time(&self) -> Span {
+    pub fn one_way_packet_time(&self) -> Span {
         self.one_way + self.hop * u64::from(self.hops)
     }
 
@@ -160,22 +160,22 @@ names! { Duplex { "full" => Full, "shared" => Shared } }
 
 /// Time at which a link sends the acknowledgement (ACK DLLP) of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkAcknowledge {
+pub enum AcknowledgementTime {
     /// ACK of a packet is sent as soon as the wire has room; other packets may pass meanwhile.
     Pipelined,
     /// ACK is sent at once: the packet holds the wire until its own ACK has passed.
     Awaited,
 }
 
-names! { LinkAcknowledge { "pipelined" => Pipelined, "awaited" => Awaited } }
+names! { AcknowledgementTime { "pipelined" => Pipelined, "awaited" => Awaited } }
 
 /// Number of packets on the link that one simulation event represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Granularity {
+pub enum LinkEventGranularity {
     /// One simulation event represents a burst of equal packets.
-    Train,
+    SwitchTrain,
     /// One simulation event represents one packet.
     Packet,
 }
 
-names! { Granularity { "train" => Train, "packet" => Packet } }
+names! { LinkEventGranularity { "train" => SwitchTrain, "packet" => Packet } }

@@ -3,10 +3,10 @@
 use serde_json::{Value as Json, json};
 
 use super::document::{Node, Value};
-use super::refused::problems_of;
+use super::refused::refused_entry_problems;
 use super::section::{self, Section};
 use super::value::{KeyFault, KeyType};
-use crate::problem::Problem;
+use crate::problem::InputProblem;
 
 impl<T: Section + Default> KeyType for Vec<T> {
     fn kind() -> String {
@@ -21,7 +21,7 @@ impl<T: Section + Default> KeyType for Vec<T> {
             return Err(KeyFault::NotAllowed);
         };
         let mut problems = Vec::new();
-        let read = items.iter().map(|item| read_item(item, &mut problems)).collect();
+        let read = items.iter().map(|item| read_list_table(item, &mut problems)).collect();
         if problems.is_empty() { Ok(read) } else { Err(KeyFault::Inside(problems)) }
     }
     fn write(&self, _: &str) -> Json {
@@ -30,7 +30,7 @@ impl<T: Section + Default> KeyType for Vec<T> {
 }
 
 /// Reads one table of a list into a section. Adds the problems of its entries to `problems`.
-pub(crate) fn read_item<T: Section + Default>(node: &Node, problems: &mut Vec<Problem>) -> T {
+pub(crate) fn read_list_table<T: Section + Default>(node: &Node, problems: &mut Vec<InputProblem>) -> T {
     let mut item = T::default();
     let Value::Table(table) = &node.value else {
         let found = format!("{} holds {}", item.path(), node.quote);
@@ -39,7 +39,7 @@ pub(crate) fn read_item<T: Section + Default>(node: &Node, problems: &mut Vec<Pr
     };
     for entry in table {
         if let Err(fault) = item.set(&entry.key, &entry.node) {
-            problems.extend(problems_of(fault, entry, &item, &[&item]));
+            problems.extend(refused_entry_problems(fault, entry, &item, &[&item]));
         }
     }
     item

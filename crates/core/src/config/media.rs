@@ -59,7 +59,7 @@ section! {
         program_group_cells => program_group_cells: u32 = 1, 1..=1 << 30;
         /// Data of writes, for memory whose programming time depends on the data: `typical` (takes `media.program_ns`),
         /// `zeros`, `ones` or `random`
-        data_pattern => data_pattern: DataPattern = DataPattern::Typical, any();
+        data_pattern => data_pattern: WrittenDataPattern = WrittenDataPattern::Typical, any();
         /// True if a write of the memory reads the old data first and programs only the cells that differ
         /// (data-comparison write)
         write_difference => write_difference: bool = false, any();
@@ -86,30 +86,30 @@ section! {
         /// Number of writes that a line of the memory endures; 0: no limit
         endurance_cycles => endurance_cycles: u64 = 0, 0..=1 << 50;
         /// Flash: number of planes of a bank (die), which program and erase together; each holds one page of a stripe
-        planes => planes: u8 = 1, 1..=16, needs Flash;
+        planes => planes: u8 = 1, 1..=16, needs FlashDrive;
         /// Flash: `together` if all planes of a bank read the same page number at a time, `independent` if each can read another page
-        plane_reads => plane_reads: PlaneReads = PlaneReads::Together, any(), needs Flash;
+        plane_reads => plane_reads: ReadablePages = ReadablePages::Together, any(), needs FlashDrive;
         /// Flash: wires that carry the command of an access for `command_ns`: `unlimited` (each die has its own), `separate` (one command bus for each channel, beside its data bus) or `shared` (the channel's data bus)
-        command_bus => command_bus: CommandBus = CommandBus::Unlimited, any(), needs Flash;
+        command_bus => command_bus: CommandBusSharing = CommandBusSharing::Unlimited, any(), needs FlashDrive;
         /// Flash: number of pages that a die takes or gives over the channel's data bus in one go; data of host reads
         /// goes before the next ones, but not between these
-        transfer_pages => transfer_pages: u32 = 1, 1..=64, needs Flash;
+        transfer_pages => transfer_pages: u32 = 1, 1..=64, needs FlashDrive;
         /// Flash: number of pages of a block in one plane
-        block_pages => block_pages: u32 = 256, 1..=1 << 20, needs Flash;
+        block_pages => block_pages: u32 = 256, 1..=1 << 20, needs FlashDrive;
         /// Flash with two or three bits a cell: time of an array read of the page in a cell's second bit; 0: as `read_ns`
-        read_centre_ns => read_centre: Span = ZERO, ZERO..=LONGEST, needs Flash SecondBit;
+        read_centre_ns => read_centre: Span = ZERO, ZERO..=LONGEST, needs FlashDrive SecondBit;
         /// Flash with three bits a cell: time of an array read of the page in a cell's third bit; 0: as `read_ns`
-        read_upper_ns => read_upper: Span = ZERO, ZERO..=LONGEST, needs Flash ThirdBit;
+        read_upper_ns => read_upper: Span = ZERO, ZERO..=LONGEST, needs FlashDrive ThirdBit;
         /// Flash: time to erase a block in all planes of a bank
-        erase_ns => erase: Span = ZERO, ZERO..=LONGEST, needs Flash;
+        erase_ns => erase: Span = ZERO, ZERO..=LONGEST, needs FlashDrive;
         /// Flash: time to suspend a program or erase operation for a read; 0: reads wait until the operation ends
-        suspend_ns => suspend: Span = ZERO, ZERO..=LONGEST, needs Flash;
+        suspend_ns => suspend: Span = ZERO, ZERO..=LONGEST, needs FlashDrive;
         /// Flash: length of the pulses of an erase, which is suspended for a read only between two of them; 0: an erase
         /// is suspended in `media.suspend_ns`, as a program
-        erase_pulse_ns => erase_pulse: Span = ZERO, ZERO..=LONGEST, needs Flash, with suspend_ns;
+        erase_pulse_ns => erase_pulse: Span = ZERO, ZERO..=LONGEST, needs FlashDrive, with suspend_ns;
         /// Flash: largest number of times that one program or erase operation is suspended for reads; once it is
         /// reached, reads wait until the operation ends. 0: no limit
-        suspensions_max => suspensions_max: u32 = 0, 0..=1 << 20, needs Flash, with suspend_ns;
+        suspensions_max => suspensions_max: u32 = 0, 0..=1 << 20, needs FlashDrive, with suspend_ns;
         /// Spread of array reads of the memory: each takes a random time within this fraction of the mean; 0: none
         read_spread => read_spread: f64 = 0.0, 0.0..=1.0;
         /// Spread of array writes and erases of the memory: each takes a random time within this fraction of the mean;
@@ -125,9 +125,9 @@ section! {
         /// array read
         read_retry_ns => read_retry: Span = ZERO, ZERO..=LONGEST;
         /// Flash: time to program a word line of a block that is used with one bit a cell, in all planes of a bank
-        slc_program_ns => slc_program: Span = ZERO, ZERO..=LONGEST, needs Flash SlcCache;
+        slc_program_ns => slc_program: Span = ZERO, ZERO..=LONGEST, needs FlashDrive SlcCache;
         /// Flash: array read time of a page of a block that is used with one bit a cell; 0: as `read_ns`
-        slc_read_ns => slc_read: Span = ZERO, ZERO..=LONGEST, needs Flash SlcCache;
+        slc_read_ns => slc_read: Span = ZERO, ZERO..=LONGEST, needs FlashDrive SlcCache;
         /// Energy to read one bit of the memory, in picojoules, cells and row buffer together; 0: unknown
         read_pj_per_bit => read_pj_per_bit: f64 = 0.0, 0.0..=1e9;
         /// Energy to write one bit of the memory, in picojoules, cells and row buffer together; 0: unknown
@@ -181,7 +181,7 @@ impl Media {
     /// Checks that the durations of both programming pulses are given if the time of a write depends on its data.
     fn check_pattern(&self) -> Option<BrokenCondition> {
         let media = self;
-        let data_matters = media.data_pattern != DataPattern::Typical || media.write_difference;
+        let data_matters = media.data_pattern != WrittenDataPattern::Typical || media.write_difference;
         BrokenCondition::when(
             data_matters && (media.reset.is_zero() || media.set.is_zero()),
             &["media.data_pattern", "media.write_difference", "media.reset_ns", "media.set_ns"],
@@ -256,25 +256,25 @@ pub enum Technology {
     /// NAND flash.
     Nand,
     /// Magnetic disks, each of whose arms is a bank.
-    Disk,
+    SimulatedFailingDisk,
 }
 
-names! { Technology { "pcm" => Pcm, "dram" => Dram, "nand" => Nand, "disk" => Disk } }
+names! { Technology { "pcm" => Pcm, "dram" => Dram, "nand" => Nand, "disk" => SimulatedFailingDisk } }
 
 /// Pages that the planes of a flash bank can read at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlaneReads {
+pub enum ReadablePages {
     /// All planes of a bank read pages of one number at a time.
     Together,
     /// Each plane of a bank can read a different page at a time.
     Independent,
 }
 
-names! { PlaneReads { "together" => Together, "independent" => Independent } }
+names! { ReadablePages { "together" => Together, "independent" => Independent } }
 
 /// Wires that carry the commands of a channel's flash dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommandBus {
+pub enum CommandBusSharing {
     /// Each die has its own wires, so that no command waits for another.
     Unlimited,
     /// Each channel has a command bus beside its data bus.
@@ -283,7 +283,7 @@ pub enum CommandBus {
     Shared,
 }
 
-names! { CommandBus { "unlimited" => Unlimited, "separate" => Separate, "shared" => Shared } }
+names! { CommandBusSharing { "unlimited" => Unlimited, "separate" => Separate, "shared" => Shared } }
 
 /// Time at which the drive acknowledges a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,7 +298,7 @@ names! { Acknowledge { "early" => Early, "late" => Late } }
 
 /// Data that writes carry, for memory whose programming time depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DataPattern {
+pub enum WrittenDataPattern {
     /// Writes carry typical data, which takes the programming time `program_ns`.
     Typical,
     /// Writes carry zero bits only.
@@ -306,10 +306,10 @@ pub enum DataPattern {
     /// Writes carry one bits only.
     Ones,
     /// Writes carry random bits.
-    Random,
+    RandomStream,
 }
 
-names! { DataPattern { "typical" => Typical, "zeros" => Zeros, "ones" => Ones, "random" => Random } }
+names! { WrittenDataPattern { "typical" => Typical, "zeros" => Zeros, "ones" => Ones, "random" => RandomStream } }
 
 /// Wear levelling: method by which writes are spread over the lines of a bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -317,7 +317,7 @@ pub enum WearLevelling {
     /// No wear levelling: every line keeps its position.
     None,
     /// Start-gap wear levelling: a spare line moves through the region (Qureshi et al., MICRO 2009).
-    StartGap,
+    StartGapRegion,
     /// Start-gap wear levelling behind a random permutation of the lines.
     RandomisedStartGap,
 }
@@ -325,7 +325,7 @@ pub enum WearLevelling {
 names! {
     WearLevelling {
         "none" => None,
-        "start-gap" => StartGap,
+        "start-gap" => StartGapRegion,
         "randomised-start-gap" => RandomisedStartGap,
     }
 }

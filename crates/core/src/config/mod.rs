@@ -36,24 +36,26 @@ pub mod value;
 mod volume;
 mod zoning;
 
-pub use data_placement::{DataPlacement, Isolation};
+pub use data_placement::{DataPlacement, PlacementIsolation};
 pub use dma::Dma;
 pub use doubt::{UncertainConstant, UncertaintyCause};
 pub use engine::{EngineOptions, IoEngine};
 pub use fabric::{Fabric, Transport};
-pub use fault::{Fault, FaultDigest, FaultDirection, FaultMoment, FaultOperation, FaultSubject};
+pub use fault::{Fault, FaultDigest, FaultDirection, FaultOperation, FaultSubject, PowerCutMoment};
 pub use fault_action::FaultAction;
 pub use fault_timeline::FaultTimeline;
-pub use host::{Host, IdleState, IdleStateTimes, IdleWake, Wait};
-pub use inside::{Buffer, CollectionReads, Controller, Mapping, Precondition, Translation};
+pub use host::{CoreIdleState, Host, IdleStateTimes, IdleWakeTime, Wait};
+pub use inside::{Buffer, CollectionReadPriority, Controller, Mapping, Precondition, Translation};
 pub use key_values::KeyValues;
-pub use link::{Duplex, Granularity, Link, LinkAcknowledge};
-pub use media::{Acknowledge, CommandBus, DataPattern, Media, PlaneReads, Technology, WearLevelling};
-pub use peer::{Peer, PeerHolds};
-pub use policies::PolicyName;
+pub use link::{AcknowledgementTime, Duplex, Link, LinkEventGranularity};
+pub use media::{Acknowledge, CommandBusSharing, Media, ReadablePages, Technology, WearLevelling, WrittenDataPattern};
+pub use peer::{Peer, PeerMemoryContents};
+pub use policies::TranslationPolicyName;
 pub use power::Power;
 pub use root_complex::{Placement, RootComplex};
-pub use stack::{Application, Filesystem, IoScheduler, LockHeld, LockScope, Stack, StackStage, column_of};
+pub use stack::{
+    Application, Filesystem, IoScheduler, LockHoldPeriod, LockScope, Stack, StackStage, result_column_of_stage,
+};
 pub use switch::Switch;
-pub use volume::{StartingCredits, Volume, VolumeLimit};
+pub use volume::{StartCredits, Volume, VolumeLimit};
 pub use zoning::Zoning;

@@ -6,11 +6,11 @@ use serde_json::Value as Json;
 
 /// Kind of source that gave a key of a drive its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ValueOrigin {
     /// Value is the default of the key.
     Default,
     /// Value is from the preset of the section that the key belongs to.
-    Preset,
+    PresetRow,
     /// Value is from a drive that the drive file is based on (`preset` above all sections).
     Base,
     /// Value is from the drive file itself, rather than from a drive that it is based on.
@@ -21,9 +21,9 @@ pub enum Origin {
 
 /// Origin of each key's value in a drive, and the presets in use.
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
+pub struct KeyOrigins {
     /// Origin of each value, by full name of its key. Keys with their default value are missing.
-    pub origins: BTreeMap<String, Origin>,
+    pub origins: BTreeMap<String, ValueOrigin>,
     /// Name of the preset of each section that has one, by section.
     pub presets: BTreeMap<&'static str, String>,
     /// Drives that the drive file is based on, nearest first: names of shipped drives, paths of others.
@@ -45,22 +45,22 @@ pub struct ReplacedValue {
     pub is_set: bool,
 }
 
-impl Origin {
+impl ValueOrigin {
     /// Returns the word for this origin in the table of `phaselink check`.
     pub(crate) fn label(self) -> &'static str {
         match self {
-            Origin::Default => "default",
-            Origin::Preset => "preset",
-            Origin::Base => "base",
-            Origin::File => "file",
-            Origin::Set => "--set",
+            ValueOrigin::Default => "default",
+            ValueOrigin::PresetRow => "preset",
+            ValueOrigin::Base => "base",
+            ValueOrigin::File => "file",
+            ValueOrigin::Set => "--set",
         }
     }
 }
 
-impl Sources {
+impl KeyOrigins {
     /// Returns the origin of the value of the key with this full name.
-    pub(crate) fn of(&self, key: &str) -> Origin {
-        self.origins.get(key).copied().unwrap_or(Origin::Default)
+    pub(crate) fn of(&self, key: &str) -> ValueOrigin {
+        self.origins.get(key).copied().unwrap_or(ValueOrigin::Default)
     }
 }

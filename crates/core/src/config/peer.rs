@@ -10,7 +10,7 @@ section! {
     /// Another device at the switch, such as a GPU, whose memory the drives access peer-to-peer instead of host memory. By default there is none.
     pub struct Peer ("peer") {
         /// Contents of the peer's memory that would otherwise be in host memory: `nothing` (there is no peer), `data` (user data), or `all` (user data and queues: the peer then submits requests itself, and [host] and [stack] describe its threads and their software)
-        holds => holds: PeerHolds = PeerHolds::Nothing, any();
+        holds => holds: PeerMemoryContents = PeerMemoryContents::Nothing, any();
         /// PCI Express generation of the link between peer device and switch, with the values of `link.generation`
         link_generation => generation: u8 = 5, 1..=7, with holds;
         /// Number of lanes of the link between peer device and switch
@@ -28,7 +28,7 @@ section! {
 
 /// Contents of a peer device's memory that would otherwise be in host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerHolds {
+pub enum PeerMemoryContents {
     /// No peer device exists, so that everything is in host memory.
     Nothing,
     /// User data is in the memory of the peer device, such as a GPU, while queues are in host memory.
@@ -37,21 +37,21 @@ pub enum PeerHolds {
     All,
 }
 
-names! { PeerHolds { "nothing" => Nothing, "data" => Data, "all" => All } }
+names! { PeerMemoryContents { "nothing" => Nothing, "data" => Data, "all" => All } }
 
 impl Peer {
     /// True if the drives access the memory of a peer device, such as a GPU.
     pub fn is_there(&self) -> bool {
-        self.holds != PeerHolds::Nothing
+        self.holds != PeerMemoryContents::Nothing
     }
 
     /// True if a packet's payload is in the peer device's memory rather than in host memory. `user_data` is false for
     /// any other payload, such as queue entries.
     pub fn has(&self, user_data: bool) -> bool {
         match self.holds {
-            PeerHolds::Nothing => false,
-            PeerHolds::Data => user_data,
-            PeerHolds::All => true,
+            PeerMemoryContents::Nothing => false,
+            PeerMemoryContents::Data => user_data,
+            PeerMemoryContents::All => true,
         }
     }
 

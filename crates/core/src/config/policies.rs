@@ -6,12 +6,12 @@
 macro_rules! translation_policies {
     ($with:ident) => {
         $with! {
-            Greedy = "greedy" in greedy,
-            Fifo = "fifo" in fifo,
-            DChoices = "d-choices" in d_choices,
-            CostBenefit = "cost-benefit" in cost_benefit,
-            HotCold = "hot-cold" in hot_cold,
-            WearAware = "wear-aware" in wear_aware,
+            GreedyPolicy = "greedy" in greedy,
+            FifoPolicy = "fifo" in fifo,
+            DChoicesPolicy = "d-choices" in d_choices,
+            CostBenefitPolicy = "cost-benefit" in cost_benefit,
+            HotColdPolicy = "hot-cold" in hot_cold,
+            WearAwarePolicy = "wear-aware" in wear_aware,
         }
     };
 }
@@ -21,19 +21,19 @@ macro_rules! policy_names {
     ($($policy:ident = $name:literal in $file:ident,)+) => {
         /// Policy by which a flash translation layer places writes and collects garbage.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum PolicyName {
+        pub enum TranslationPolicyName {
             $(
                 #[doc = concat!("The policy `", $name, "`.")]
                 $policy,
             )+
         }
 
-        impl PolicyName {
+        impl TranslationPolicyName {
             /// All policies of the flash translation layer, in the order of the list.
-            pub const ALL: &[PolicyName] = &[$(PolicyName::$policy),+];
+            pub const ALL: &[TranslationPolicyName] = &[$(TranslationPolicyName::$policy),+];
         }
 
-        crate::config::section::names! { PolicyName { $($name => $policy),+ } }
+        crate::config::section::names! { TranslationPolicyName { $($name => $policy),+ } }
     };
 }
 translation_policies!(policy_names);

@@ -2,10 +2,10 @@
 //! was probably meant.
 
 use super::document::{Entry, Place};
-use super::section::{Section, full_name};
+use super::section::{Section, full_key_name};
 use super::value::{KeyFault, stem};
-use crate::problem::Problem;
-use crate::spelling::{LIKENESS_AMONG_MANY_MIN, nearest, nearest_above, question};
+use crate::problem::InputProblem;
+use crate::spelling::{LIKENESS_AMONG_MANY_MIN, most_similar_above, nearest, question};
 
 /// Renamed keys whose old names are accepted until the next release: section, old name and new name.
 const FORMER_KEYS: [(&str, &str, &str); 2] = [("translation", "cleaning", "policy"), ("", "trouble", "fault_lines")];
@@ -18,8 +18,13 @@ pub(crate) fn current_key(section: &str, key: &str) -> Option<&'static str> {
 
 /// Returns the problems to report for an entry that `section` refused. If the key is unknown, `all` sections are
 /// searched for the key that was probably meant.
-pub(crate) fn problems_of(fault: KeyFault, entry: &Entry, section: &dyn Section, all: &[&dyn Section]) -> Vec<Problem> {
-    let key = full_name(section.path(), &entry.key);
+pub(crate) fn refused_entry_problems(
+    fault: KeyFault,
+    entry: &Entry,
+    section: &dyn Section,
+    all: &[&dyn Section],
+) -> Vec<InputProblem> {
+    let key = full_key_name(section.path(), &entry.key);
     let is = format!("{key} is {}", entry.node.quote);
     match fault {
         KeyFault::Inside(problems) => problems,
@@ -42,14 +47,14 @@ fn allowed(section: &dyn Section, key: &str) -> String {
 /// is a key of the section that differs only in its unit, or one spelt more like it (`lanes` rather than
 /// `lane_bytes_per_ns` for `lane`). Next are a key of that name in another section, and the key with the most similar
 /// spelling.
-pub(crate) fn unknown_key(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Problem {
+pub(crate) fn unknown_key(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> InputProblem {
     let names = names(here);
     let spelt = nearest(&entry.key, names.iter().copied());
-    let meant = same_stem(&entry.key, &names)
+    let meant = same_name_without_unit(&entry.key, &names)
         .map(|same| String::from(spelt.unwrap_or(same)))
-        .or_else(|| other_sections_of(entry, here, all))
+        .or_else(|| same_key_elsewhere(entry, here, all))
         .or_else(|| spelt.map(String::from))
-        .or_else(|| alike_elsewhere(entry, all));
+        .or_else(|| similar_key_elsewhere(entry, all));
     let allowed = if meant.is_none() { names.join(", ") } else { String::new() };
     let found = match here.path() {
         "" => format!("unknown key {}", entry.key),
@@ -64,19 +69,19 @@ fn names(section: &dyn Section) -> Vec<&'static str> {
 }
 
 /// Returns the first of `names` that equals `word` apart from units, or `None`.
-fn same_stem(word: &str, names: &[&'static str]) -> Option<&'static str> {
+fn same_name_without_unit(word: &str, names: &[&'static str]) -> Option<&'static str> {
     let same = |name: &&&str| stem(name) == stem(word) || stem(name) == word;
     names.iter().find(same).copied()
 }
 
 /// Returns where other sections have this key, with this unit or another, as text for a suggestion. `None` if none has
 /// it.
-fn other_sections_of(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Option<String> {
+fn same_key_elsewhere(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Option<String> {
     let find = |section: &&dyn Section| {
         let names = names(*section);
         let exact = names.iter().find(|name| **name == entry.key).copied();
-        let name = exact.or_else(|| same_stem(&entry.key, &names))?;
-        Some(in_section(&entry.place, section.path(), name))
+        let name = exact.or_else(|| same_name_without_unit(&entry.key, &names))?;
+        Some(key_in_section(&entry.place, section.path(), name))
     };
     let others = all.iter().filter(|section| section.path() != here.path());
     let meant: Vec<String> = others.filter_map(find).collect();
@@ -84,17 +89,17 @@ fn other_sections_of(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) ->
 }
 
 /// Returns where any section has a key of similar spelling, as text for a suggestion. `None` if none has one.
-fn alike_elsewhere(entry: &Entry, all: &[&dyn Section]) -> Option<String> {
+fn similar_key_elsewhere(entry: &Entry, all: &[&dyn Section]) -> Option<String> {
     let find = |section: &&dyn Section| {
-        let name = nearest_above(LIKENESS_AMONG_MANY_MIN, &entry.key, names(*section))?;
-        Some(in_section(&entry.place, section.path(), name))
+        let name = most_similar_above(LIKENESS_AMONG_MANY_MIN, &entry.key, names(*section))?;
+        Some(key_in_section(&entry.place, section.path(), name))
     };
     all.iter().find_map(find)
 }
 
 /// Returns the name of a key in another section: `[media] read_ns` in a drive file, `media.read_ns` for a text without
 /// lines.
-fn in_section(place: &Place, path: &str, key: &str) -> String {
+fn key_in_section(place: &Place, path: &str, key: &str) -> String {
     match (path, place.line) {
         ("", _) => format!("{key} above all sections"),
         (_, Some(_)) => format!("[{path}] {key}"),

@@ -10,10 +10,10 @@ section! {
     pub struct RootComplex ("root_complex") {
         /// Place in which the device's reads find queues and commands: `cache` (last-level cache), `core` (lines that a
         /// core holds modified in a private cache) or `dram`; with `remote-` before it, in another socket
-        placement => placement: Placement = Placement::Cache, any();
+        placement => placement: Placement = Placement::CardPageCache, any();
         /// Place in which the device's reads find the user data of writes, and in which the buffers of reads are: a
         /// value as for `root_complex.placement`
-        data_placement => data_placement: Placement = Placement::Cache, any();
+        data_placement => data_placement: Placement = Placement::CardPageCache, any();
         /// Time of a device's read of a cache line that the last-level cache holds
         cache_read_ns => cache_read: Span = ns(100), ZERO..=LONGEST;
         /// Time of a device's read of a cache line that a core holds modified in a private cache; 0: as
@@ -83,9 +83,9 @@ impl RootComplex {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// Last-level cache of the device's own socket.
-    Cache,
+    CardPageCache,
     /// Modified line in the private cache of a core of the device's own socket.
-    Core,
+    ProcessorState,
     /// DRAM of the device's own socket.
     Dram,
     /// Last-level cache of another socket.
@@ -98,8 +98,8 @@ pub enum Placement {
 
 names! {
     Placement {
-        "cache" => Cache,
-        "core" => Core,
+        "cache" => CardPageCache,
+        "core" => ProcessorState,
         "dram" => Dram,
         "remote-cache" => RemoteCache,
         "remote-core" => RemoteCore,
@@ -110,19 +110,19 @@ names! {
 impl Placement {
     /// Returns this kind of location (cache, core or DRAM) on another socket if `is_remote`, else on the device's own
     /// socket.
-    pub fn on_socket(self, is_remote: bool) -> Placement {
+    pub fn on_device_or_remote_socket(self, is_remote: bool) -> Placement {
         match (self, is_remote) {
-            (Placement::Cache | Placement::RemoteCache, false) => Placement::Cache,
-            (Placement::Core | Placement::RemoteCore, false) => Placement::Core,
+            (Placement::CardPageCache | Placement::RemoteCache, false) => Placement::CardPageCache,
+            (Placement::ProcessorState | Placement::RemoteCore, false) => Placement::ProcessorState,
             (Placement::Dram | Placement::RemoteDram, false) => Placement::Dram,
-            (Placement::Cache | Placement::RemoteCache, true) => Placement::RemoteCache,
-            (Placement::Core | Placement::RemoteCore, true) => Placement::RemoteCore,
+            (Placement::CardPageCache | Placement::RemoteCache, true) => Placement::RemoteCache,
+            (Placement::ProcessorState | Placement::RemoteCore, true) => Placement::RemoteCore,
             (Placement::Dram | Placement::RemoteDram, true) => Placement::RemoteDram,
         }
     }
 
     /// True if the location is on another socket than the device's.
     pub fn is_remote(self) -> bool {
-        self == self.on_socket(true)
+        self == self.on_device_or_remote_socket(true)
     }
 }

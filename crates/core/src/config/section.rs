@@ -35,7 +35,7 @@ pub struct KeyDescription {
 
 /// Conditions without which a key of a drive file has no effect.
 #[derive(Debug)]
-pub struct KeyNeeds {
+pub struct KeyConditions {
     /// Full name of the key, section first.
     pub key: &'static str,
     /// Parts of the drive that the key needs.
@@ -55,7 +55,7 @@ pub trait Section {
     /// Sets one key to the value that a file gives it. If the key or value is refused, the section stays unchanged.
     fn set(&mut self, key: &str, node: &Node) -> Result<(), KeyFault>;
     /// Returns the conditions without which keys of the section have no effect, in the order of [`Section::keys`].
-    fn needs(&self) -> &'static [KeyNeeds];
+    fn needs(&self) -> &'static [KeyConditions];
     /// Returns the conditions between keys of this section alone that their values break.
     fn broken_conditions(&self) -> Vec<BrokenCondition>;
     /// Returns the name and current value of each key, in the key's unit and in the order of [`Section::keys`].
@@ -101,15 +101,15 @@ macro_rules! section {
             }
 
             fn keys(&self) -> Vec<$crate::config::section::KeyDescription> {
-                use $crate::config::value::{Allowed, KeyType};
+                use $crate::config::value::{AllowedValues, KeyType};
                 let default = $section::default();
                 vec![$(
                     $crate::config::section::KeyDescription {
                         name: stringify!($key),
                         about: concat!($($doc),+).trim(),
                         default: default.$field.write(stringify!($key)),
-                        allowed: Allowed::<$type>::describe(&$allowed, stringify!($key)),
-                        schema: || Allowed::<$type>::schema(&$allowed, stringify!($key)),
+                        allowed: AllowedValues::<$type>::describe(&$allowed, stringify!($key)),
+                        schema: || AllowedValues::<$type>::schema(&$allowed, stringify!($key)),
                     },
                 )+]
             }
@@ -126,9 +126,9 @@ macro_rules! section {
                 Ok(())
             }
 
-            fn needs(&self) -> &'static [$crate::config::section::KeyNeeds] {
+            fn needs(&self) -> &'static [$crate::config::section::KeyConditions] {
                 &[$(
-                    $crate::config::section::KeyNeeds {
+                    $crate::config::section::KeyConditions {
                         key: concat!($path, ".", stringify!($key)),
                         parts: &[$($($crate::config::part::Part::$part),+)?],
                         with: &[$(concat!($path, ".", stringify!($switch)))?],
@@ -157,7 +157,7 @@ pub(crate) use section;
 pub(crate) use super::value::{any, names};
 
 /// Returns the full name of a key, section first: `media.read_ns`. `path` is empty for the keys above all tables.
-pub fn full_name(path: &str, key: &str) -> String {
+pub fn full_key_name(path: &str, key: &str) -> String {
     match path {
         "" => String::from(key),
         _ => format!("{path}.{key}"),

@@ -89,7 +89,7 @@ section! {
         lock => lock: String = String::new(), any();
         /// Period for which a software stage holds its lock: part of the `stage` (a spinlock), or until the `request`
         /// is complete (a mutex, whose waiters sleep)
-        lock_held => lock_held: LockHeld = LockHeld::Stage, any(), needs SoftwareAlone;
+        lock_held => lock_held: LockHoldPeriod = LockHoldPeriod::Stage, any(), needs SoftwareAlone;
         /// Scope of a software stage's spinlock: one lock for each `drive`, or one for each `queue` pair of each drive,
         /// for which only the threads that share the queue pair contend
         lock_scope => lock_scope: LockScope = LockScope::Drive, any(), needs Engines;
@@ -216,7 +216,7 @@ impl Stack {
     ///
     /// # Errors
     /// The first word that is not the name of an engine.
-    pub fn known_engines(&self) -> Result<Vec<IoEngine>, String> {
+    pub fn supported_engines(&self) -> Result<Vec<IoEngine>, String> {
         let words = self.engines.split_whitespace();
         words.map(|word| IoEngine::of_name(word).ok_or_else(|| String::from(word))).collect()
     }
@@ -249,7 +249,7 @@ impl Stack {
 
 impl StackStage {
     /// True if requests of a job with these condition words pass through this software stage.
-    pub fn is_passed(&self, words: &Words) -> bool {
+    pub fn applies_to_job(&self, words: &Words) -> bool {
         self.when.split_whitespace().all(|word| match word.strip_prefix('!') {
             Some(word) => !words.contains(word),
             None => words.contains(word),
@@ -257,7 +257,7 @@ impl StackStage {
     }
 
     /// Returns the costs of the stage that a lone request of 4 KiB pays, each with the name of its key.
-    pub(crate) fn lone_costs(&self) -> [(&'static str, Span); 7] {
+    pub(crate) fn lone_request_costs(&self) -> [(&'static str, Span); 7] {
         [
             ("submit_ns", self.submit),
             ("complete_ns", self.complete),
@@ -272,25 +272,25 @@ impl StackStage {
     /// Returns the name under which results count the stage's time. It lacks the text in brackets that distinguishes
     /// stages which are counted together.
     pub fn column(&self) -> &str {
-        column_of(&self.name)
+        result_column_of_stage(&self.name)
     }
 }
 
 /// Returns the name under which results count the time of a stage called `name`; see [`StackStage::column`].
-pub fn column_of(name: &str) -> &str {
+pub fn result_column_of_stage(name: &str) -> &str {
     name.split(" (").next().unwrap_or(name)
 }
 
 /// Period for which a software stage holds its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockHeld {
+pub enum LockHoldPeriod {
     /// Lock is held for part of the stage's processor time (a spinlock).
     Stage,
     /// Lock is held until the request is complete (a mutex).
     Request,
 }
 
-names! { LockHeld { "stage" => Stage, "request" => Request } }
+names! { LockHoldPeriod { "stage" => Stage, "request" => Request } }
 
 /// Scope of the spinlock of a software stage on a stack with I/O engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

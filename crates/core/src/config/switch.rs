@@ -56,7 +56,7 @@ impl Switch {
 
     /// Returns the link of a switch port with port-based routing: `link`, with the port identifiers added to the
     /// overhead of its packets.
-    pub fn routed(&self, link: &Link) -> Link {
+    pub fn with_port_routing(&self, link: &Link) -> Link {
         link.with_longer_packets(self.route_bytes)
     }
 

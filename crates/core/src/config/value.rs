@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::document::{Node, Value};
 use crate::number::{real, whole};
-use crate::problem::{Problem, is_unprintable};
+use crate::problem::{InputProblem, needs_escape};
 use crate::spelling;
 use crate::time::Span;
 
@@ -20,7 +20,7 @@ pub enum KeyFault {
     /// Key does not exist in the section of the drive file.
     UnknownKey,
     /// Value is a list with problems in its items, each with its own position in the file.
-    Inside(Vec<Problem>),
+    Inside(Vec<InputProblem>),
 }
 
 /// Type that keys of a drive file may have. The argument `key` is the key's name, whose last word is its unit.
@@ -36,7 +36,7 @@ pub(crate) trait KeyType: Sized {
 }
 
 /// Set of values that a key of a drive file allows.
-pub(crate) trait Allowed<T> {
+pub(crate) trait AllowedValues<T> {
     /// True if the key allows `value`.
     fn allows(&self, value: &T) -> bool;
     /// Returns a text that describes the allowed values, in the key's unit.
@@ -54,12 +54,12 @@ pub(crate) const fn any() -> Any {
 }
 
 /// Converts a value of a drive file to the type of the key, and checks that the key allows it.
-pub(crate) fn read<T: KeyType>(key: &str, node: &Node, allowed: &impl Allowed<T>) -> Result<T, KeyFault> {
+pub(crate) fn read<T: KeyType>(key: &str, node: &Node, allowed: &impl AllowedValues<T>) -> Result<T, KeyFault> {
     let value = T::read(key, node)?;
     if allowed.allows(&value) { Ok(value) } else { Err(KeyFault::NotAllowed) }
 }
 
-impl<T: KeyType> Allowed<T> for Any {
+impl<T: KeyType> AllowedValues<T> for Any {
     fn allows(&self, _: &T) -> bool {
         true
     }
@@ -71,7 +71,7 @@ impl<T: KeyType> Allowed<T> for Any {
     }
 }
 
-impl<T: KeyType + PartialOrd> Allowed<T> for RangeInclusive<T> {
+impl<T: KeyType + PartialOrd> AllowedValues<T> for RangeInclusive<T> {
     fn allows(&self, value: &T) -> bool {
         self.contains(value)
     }
@@ -88,7 +88,7 @@ impl<T: KeyType + PartialOrd> Allowed<T> for RangeInclusive<T> {
     }
 }
 
-impl<T: KeyType + PartialEq, const N: usize> Allowed<T> for [T; N] {
+impl<T: KeyType + PartialEq, const N: usize> AllowedValues<T> for [T; N] {
     fn allows(&self, value: &T) -> bool {
         self.contains(value)
     }
@@ -167,8 +167,8 @@ impl KeyType for bool {
 const TEXT_CHARACTERS_MAX: usize = 1000;
 
 /// True if a text fits on one printed line: no unprintable characters, and not too long.
-fn is_line(text: &str) -> bool {
-    text.chars().count() <= TEXT_CHARACTERS_MAX && !text.contains(is_unprintable)
+fn fits_on_one_line(text: &str) -> bool {
+    text.chars().count() <= TEXT_CHARACTERS_MAX && !text.contains(needs_escape)
 }
 
 impl KeyType for String {
@@ -180,7 +180,7 @@ impl KeyType for String {
     }
     fn read(_: &str, node: &Node) -> Result<String, KeyFault> {
         match &node.value {
-            Value::String(text) if is_line(text) => Ok(text.clone()),
+            Value::String(text) if fits_on_one_line(text) => Ok(text.clone()),
             _ => Err(KeyFault::NotAllowed),
         }
     }
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn span_is_read_in_the_unit_that_its_key_ends_in() {
+    fn span_is_read_in_the_unit_of_its_key() {
         assert_eq!(span("read_ns", "110"), Some(Span::from_ns(110)));
         assert_eq!(span("read_us", "0.11"), Some(Span::from_ns(110)));
         assert_eq!(span("read_ms", "1e-3"), Some(Span::from_us(1)));
@@ -357,14 +357,14 @@ mod tests {
     }
 
     #[test]
-    fn span_that_is_negative_or_no_number_is_refused() {
+    fn negative_or_non_numeric_span_is_refused() {
         for text in ["-1", "-0.0001", "nan", "-inf", "'1'", "true", "99999999999999999999"] {
             assert_eq!(span("read_ns", text), None, "{text}");
         }
     }
 
     #[test]
-    fn written_span_reads_back_equal_to_the_picosecond() {
+    fn written_span_reads_back_to_the_picosecond() {
         for ps in [0, 1, 999, 2_400, 110_000, 1_234_567_891, 99_999_999_999_999] {
             for key in ["a_ns", "a_us", "a_ms", "a_s"] {
                 let written = Span::from_ps(ps).write(key).to_string();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_described_in_the_unit_of_the_key() {
+    fn bounds_are_printed_in_the_unit_of_the_key() {
         let bounds = Span::from_ns(1)..=Span::from_s(100);
         assert_eq!(bounds.describe("max_latency_us"), "number from 0.001 to 100_000_000 us");
         assert_eq!((1..=127_u16).describe("credits"), "whole number from 1 to 127");

@@ -61,7 +61,7 @@ section! {
         window_ms => window: Span = ZERO, ZERO..=LONGEST, needs VolumeRate;
         /// Burst credits of a cloud volume at the start of a run: `full`, `used` (none are left) or `auto` (`used` for
         /// jobs that are measured in the steady state, otherwise `full`)
-        credits => credits: StartingCredits = StartingCredits::Auto, any(), needs Credits;
+        credits => credits: StartCredits = StartCredits::Auto, any(), needs CreditAccount;
         /// Latency of network and storage servers for a read of a cloud volume, without waiting for a rate limit
         read_latency_us => read: Span = ZERO, ZERO..=LONGEST;
         /// Latency of network and storage servers for a write to a cloud volume, without waiting for a rate limit
@@ -102,7 +102,7 @@ impl Volume {
 
 /// Burst credits of a volume at the start of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartingCredits {
+pub enum StartCredits {
     /// Jobs of the run decide: none for measurements in the steady state, otherwise all. A volume without jobs has all
     /// its credits.
     Auto,
@@ -112,7 +112,7 @@ pub enum StartingCredits {
     Used,
 }
 
-names! { StartingCredits { "auto" => Auto, "full" => Full, "used" => Used } }
+names! { StartCredits { "auto" => Auto, "full" => Full, "used" => Used } }
 
 /// Rate limit of a volume of a given size, for operations or for bytes, with credits for bursts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -147,19 +147,19 @@ impl Volume {
     }
 
     /// True if the volume has burst credits, of operations or bytes.
-    pub fn has_bucket(&self) -> bool {
+    pub fn has_burst_credits(&self) -> bool {
         self.credit_operations > 0 || self.credit_mib + self.credit_mib_per_gib > 0.0
     }
 
     /// True if a volume of this capacity has a limit, of operations or bytes.
-    pub fn is_limited(&self, capacity_mib: u64) -> bool {
+    pub fn has_any_limit(&self, capacity_mib: u64) -> bool {
         self.operations(capacity_mib).is_some() || self.bytes(capacity_mib).is_some()
     }
 
     /// Returns the limit in operations per second of a volume of this capacity, or `None` if it has no such limit.
     pub fn operations(&self, capacity_mib: u64) -> Option<VolumeLimit> {
         let gib = gib(capacity_mib);
-        let base = within(self.rate_iops + self.iops_per_gib * gib, self.min_iops, self.max_iops);
+        let base = limit_rate(self.rate_iops + self.iops_per_gib * gib, self.min_iops, self.max_iops);
         VolumeLimit::of(base, self.burst_iops, real(self.credit_operations))
     }
 
@@ -167,8 +167,9 @@ impl Volume {
     pub fn bytes(&self, capacity_mib: u64) -> Option<VolumeLimit> {
         const MIB: f64 = (1 << 20) as f64;
         let gib = gib(capacity_mib);
-        let base = within(self.rate_mib_per_s + self.mib_per_s_per_gib * gib, self.min_mib_per_s, self.max_mib_per_s);
-        let burst = within(self.burst_mib_per_s + self.burst_mib_per_s_per_gib * gib, 0.0, self.max_mib_per_s);
+        let base =
+            limit_rate(self.rate_mib_per_s + self.mib_per_s_per_gib * gib, self.min_mib_per_s, self.max_mib_per_s);
+        let burst = limit_rate(self.burst_mib_per_s + self.burst_mib_per_s_per_gib * gib, 0.0, self.max_mib_per_s);
         let credits = self.credit_mib + self.credit_mib_per_gib * gib;
         VolumeLimit::of(base * MIB, burst * MIB, credits * MIB)
     }
@@ -194,7 +195,7 @@ fn gib(capacity_mib: u64) -> f64 {
 }
 
 /// Limits a rate to the range from `least` to `most`; `most` = 0 means no upper limit.
-fn within(rate: f64, least: f64, most: f64) -> f64 {
+fn limit_rate(rate: f64, least: f64, most: f64) -> f64 {
     let rate = rate.max(least);
     if most > 0.0 { rate.min(most) } else { rate }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::image::{Image, Loss};
+use super::image::{CrashImage, RequestLoss};
 use super::recording::{Durability, RecordedCommand, RecordedOp, Recording};
 use super::timeline::CutTimeline;
 use crate::drive::Drive;
@@ -37,7 +37,7 @@ impl LossClauses {
 
     /// Returns clauses for an interface without a specification of its own, by its name. `has_flush` is true if it has
     /// a flush command.
-    pub fn of_memory(interface: &str, has_flush: bool) -> LossClauses {
+    pub fn other_interface_clauses(interface: &str, has_flush: bool) -> LossClauses {
         let completed = match has_flush {
             true => format!("{interface}: a flush makes durable only what was completed before it was submitted"),
             false => format!("{interface} has no command that flushes"),
@@ -56,47 +56,48 @@ const ORDER_OF_ZONES: &str = "What a zone loses are its latest changes, and its 
 
 /// Rules that allow one drive to lose data in a power failure: clauses of its interface, and its own configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LossRules {
+pub struct DriveLossRules {
     clauses: LossClauses,
     /// Text that names the keys of the drive file, or the property of the recorded drive, by which a completed write
     /// can be lost.
     keys: String,
 }
 
-impl LossRules {
+impl DriveLossRules {
     /// Returns the rules by which a drive of this configuration may lose data in a power failure.
-    pub fn of(drive: &Drive) -> LossRules {
+    pub fn of(drive: &Drive) -> DriveLossRules {
         let keys = format!(
             "the drive file allows it with media.acknowledge = \"{}\" and buffer.power_loss_protection = {}",
             drive.media.acknowledge.name(),
             drive.buffer.power_loss_protection
         );
         let own = drive.protocol().loss_clauses();
-        let clauses =
-            own.unwrap_or_else(|| LossClauses::of_memory(drive.interface.name(), drive.limits().supports(Op::Flush)));
-        LossRules { clauses, keys }
+        let clauses = own.unwrap_or_else(|| {
+            LossClauses::other_interface_clauses(drive.interface.name(), drive.limits().supports(Op::DeepFlush))
+        });
+        DriveLossRules { clauses, keys }
     }
 
     /// Returns the rules by which a power failure may lose recorded writes. A recording names no drive, so that they
     /// are those of NVM Express.
-    pub fn of_recording(recording: &Recording) -> LossRules {
+    pub fn of_recording(recording: &Recording) -> DriveLossRules {
         let keys = match recording.rules.durability {
             Durability::OnFlush => "the recorded drive keeps a write once it is flushed",
             Durability::OnAcknowledgement => "the recorded drive keeps a write once it has completed",
         };
-        LossRules { clauses: LossClauses::of_nvm_express(), keys: keys.into() }
+        DriveLossRules { clauses: LossClauses::of_nvm_express(), keys: keys.into() }
     }
 
     /// Returns the sentence for a request that completed with an error: the drive may have its old or its new data.
-    fn of_failed(&self) -> String {
+    fn failed_request_sentence(&self) -> String {
         String::from("It had failed, and a drive may have the old or the new data after an error, until a later flush.")
     }
 
     /// Returns a sentence with the rule that allows the loss of request `place` in this state of the drive.
-    fn of_loss(&self, state: &ImageState<'_>, place: usize, loss: &Loss) -> String {
+    fn loss_sentence(&self, state: &CrashState<'_>, place: usize, loss: &RequestLoss) -> String {
         let LossClauses { flying, completed, torn } = &self.clauses;
-        let rule = match (state.failed.contains(&place), state.timeline.has_completed(place, state.image.cut)) {
-            (true, _) => self.of_failed(),
+        let rule = match (state.failed.contains(&place), state.timeline.had_completed(place, state.image.cut)) {
+            (true, _) => self.failed_request_sentence(),
             (false, false) => format!("It was in flight ({flying})."),
             (false, true) => format!(
                 "It had completed into a volatile buffer, and no later flush had completed ({completed}; {}).",
@@ -104,8 +105,8 @@ impl LossRules {
             ),
         };
         match loss {
-            Loss::All => rule,
-            Loss::AllBut(_) => {
+            RequestLoss::All => rule,
+            RequestLoss::AllBut(_) => {
                 let atomic_bytes = state.recording.rules.atomic_bytes;
                 format!("{rule} A write of more than {atomic_bytes} bytes may be torn ({torn}).")
             }
@@ -114,10 +115,10 @@ impl LossRules {
 
     /// Returns the sentences with the rules that allow all losses of a state. Each comes once, in the order of the
     /// requests, and the rule of zones last.
-    pub fn applied(&self, state: &ImageState<'_>) -> Vec<String> {
+    pub fn applied(&self, state: &CrashState<'_>) -> Vec<String> {
         let mut rules = Vec::new();
         for (&place, loss) in &state.image.lost {
-            let rule = self.of_loss(state, place, loss);
+            let rule = self.loss_sentence(state, place, loss);
             if !rules.contains(&rule) {
                 rules.push(rule);
             }
@@ -130,25 +131,26 @@ impl LossRules {
 
     /// Returns a sentence for each request whose state after the power failure differs from what reads returned before.
     /// It is missing, torn, or present although it failed; the sentence gives the rule that allows that.
-    pub fn explanation(&self, state: &ImageState<'_>) -> Vec<String> {
-        let ImageState { recording, image, failed, .. } = *state;
-        let explain = |(&place, loss): (&usize, &Loss)| {
+    pub fn explanation(&self, state: &CrashState<'_>) -> Vec<String> {
+        let CrashState { recording, image, failed, .. } = *state;
+        let explain = |(&place, loss): (&usize, &RequestLoss)| {
             let lost = match loss {
-                Loss::All => String::from("is missing"),
-                Loss::AllBut(there) => {
+                RequestLoss::All => String::from("is missing"),
+                RequestLoss::AllBut(there) => {
                     let blocks = there.iter().map(|(first, last)| last - first + 1).sum::<u32>();
                     format!("is torn: {blocks} of its {} blocks are there", recording.pieces(place))
                 }
             };
-            format!("{} {lost}. {}", named(recording, place), self.of_loss(state, place, loss))
+            format!("{} {lost}. {}", named(recording, place), self.loss_sentence(state, place, loss))
         };
-        // Reads return the old data after a write that failed. If that write is lost completely, reads see no
-        // difference.
-        let is_missed = |(place, loss): &(&usize, &Loss)| !failed.contains(place) || !matches!(loss, Loss::All);
+        // Reads return the old data after a failed write. If that write is wholly lost, reads cannot tell the
+        // difference, so do not list it as missed.
+        let is_missed =
+            |(place, loss): &(&usize, &RequestLoss)| !failed.contains(place) || !matches!(loss, RequestLoss::All);
         let missed = image.lost.iter().filter(is_missed).map(explain);
         let appeared = failed.iter().filter(|place| !image.lost.contains_key(place));
         let appeared = appeared.map(|&place| {
-            format!("{} is there, although it had failed. {}", named(recording, place), self.of_failed())
+            format!("{} is there, although it had failed. {}", named(recording, place), self.failed_request_sentence())
         });
         missed.chain(appeared).collect()
     }
@@ -156,13 +158,13 @@ impl LossRules {
 
 /// State of a drive after a power failure, with the recorded requests from which it follows.
 #[derive(Clone, Copy, Debug)]
-pub struct ImageState<'a> {
+pub struct CrashState<'a> {
     /// Recording of the drive's requests and completions.
     pub recording: &'a Recording,
     /// Positions in the recording (power cuts) at which each request becomes durable.
     pub timeline: &'a CutTimeline,
     /// State of the drive: the cut, and the requests that are lost.
-    pub image: &'a Image,
+    pub image: &'a CrashImage,
     /// Indices of the recorded requests that completed with an error.
     pub failed: &'a BTreeSet<usize>,
 }
@@ -176,7 +178,7 @@ fn named(recording: &Recording, place: usize) -> String {
         RecordedOp::Trim => "discard",
         RecordedOp::Reset => "zone reset",
         RecordedOp::Finish => "zone finish",
-        RecordedOp::Flush => "flush",
+        RecordedOp::DeepFlush => "flush",
     };
     format!("The {name} of {bytes} bytes at {offset}")
 }
@@ -184,19 +186,19 @@ fn named(recording: &Recording, place: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crash::recording::{DurabilityRules, RecordedEvent};
+    use crate::crash::recording::{DurabilityRules, RecordedEventKind};
 
     #[test]
-    fn every_interface_says_its_own_clauses_and_the_keys_of_the_drive() {
+    fn loss_explanation_cites_clauses_and_keys_for_all_interfaces() {
         for (name, clause) in [("nvme", "NVM Express Base Specification"), ("cxl", "cxl"), ("ramdisk", "ramdisk")] {
-            let rules = LossRules::of(&Drive::shipped(name).unwrap());
+            let rules = DriveLossRules::of(&Drive::shipped(name).unwrap());
             assert!(rules.clauses.completed.starts_with(clause), "{name}: {rules:?}");
             assert!(rules.keys.contains("buffer.power_loss_protection = "), "{name}: {rules:?}");
         }
     }
 
     #[test]
-    fn rules_that_several_losses_share_are_applied_once() {
+    fn loss_rule_shared_by_several_losses_is_evaluated_once() {
         let write = |offset| RecordedCommand {
             kind: RecordedOp::Write(vec![1; 1024].into()),
             offset,
@@ -210,19 +212,19 @@ mod tests {
             requests: vec![write(0), write(1024), write(2048)],
             lines: Vec::new(),
             events: [
-                RecordedEvent::Arrived(0),
-                RecordedEvent::Completed(0),
-                RecordedEvent::Arrived(1),
-                RecordedEvent::Completed(1),
-                RecordedEvent::Arrived(2),
+                RecordedEventKind::Arrived(0),
+                RecordedEventKind::CompletedInjection(0),
+                RecordedEventKind::Arrived(1),
+                RecordedEventKind::CompletedInjection(1),
+                RecordedEventKind::Arrived(2),
             ]
             .into(),
             prepared: 0,
         };
         let timeline = CutTimeline::new(&recording);
-        let image = Image::parse("cut=5,missing=1-2,torn=3:1", &recording, &timeline).unwrap();
-        let (failed, rules) = (BTreeSet::new(), LossRules::of_recording(&recording));
-        let state = ImageState { recording: &recording, timeline: &timeline, image: &image, failed: &failed };
+        let image = CrashImage::parse("cut=5,missing=1-2,torn=3:1", &recording, &timeline).unwrap();
+        let (failed, rules) = (BTreeSet::new(), DriveLossRules::of_recording(&recording));
+        let state = CrashState { recording: &recording, timeline: &timeline, image: &image, failed: &failed };
         let applied = rules.applied(&state);
         assert!(applied.len() == 2 && applied[0].contains("Flush command"), "{applied:?}");
         assert!(applied[1].contains("in flight") && applied[1].contains("more than 512 bytes"), "{applied:?}");

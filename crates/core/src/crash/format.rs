@@ -15,8 +15,8 @@
 use crate::media::zones::ZoneLayout;
 use crate::number::{index, short_length};
 
-use super::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording};
-use super::zones::are_accepted;
+use super::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEventKind, RecordedOp, Recording};
+use super::zones::do_zones_accept_all;
 
 /// First bytes of a recording file of a drive without zones.
 const MAGIC: [u8; MAGIC_BYTES] = *b"phaselink crash\x01";
@@ -40,7 +40,7 @@ const RESET: u8 = 7;
 const FINISH: u8 = 8;
 
 /// True if bytes begin with the magic number of a recording file.
-pub fn is_begun(bytes: &[u8]) -> bool {
+pub fn has_recording_magic(bytes: &[u8]) -> bool {
     [MAGIC, MAGIC_OF_ZONES].iter().any(|magic| bytes.starts_with(magic))
 }
 
@@ -60,12 +60,12 @@ pub fn encode(recording: &Recording) -> Vec<u8> {
     }
     for event in &recording.events {
         match *event {
-            RecordedEvent::Arrived(request) => put_request(&mut bytes, &recording.requests[request]),
-            RecordedEvent::Completed(request) => {
+            RecordedEventKind::Arrived(request) => write_recorded_request(&mut bytes, &recording.requests[request]),
+            RecordedEventKind::CompletedInjection(request) => {
                 bytes.push(COMPLETED);
                 bytes.extend((request as u64).to_le_bytes());
             }
-            RecordedEvent::Printed(line) => {
+            RecordedEventKind::PrintedNumber(line) => {
                 let line = &recording.lines[line];
                 bytes.push(PRINTED);
                 bytes.extend(short_length(line.len()).to_le_bytes());
@@ -79,9 +79,9 @@ pub fn encode(recording: &Recording) -> Vec<u8> {
     bytes
 }
 
-fn put_request(bytes: &mut Vec<u8>, request: &RecordedCommand) {
+fn write_recorded_request(bytes: &mut Vec<u8>, request: &RecordedCommand) {
     let (kind, data): (u8, &[u8]) = match &request.kind {
-        RecordedOp::Flush => return bytes.push(FLUSH),
+        RecordedOp::DeepFlush => return bytes.push(FLUSH),
         RecordedOp::Write(data) => (WRITE, data),
         RecordedOp::Zero => (ZERO, &[]),
         RecordedOp::Trim => (TRIM, &[]),
@@ -100,14 +100,14 @@ fn put_request(bytes: &mut Vec<u8>, request: &RecordedCommand) {
 /// # Errors
 /// The reason why the bytes are not a valid recording.
 pub fn decode(bytes: &[u8]) -> Result<Recording, &'static str> {
-    if !is_begun(bytes) {
+    if !has_recording_magic(bytes) {
         return Err("no recording of phaselink crash");
     }
     let Some((body, checksum)) = bytes.split_last_chunk::<4>() else { return Err(CUT_SHORT) };
     if u32::from_le_bytes(*checksum) != crc32fast::hash(body) {
         return Err("a damaged recording: its checksum is another");
     }
-    let mut reader = RecordingReader { rest: &body[MAGIC_BYTES..] };
+    let mut reader = RecordingBytes { rest: &body[MAGIC_BYTES..] };
     let capacity_bytes = reader.u64()?;
     let rules = DurabilityRules {
         block_bytes: reader.u32()?,
@@ -116,22 +116,26 @@ pub fn decode(bytes: &[u8]) -> Result<Recording, &'static str> {
     };
     let prepared = reader.u64()?;
     let has_zones = bytes.starts_with(&MAGIC_OF_ZONES);
-    let zones = has_zones.then(|| take_zones(&mut reader)).transpose()?;
-    check_drive(capacity_bytes, &rules, zones)?;
+    let zones = has_zones.then(|| read_zone_layout(&mut reader)).transpose()?;
+    check_recorded_drive_layout(capacity_bytes, &rules, zones)?;
     let prepared = usize::try_from(prepared).unwrap_or(usize::MAX);
     let mut recording = Recording { zones, prepared, ..Recording::empty(capacity_bytes, rules) };
-    take_events(&mut reader, &mut recording)?;
+    read_recorded_events(&mut reader, &mut recording)?;
     if recording.prepared > recording.events.len() {
         return Err("a recording whose preparation is longer than all of it");
     }
-    if !are_accepted(&recording) {
+    if !do_zones_accept_all(&recording) {
         return Err("a recording with a request that its zone refuses");
     }
     Ok(recording)
 }
 
 /// Checks that a drive of this capacity can have such blocks and zones. Fails with a text for the user.
-fn check_drive(capacity_bytes: u64, rules: &DurabilityRules, zones: Option<ZoneLayout>) -> Result<(), &'static str> {
+fn check_recorded_drive_layout(
+    capacity_bytes: u64,
+    rules: &DurabilityRules,
+    zones: Option<ZoneLayout>,
+) -> Result<(), &'static str> {
     let block = rules.block_bytes;
     let are_blocks = BLOCK_BYTES.contains(&block)
         && rules.atomic_bytes >= block
@@ -148,7 +152,7 @@ fn check_drive(capacity_bytes: u64, rules: &DurabilityRules, zones: Option<ZoneL
     }
 }
 
-fn take_zones(reader: &mut RecordingReader<'_>) -> Result<ZoneLayout, &'static str> {
+fn read_zone_layout(reader: &mut RecordingBytes<'_>) -> Result<ZoneLayout, &'static str> {
     let layout = ZoneLayout {
         zones: reader.u32()?,
         zone_blocks: reader.u64()?,
@@ -162,7 +166,7 @@ fn take_zones(reader: &mut RecordingReader<'_>) -> Result<ZoneLayout, &'static s
 
 const CUT_SHORT: &str = "a recording that is cut short";
 
-fn take_events(reader: &mut RecordingReader<'_>, recording: &mut Recording) -> Result<(), &'static str> {
+fn read_recorded_events(reader: &mut RecordingBytes<'_>, recording: &mut Recording) -> Result<(), &'static str> {
     let mut completed: Vec<bool> = Vec::new();
     loop {
         let event = match reader.u8()? {
@@ -173,18 +177,18 @@ fn take_events(reader: &mut RecordingReader<'_>, recording: &mut Recording) -> R
                     Some(is_completed) if !*is_completed => *is_completed = true,
                     _ => return Err("a recording with an answer that nobody has asked for"),
                 }
-                RecordedEvent::Completed(place)
+                RecordedEventKind::CompletedInjection(place)
             }
             PRINTED => {
                 let bytes = reader.u32()?;
                 recording.lines.push(reader.bytes(bytes)?.to_vec());
-                RecordedEvent::Printed(recording.lines.len() - 1)
+                RecordedEventKind::PrintedNumber(recording.lines.len() - 1)
             }
             kind @ (WRITE | ZERO | TRIM | FLUSH | RESET | FINISH) => {
-                let request = take_request(reader, kind, recording)?;
+                let request = read_recorded_request(reader, kind, recording)?;
                 recording.requests.push(request);
                 completed.push(false);
-                RecordedEvent::Arrived(recording.requests.len() - 1)
+                RecordedEventKind::Arrived(recording.requests.len() - 1)
             }
             _ => return Err("a recording with an event of no kind"),
         };
@@ -192,13 +196,13 @@ fn take_events(reader: &mut RecordingReader<'_>, recording: &mut Recording) -> R
     }
 }
 
-fn take_request(
-    reader: &mut RecordingReader<'_>,
+fn read_recorded_request(
+    reader: &mut RecordingBytes<'_>,
     kind: u8,
     recording: &Recording,
 ) -> Result<RecordedCommand, &'static str> {
     if kind == FLUSH {
-        return Ok(RecordedCommand { kind: RecordedOp::Flush, offset: 0, bytes: 0, durable: false });
+        return Ok(RecordedCommand { kind: RecordedOp::DeepFlush, offset: 0, bytes: 0, durable: false });
     }
     let (offset, bytes, durable) = (reader.u64()?, reader.u32()?, reader.bool()?);
     let block = u64::from(recording.rules.block_bytes);
@@ -218,11 +222,11 @@ fn take_request(
 }
 
 /// Reader of a recording's bytes, with those that have not been read.
-struct RecordingReader<'a> {
+struct RecordingBytes<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> RecordingReader<'a> {
+impl<'a> RecordingBytes<'a> {
     fn bytes(&mut self, count: u32) -> Result<&'a [u8], &'static str> {
         let (taken, rest) = self.rest.split_at_checked(index(count)).ok_or(CUT_SHORT)?;
         self.rest = rest;

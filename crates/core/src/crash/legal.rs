@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::image::{Image, Loss};
+use super::image::{CrashImage, RequestLoss};
 use super::recording::Recording;
 use super::timeline::CutTimeline;
 use super::zones::zones;
 
-impl Image {
+impl CrashImage {
     /// Checks that a power failure during this recording may leave this crash image.
     ///
     /// # Errors
@@ -28,9 +28,9 @@ impl Image {
             if timeline.is_durable(place, self.cut) {
                 return Err(format!("request {number} cannot be missing at cut={}: it was durable", self.cut));
             }
-            let Loss::AllBut(there) = lost else { return Ok(()) };
+            let RequestLoss::AllBut(there) = lost else { return Ok(()) };
             let pieces = recording.pieces(place);
-            let is_torn = is_ascending(there) && there.last().is_some_and(|&(_, last)| last < pieces);
+            let is_torn = are_ascending_ranges(there) && there.last().is_some_and(|&(_, last)| last < pieces);
             let count = || there.iter().map(|&(first, last)| last - first + 1).sum::<u32>();
             if is_torn && count() < pieces { Ok(()) } else { Err(format!("request {number} has {pieces} pieces")) }
         })?;
@@ -51,13 +51,13 @@ impl Image {
             let Some(zone) = recording.zone(place) else { continue };
             let (number, lost) = (place + 1, self.lost.get(&place));
             match first_losses.get(&zone) {
-                Some(first) if lost != Some(&Loss::All) => {
+                Some(first) if lost != Some(&RequestLoss::All) => {
                     let found =
                         format!("request {number} is there, and request {} before it in zone {zone} is not", first + 1);
                     return Err(found);
                 }
                 Some(_) => {}
-                None if !lost.is_none_or(is_prefix) => {
+                None if !lost.is_none_or(is_prefix_surviving) => {
                     return Err(format!("request {number} is torn, and zone {zone} has blocks behind a gap"));
                 }
                 None => drop(lost.map(|_| first_losses.insert(zone, place))),
@@ -67,12 +67,13 @@ impl Image {
     }
 }
 
-/// True if ranges of pieces are as [`Loss::AllBut`] demands: ascending, none empty, and a gap between any two.
-fn is_ascending(there: &[(u32, u32)]) -> bool {
+/// True if ranges of pieces are as [`RequestLoss::AllBut`] demands: ascending, none empty, and a gap between any two.
+fn are_ascending_ranges(there: &[(u32, u32)]) -> bool {
     there.iter().all(|(first, last)| first <= last) && there.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0)
 }
 
 /// True if the surviving blocks of a partly or wholly lost request are its first ones.
-fn is_prefix(lost: &Loss) -> bool {
-    matches!(lost, Loss::All) || matches!(lost, Loss::AllBut(there) if there.len() == 1 && there[0].0 == 0)
+fn is_prefix_surviving(lost: &RequestLoss) -> bool {
+    matches!(lost, RequestLoss::All)
+        || matches!(lost, RequestLoss::AllBut(there) if there.len() == 1 && there[0].0 == 0)
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::format::{decode, encode};
-use super::image::{Image, Loss};
-use super::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording};
-use super::sample::{ImageCount, images, possible, sampled};
+use super::image::{CrashImage, RequestLoss};
+use super::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEventKind, RecordedOp, Recording};
+use super::sample::{CrashImageCount, images, possible, sampled};
 use super::shrink::shrink;
 use super::timeline::CutTimeline;
 use super::view::ImageView;
@@ -18,35 +18,37 @@ const BLOCK: u32 = 512;
 /// Contents of a drive with one byte per block, as all bytes of a block are equal in these tests.
 type State = Vec<u8>;
 
-fn at(recording: &Recording, wanted: RecordedEvent) -> Option<usize> {
+fn at(recording: &Recording, wanted: RecordedEventKind) -> Option<usize> {
     recording.events.iter().position(|event| *event == wanted)
 }
 
 /// True if a change must be on the drive after this power cut, by the words of the specifications.
-fn must_be_there(recording: &Recording, change: usize, cut: usize) -> bool {
+fn must_survive(recording: &Recording, change: usize, cut: usize) -> bool {
     let before = |event| at(recording, event).filter(|at| *at < cut);
-    if at(recording, RecordedEvent::Arrived(change)).unwrap() < recording.prepared {
+    if at(recording, RecordedEventKind::Arrived(change)).unwrap() < recording.prepared {
         return true;
     }
-    let Some(answered) = before(RecordedEvent::Completed(change)) else { return false };
+    let Some(answered) = before(RecordedEventKind::CompletedInjection(change)) else { return false };
     if recording.rules.durability == Durability::OnAcknowledgement || recording.requests[change].durable {
         return true;
     }
     (0..recording.requests.len()).any(|flush| {
-        let is_answered =
-            recording.requests[flush].kind == RecordedOp::Flush && before(RecordedEvent::Completed(flush)).is_some();
-        is_answered && at(recording, RecordedEvent::Arrived(flush)).unwrap() > answered
+        let is_answered = recording.requests[flush].kind == RecordedOp::DeepFlush
+            && before(RecordedEventKind::CompletedInjection(flush)).is_some();
+        is_answered && at(recording, RecordedEventKind::Arrived(flush)).unwrap() > answered
     })
 }
 
 /// Returns every state that a power failure at any power cut of the recording may leave.
-fn legal_states(recording: &Recording) -> BTreeSet<State> {
+fn all_legal_states(recording: &Recording) -> BTreeSet<State> {
     let mut states = BTreeSet::new();
     for cut in recording.prepared..=recording.events.len() {
         let arrived: Vec<usize> = recording.events[..cut]
             .iter()
             .filter_map(|event| match *event {
-                RecordedEvent::Arrived(place) if recording.requests[place].kind != RecordedOp::Flush => Some(place),
+                RecordedEventKind::Arrived(place) if recording.requests[place].kind != RecordedOp::DeepFlush => {
+                    Some(place)
+                }
                 _ => None,
             })
             .collect();
@@ -55,7 +57,7 @@ fn legal_states(recording: &Recording) -> BTreeSet<State> {
             let RecordedCommand { bytes, .. } = recording.requests[change];
             if bytes <= recording.rules.atomic_bytes { 1 } else { bytes / BLOCK }
         };
-        let open: Vec<usize> = arrived.iter().copied().filter(|&one| !must_be_there(recording, one, cut)).collect();
+        let open: Vec<usize> = arrived.iter().copied().filter(|&one| !must_survive(recording, one, cut)).collect();
         let bits: u32 = open.iter().map(|&one| pieces(one)).sum();
         for there in 0..1u64 << bits {
             let mut state = vec![0; (recording.capacity_bytes / u64::from(BLOCK)) as usize];
@@ -81,13 +83,13 @@ fn legal_states(recording: &Recording) -> BTreeSet<State> {
     states
 }
 
-fn states(recording: &Recording, images: &[Image]) -> BTreeSet<State> {
+fn states(recording: &Recording, images: &[CrashImage]) -> BTreeSet<State> {
     let timeline = CutTimeline::new(recording);
     let mut view = ImageView::new(recording, &timeline);
     images.iter().map(|image| state(&mut view, image)).collect()
 }
 
-fn state(view: &mut ImageView<'_>, image: &Image) -> State {
+fn state(view: &mut ImageView<'_>, image: &CrashImage) -> State {
     let (shown, mut bytes) = (view.show(image), Vec::new());
     shown.append(0..shown.recording.capacity_bytes, &mut bytes);
     bytes.chunks(BLOCK as usize).map(|block| block[0]).collect()
@@ -111,16 +113,17 @@ fn recording(events: &[(&str, usize)], rules: DurabilityRules) -> Recording {
         let bytes = BLOCK * blocks as u32;
         let kind = match what {
             "done" => {
-                recording.events.push(RecordedEvent::Completed(number));
+                recording.events.push(RecordedEventKind::CompletedInjection(number));
                 continue;
             }
-            "flush" => RecordedOp::Flush,
+            "flush" => RecordedOp::DeepFlush,
             "trim" => RecordedOp::Trim,
             _ => RecordedOp::Write((0..blocks as u8).flat_map(|block| [4 * value + block; BLOCK as usize]).collect()),
         };
-        let (offset, bytes) = if kind == RecordedOp::Flush { (0, 0) } else { (block as u64 * u64::from(BLOCK), bytes) };
+        let (offset, bytes) =
+            if kind == RecordedOp::DeepFlush { (0, 0) } else { (block as u64 * u64::from(BLOCK), bytes) };
         let durable = what.ends_with("fua");
-        recording.events.push(RecordedEvent::Arrived(recording.requests.len()));
+        recording.events.push(RecordedEventKind::Arrived(recording.requests.len()));
         recording.requests.push(RecordedCommand { kind, offset, bytes, durable });
     }
     recording
@@ -129,20 +132,20 @@ fn recording(events: &[(&str, usize)], rules: DurabilityRules) -> Recording {
 const VOLATILE: DurabilityRules =
     DurabilityRules { block_bytes: BLOCK, atomic_bytes: BLOCK, durability: Durability::OnFlush };
 
-fn all(recording: &Recording) -> Vec<Image> {
+fn all(recording: &Recording) -> Vec<CrashImage> {
     images(recording, &CutTimeline::new(recording), usize::MAX, 1)
 }
 
-fn image_count(recording: &Recording) -> usize {
+fn count_oracle_images(recording: &Recording) -> usize {
     let images = all(recording);
-    assert_eq!(possible(&CutTimeline::new(recording)), ImageCount::Exact(images.len() as u64));
-    assert_eq!(states(recording, &images), legal_states(recording));
+    assert_eq!(possible(&CutTimeline::new(recording)), CrashImageCount::Exact(images.len() as u64));
+    assert_eq!(states(recording, &images), all_legal_states(recording));
     images.len()
 }
 
 #[test]
-fn images_are_as_many_as_counting_by_hand_says() {
-    let count = |events: &[(&str, usize)]| image_count(&recording(events, VOLATILE));
+fn crash_image_count_equals_a_hand_count() {
+    let count = |events: &[(&str, usize)]| count_oracle_images(&recording(events, VOLATILE));
     assert_eq!(count(&[]), 1, "an untouched drive");
     assert_eq!(count(&[("write", 0)]), 2, "there or not");
     assert_eq!(count(&[("write", 0), ("done", 0)]), 2, "an answer alone keeps nothing");
@@ -163,30 +166,34 @@ fn images_are_as_many_as_counting_by_hand_says() {
 }
 
 #[test]
-fn power_loss_protection_keeps_what_was_answered_and_an_atomic_unit_is_whole() {
+fn protected_drive_keeps_acknowledged_writes_and_atomic_units() {
     let protected = DurabilityRules { durability: Durability::OnAcknowledgement, ..VOLATILE };
     let events = [("write", 0), ("done", 0), ("long", 1)];
-    assert_eq!(image_count(&recording(&events, protected)), 5, "nothing, the first, and of the second any part");
+    assert_eq!(
+        count_oracle_images(&recording(&events, protected)),
+        5,
+        "nothing, the first, and of the second any part"
+    );
     let atomic = DurabilityRules { atomic_bytes: 2 * BLOCK, ..VOLATILE };
-    assert_eq!(image_count(&recording(&[("long", 0)], atomic)), 2);
+    assert_eq!(count_oracle_images(&recording(&[("long", 0)], atomic)), 2);
 }
 
 #[test]
-fn what_has_prepared_the_drive_is_there() {
+fn preparation_requests_survive() {
     let mut recording = recording(&[("write", 0), ("write", 1), ("done", 0), ("write", 2)], VOLATILE);
     recording.prepared = 3;
-    assert_eq!(image_count(&recording), 2);
+    assert_eq!(count_oracle_images(&recording), 2);
 }
 
 #[test]
-fn a_name_says_which_image_it_is_and_what_is_no_image_is_refused() {
+fn image_name_reads_back_and_impossible_images_are_refused() {
     let recording = recording(&[("write", 0), ("done", 0), ("flush", 0), ("done", 1), ("long", 1)], VOLATILE);
     let timeline = CutTimeline::new(&recording);
-    let parse = |text: &str| Image::parse(text, &recording, &timeline);
+    let parse = |text: &str| CrashImage::parse(text, &recording, &timeline);
     for image in all(&recording) {
         assert_eq!(parse(&image.name(&recording, &timeline)).unwrap(), image);
     }
-    assert_eq!(parse("cut=5,torn=3:1").unwrap().lost, [(2, Loss::AllBut(vec![(1, 1)]))].into());
+    assert_eq!(parse("cut=5,torn=3:1").unwrap().lost, [(2, RequestLoss::AllBut(vec![(1, 1)]))].into());
     let wrong = [
         ("", "is no image"),
         ("cut=6", "cuts from 0 to 5"),
@@ -209,7 +216,7 @@ fn a_name_says_which_image_it_is_and_what_is_no_image_is_refused() {
 }
 
 /// Returns random recordings of up to six requests that complete in any order, or never.
-fn recordings() -> impl Strategy<Value = Recording> {
+fn random_recordings() -> impl Strategy<Value = Recording> {
     let event = (0..8u8, 0..4usize);
     let rules = (any::<bool>(), 1..3u32);
     (prop::collection::vec(event, 0..14), rules, 0..4usize).prop_map(|(script, (is_kept, atomic), prepared)| {
@@ -236,20 +243,20 @@ fn recordings() -> impl Strategy<Value = Recording> {
 
 proptest! {
     #[test]
-    fn every_legal_state_is_made_and_no_other(recording in recordings()) {
-        image_count(&recording);
+    fn exactly_the_legal_states_are_generated(recording in random_recordings()) {
+        count_oracle_images(&recording);
     }
 
     #[test]
-    fn samples_are_legal_and_differ_and_reach_every_state_in_the_end(recording in recordings(), seed: u64, wanted in 1..60usize) {
+    fn samples_are_legal_distinct_and_eventually_complete(recording in random_recordings(), seed: u64, wanted in 1..60usize) {
         let timeline = CutTimeline::new(&recording);
-        let legal = legal_states(&recording);
+        let legal = all_legal_states(&recording);
         let sample = sampled(&recording, &timeline, wanted, seed);
         prop_assert!(sample.len() <= wanted);
         prop_assert_eq!(sample.iter().collect::<BTreeSet<_>>().len(), sample.len());
         for image in &sample {
             prop_assert_eq!(image.check(&recording, &timeline), Ok(()));
-            prop_assert_eq!(&Image::parse(&image.name(&recording, &timeline), &recording, &timeline).unwrap(), image);
+            prop_assert_eq!(&CrashImage::parse(&image.name(&recording, &timeline), &recording, &timeline).unwrap(), image);
         }
         prop_assert!(states(&recording, &sample).is_subset(&legal));
         // With few requests there are few crash images, and a large random sample contains all of them.
@@ -259,7 +266,7 @@ proptest! {
     }
 
     #[test]
-    fn images_look_the_same_in_any_order(recording in recordings(), seed: u64) {
+    fn image_bytes_are_independent_of_viewing_order(recording in random_recordings(), seed: u64) {
         let timeline = CutTimeline::new(&recording);
         let images = all(&recording);
         let mut view = ImageView::new(&recording, &timeline);
@@ -271,7 +278,7 @@ proptest! {
     }
 
     #[test]
-    fn a_file_reads_back(recording in recordings(), flip: (usize, u8)) {
+    fn recording_file_reads_back_equal(recording in random_recordings(), flip: (usize, u8)) {
         let mut bytes = encode(&recording);
         prop_assert_eq!(&decode(&bytes).unwrap(), &recording);
         let place = flip.0 % bytes.len();
@@ -282,10 +289,10 @@ proptest! {
     }
 
     #[test]
-    fn shrinking_leaves_nothing_that_could_be_left_out(recording in recordings(), seed: u64, culprit: u8) {
+    fn shrinking_leaves_no_removable_loss(recording in random_recordings(), seed: u64, culprit: u8) {
         let timeline = CutTimeline::new(&recording);
         let sample = images(&recording, &timeline, 50, seed);
-        let is_gone = |image: &Image| {
+        let is_gone = |image: &CrashImage| {
             image.lost.keys().any(|place| *place == usize::from(culprit) % 6)
         };
         for image in sample.into_iter().filter(is_gone) {

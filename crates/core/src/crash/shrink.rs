@@ -1,6 +1,6 @@
 //! Search for the smallest crash image (cut and losses) that still fails a check.
 
-use super::image::{Image, Loss};
+use super::image::{CrashImage, RequestLoss};
 use super::recording::Recording;
 use super::timeline::CutTimeline;
 
@@ -10,19 +10,19 @@ use super::timeline::CutTimeline;
 pub fn shrink(
     recording: &Recording,
     timeline: &CutTimeline,
-    image: Image,
+    image: CrashImage,
     tries: usize,
-    mut fails: impl FnMut(&Image) -> bool,
-) -> Image {
+    mut fails: impl FnMut(&CrashImage) -> bool,
+) -> CrashImage {
     let mut left = tries;
-    let mut ask = |image: &Image| {
+    let mut ask = |image: &CrashImage| {
         // In a zone, a write can only be lost together with the writes after it, so some smaller sets of losses are
         // impossible.
         let may_ask = left > 0 && image.check(recording, timeline).is_ok();
         left -= usize::from(may_ask);
         may_ask && fails(image)
     };
-    let earlier = cut_earlier(recording, timeline, &image);
+    let earlier = image_at_earlier_cut(recording, timeline, &image);
     let mut image = if earlier != image && ask(&earlier) { earlier } else { image };
     let mut size = image.lost.len();
     while size > 0 {
@@ -36,24 +36,25 @@ pub fn shrink(
         let is_done = size == 1 && image.lost.len() == before;
         size = if is_done { 0 } else { (size / 2).max(1).min(image.lost.len()) };
     }
-    let earlier = cut_earlier(recording, timeline, &image);
+    let earlier = image_at_earlier_cut(recording, timeline, &image);
     if earlier != image && ask(&earlier) { earlier } else { image }
 }
 
 /// Returns the crash image without `size` of its losses, from index `first` on.
-fn without(image: &Image, first: usize, size: usize) -> Image {
+fn without(image: &CrashImage, first: usize, size: usize) -> CrashImage {
     let lost = image.lost.iter().enumerate().filter(|(place, _)| !(first..first + size).contains(place));
-    Image { cut: image.cut, lost: lost.map(|(_, (&place, lost))| (place, lost.clone())).collect() }
+    CrashImage { cut: image.cut, lost: lost.map(|(_, (&place, lost))| (place, lost.clone())).collect() }
 }
 
 /// Returns a crash image with equal bytes at an earlier cut: before the last requests, as far as they are missing
 /// anyway.
-fn cut_earlier(recording: &Recording, timeline: &CutTimeline, image: &Image) -> Image {
+fn image_at_earlier_cut(recording: &Recording, timeline: &CutTimeline, image: &CrashImage) -> CrashImage {
     let unsettled = timeline.settled(image.cut)..timeline.arrived(image.cut);
-    let is_there = |place: &usize| recording.requests[*place].is_change() && image.lost.get(place) != Some(&Loss::All);
+    let is_there =
+        |place: &usize| recording.requests[*place].is_change() && image.lost.get(place) != Some(&RequestLoss::All);
     let last = unsettled.rev().find(is_there);
     let open = last.and_then(|place| timeline.cuts_while_open(place, recording));
     let cut = open.map_or(image.cut, |(first, _)| first);
     let lost = image.lost.iter().filter(|&(&place, _)| timeline.has_arrived(place, cut));
-    Image { cut, lost: lost.map(|(&place, lost)| (place, lost.clone())).collect() }
+    CrashImage { cut, lost: lost.map(|(&place, lost)| (place, lost.clone())).collect() }
 }

@@ -10,7 +10,7 @@
 use crate::number::real;
 use std::collections::BTreeMap;
 
-use super::recording::{Durability, RecordedEvent, RecordedOp, Recording};
+use super::recording::{Durability, RecordedEventKind, RecordedOp, Recording};
 
 /// Positions in a recording's list of events at which each request arrived, completed and became durable.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct CutTimeline {
     /// Number of events before a power failure from which on a request and all changes before it are durable, for each
     /// request.
     settled_at: Vec<usize>,
-    epochs: Vec<Epoch>,
+    epochs: Vec<DurabilityEpoch>,
 }
 
 /// Positions of a recorded request in the sequence of events: its arrival and its completion.
@@ -35,20 +35,20 @@ struct RequestInstants {
 /// Range of power cuts within which no further request becomes durable. At its last cut, where most requests have
 /// arrived, all states of the drive that belong to the range are possible.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Epoch {
+pub struct DurabilityEpoch {
     /// Last cut of the epoch, as the number of events that happened before the power failed.
     pub last_cut: usize,
     /// Number of states of the drive that the requests open at this power cut may leave.
-    pub states: StateCount,
+    pub states: OpenStateCount,
     /// Number of states at the last power cut of an epoch that the next epoch shares: those that contain every request
     /// that becomes durable at the end of the epoch.
-    pub states_left: StateCount,
+    pub states_left: OpenStateCount,
 }
 
 /// Number of states of the drive that open requests may leave. Each piece of a request is present or not; in a zone,
 /// only the first pieces are present.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StateCount {
+pub struct OpenStateCount {
     /// Binary logarithm of the number of states that a power failure may leave on the drive.
     pub bits: f64,
     /// Exact number of states that a power failure may leave on the drive. `None` if it is above 2 to the power of 48.
@@ -83,10 +83,10 @@ impl OpenPieces {
         self.zones.retain(|_, pieces| *pieces > 0);
     }
 
-    fn states(&self) -> StateCount {
+    fn states(&self) -> OpenStateCount {
         let bits = self.zones.values().fold(real(self.free), |bits, pieces| bits + libm::log2(real(pieces + 1)));
         let count = || self.zones.values().fold(1 << self.free, |count: u64, pieces| count * (pieces + 1));
-        StateCount { bits, exact: (bits <= EXACT_BITS).then(count) }
+        OpenStateCount { bits, exact: (bits <= EXACT_BITS).then(count) }
     }
 }
 
@@ -109,7 +109,7 @@ impl CutTimeline {
                 request.durable = recording.prepared;
             }
         }
-        make_prefixes_durable(recording, &mut requests);
+        make_zone_prefixes_durable(recording, &mut requests);
         let settled_at = settled(recording, &requests);
         let mut timeline = CutTimeline { requests, settled_at, epochs: Vec::new() };
         timeline.epochs = timeline.find_epochs(recording);
@@ -122,7 +122,7 @@ impl CutTimeline {
     }
 
     /// True if a request had completed before this power cut.
-    pub fn has_completed(&self, request: usize, cut: usize) -> bool {
+    pub fn had_completed(&self, request: usize, cut: usize) -> bool {
         self.requests[request].completed.is_some_and(|completed| completed < cut)
     }
 
@@ -166,11 +166,11 @@ impl CutTimeline {
 
     /// Returns all epochs of the recording in order. An epoch is a range of power cuts in which no request becomes
     /// durable; the last one ends with the recording.
-    pub fn epochs(&self) -> &[Epoch] {
+    pub fn epochs(&self) -> &[DurabilityEpoch] {
         &self.epochs
     }
 
-    fn find_epochs(&self, recording: &Recording) -> Vec<Epoch> {
+    fn find_epochs(&self, recording: &Recording) -> Vec<DurabilityEpoch> {
         let changes = || (0..self.requests.len()).filter(|&place| recording.requests[place].is_change());
         let mut ends: Vec<(usize, usize)> = changes()
             .map(|place| (self.requests[place].durable, place))
@@ -189,11 +189,15 @@ impl CutTimeline {
             advance(cut, &mut open);
             let states = open.states();
             end.iter().for_each(|&(_, place)| open.remove(recording, place));
-            epochs.push(Epoch { last_cut: cut, states, states_left: open.states() });
+            epochs.push(DurabilityEpoch { last_cut: cut, states, states_left: open.states() });
         }
         let cut = recording.events.len();
         advance(cut, &mut open);
-        epochs.push(Epoch { last_cut: cut, states: open.states(), states_left: OpenPieces::default().states() });
+        epochs.push(DurabilityEpoch {
+            last_cut: cut,
+            states: open.states(),
+            states_left: OpenPieces::default().states(),
+        });
         epochs
     }
 }
@@ -204,9 +208,9 @@ fn request_instants(recording: &Recording) -> Vec<RequestInstants> {
         vec![RequestInstants { arrived: NEVER, completed: None, durable: NEVER }; recording.requests.len()];
     for (at, event) in recording.events.iter().enumerate() {
         match *event {
-            RecordedEvent::Arrived(request) => requests[request].arrived = at,
-            RecordedEvent::Completed(request) => requests[request].completed = Some(at),
-            RecordedEvent::Printed(_) => {}
+            RecordedEventKind::Arrived(request) => requests[request].arrived = at,
+            RecordedEventKind::CompletedInjection(request) => requests[request].completed = Some(at),
+            RecordedEventKind::PrintedNumber(_) => {}
         }
     }
     requests
@@ -220,22 +224,22 @@ fn flush(recording: &Recording, requests: &mut [RequestInstants]) {
     let (mut answered, mut found, mut durable) = (Vec::new(), vec![0; requests.len()], 0);
     for (at, event) in recording.events.iter().enumerate() {
         match *event {
-            RecordedEvent::Arrived(request) => found[request] = answered.len(),
-            RecordedEvent::Completed(request) if recording.requests[request].is_flush() => {
+            RecordedEventKind::Arrived(request) => found[request] = answered.len(),
+            RecordedEventKind::CompletedInjection(request) if recording.requests[request].is_flush() => {
                 for &change in answered.get(durable..found[request]).unwrap_or_default() {
                     let change: &mut RequestInstants = &mut requests[change];
                     change.durable = at + 1;
                 }
                 durable = durable.max(found[request]);
             }
-            RecordedEvent::Completed(request) => answered.push(request),
-            RecordedEvent::Printed(_) => {}
+            RecordedEventKind::CompletedInjection(request) => answered.push(request),
+            RecordedEventKind::PrintedNumber(_) => {}
         }
     }
 }
 
 /// Makes durable all requests before a durable request of their zone, because a zone is written in order.
-fn make_prefixes_durable(recording: &Recording, requests: &mut [RequestInstants]) {
+fn make_zone_prefixes_durable(recording: &Recording, requests: &mut [RequestInstants]) {
     let mut durable_by_zone: BTreeMap<u32, usize> = BTreeMap::new();
     for (place, request) in requests.iter_mut().enumerate().rev() {
         let Some(zone) = recording.zone(place) else { continue };

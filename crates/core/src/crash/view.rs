@@ -7,7 +7,7 @@
 use crate::number::{index, length, wide_index};
 use std::ops::Range;
 
-use super::image::{Image, Loss};
+use super::image::{CrashImage, RequestLoss};
 use super::recording::{RecordedOp, Recording};
 use super::timeline::CutTimeline;
 
@@ -16,21 +16,21 @@ const ZEROS: [u8; 4096] = [0; 4096];
 
 /// Source of a block's bytes: the write request in the recording, or zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockSource(u32);
+pub struct BlockContents(u32);
 
-impl BlockSource {
+impl BlockContents {
     /// Source of a block of zeros: never written, or deallocated or zeroed since.
-    pub const ZEROS: BlockSource = BlockSource(0);
+    pub const ZEROS: BlockContents = BlockContents(0);
 
     /// Returns the block source for request `place` of the recording: the request itself if it is a write, otherwise
     /// zeros.
-    fn of(recording: &Recording, place: usize) -> BlockSource {
+    fn of(recording: &Recording, place: usize) -> BlockContents {
         match recording.requests[place].kind {
             RecordedOp::Write(_) => {
-                BlockSource(u32::try_from(place + 1).expect("a recording has fewer requests than bytes"))
+                BlockContents(u32::try_from(place + 1).expect("a recording has fewer requests than bytes"))
             }
-            RecordedOp::Zero | RecordedOp::Trim | RecordedOp::Reset | RecordedOp::Finish | RecordedOp::Flush => {
-                BlockSource::ZEROS
+            RecordedOp::Zero | RecordedOp::Trim | RecordedOp::Reset | RecordedOp::Finish | RecordedOp::DeepFlush => {
+                BlockContents::ZEROS
             }
         }
     }
@@ -52,9 +52,9 @@ pub struct ImageView<'a> {
     timeline: &'a CutTimeline,
     /// Number of first requests that are applied to `base` because they are settled: nothing before them can be lost.
     settled: usize,
-    base: Vec<BlockSource>,
+    base: Vec<BlockContents>,
     /// Source of each block in the shown crash image: `base` with the open requests applied on top.
-    shown: Vec<BlockSource>,
+    shown: Vec<BlockContents>,
     laid: Vec<Range<usize>>,
 }
 
@@ -64,41 +64,41 @@ pub struct ImageBlocks<'a> {
     /// Recording of the drive's requests, which holds the data of the writes.
     pub recording: &'a Recording,
     /// Source of the bytes of each block of the drive: a write request, or zeros.
-    pub sources: &'a [BlockSource],
+    pub sources: &'a [BlockContents],
 }
 
 impl<'a> ImageView<'a> {
     /// Returns a view of crash images, which shows a drive of zeros at first.
     pub fn new(recording: &'a Recording, timeline: &'a CutTimeline) -> ImageView<'a> {
-        let zeros = || vec![BlockSource::ZEROS; recording.blocks()];
+        let zeros = || vec![BlockContents::ZEROS; recording.blocks()];
         ImageView { recording, timeline, settled: 0, base: zeros(), shown: zeros(), laid: Vec::new() }
     }
 
     /// Returns the contents of the drive's blocks in this crash image.
-    pub fn show(&mut self, image: &Image) -> ImageBlocks<'_> {
+    pub fn show(&mut self, image: &CrashImage) -> ImageBlocks<'_> {
         for range in self.laid.drain(..) {
             self.shown[range.clone()].copy_from_slice(&self.base[range]);
         }
         let settled = self.timeline.settled(image.cut);
         if settled < self.settled {
-            // The cut is earlier than the previous one. Settled requests overwrite each other and cannot be removed one
-            // by one, so start again from zeros.
+            // The new cut is earlier than the previous one. Overwritten requests cannot be undone one by one, so start
+            // again from zeros.
             for range in ranges(self.recording, 0..self.settled) {
-                self.base[range.clone()].fill(BlockSource::ZEROS);
-                self.shown[range].fill(BlockSource::ZEROS);
+                self.base[range.clone()].fill(BlockContents::ZEROS);
+                self.shown[range].fill(BlockContents::ZEROS);
             }
             self.settled = 0;
         }
         for place in self.settled..settled {
-            apply_request(self.recording, place, None, &mut self.base);
-            apply_request(self.recording, place, None, &mut self.shown);
+            apply_surviving_pieces(self.recording, place, None, &mut self.base);
+            apply_surviving_pieces(self.recording, place, None, &mut self.shown);
         }
         self.settled = settled;
         let mut lost = image.lost.range(settled..).peekable();
         for place in settled..self.timeline.arrived(image.cut) {
             let lost = lost.next_if(|(lost, _)| **lost == place).map(|(_, lost)| lost);
-            if lost != Some(&Loss::All) {
-                apply_request(self.recording, place, lost, &mut self.shown);
+            if lost != Some(&RequestLoss::All) {
+                apply_surviving_pieces(self.recording, place, lost, &mut self.shown);
                 self.laid.extend(range(self.recording, place));
             }
         }
@@ -152,7 +152,7 @@ impl ImageBlocks<'_> {
     /// `gap` equal blocks between two differing ones join their range: writing them again costs less than another call.
     pub fn differences(
         &self,
-        held: &[BlockSource],
+        held: &[BlockContents],
         footprint: &[Range<usize>],
         gap: usize,
         longest: usize,
@@ -201,13 +201,18 @@ fn range(recording: &Recording, place: usize) -> Option<Range<usize>> {
 }
 
 /// Applies a recorded request to the sources of the drive's blocks, except for the pieces that are lost.
-fn apply_request(recording: &Recording, place: usize, lost: Option<&Loss>, sources: &mut [BlockSource]) {
+fn apply_surviving_pieces(
+    recording: &Recording,
+    place: usize,
+    lost: Option<&RequestLoss>,
+    sources: &mut [BlockContents],
+) {
     let Some(range) = range(recording, place) else { return };
-    let source = BlockSource::of(recording, place);
+    let source = BlockContents::of(recording, place);
     match lost {
         None => sources[range].fill(source),
-        Some(Loss::All) => {}
-        Some(Loss::AllBut(there)) => {
+        Some(RequestLoss::All) => {}
+        Some(RequestLoss::AllBut(there)) => {
             for &(first, last) in there {
                 sources[range.start + index(first)..=range.start + index(last)].fill(source);
             }

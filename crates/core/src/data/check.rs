@@ -56,7 +56,7 @@ struct BlockPart {
 
 /// Checker of read data: the versions of all blocks, and which of them reads in flight may return.
 #[derive(Clone, Debug)]
-pub struct Checker {
+pub struct ReadChecker {
     seed: u64,
     /// Payload of one packet in bytes: reads and writes that race mix old and new data by this unit.
     packet_bytes: usize,
@@ -71,13 +71,13 @@ pub struct Checker {
     zeroed: BTreeSet<(u64, u32)>,
 }
 
-impl Checker {
+impl ReadChecker {
     /// Makes a checker for a fresh device, where every block has version 0, which is zeros.
-    pub fn new(seed: u64, packet_bytes: u32) -> Checker {
+    pub fn new(seed: u64, packet_bytes: u32) -> ReadChecker {
         let packet_bytes = index(packet_bytes);
         let atomic_bytes = wide_index(BLOCK_BYTES);
         let (blocks, floors, flushes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Checker { seed, packet_bytes, atomic_bytes, blocks, floors, flushes, zeroed: BTreeSet::new() }
+        ReadChecker { seed, packet_bytes, atomic_bytes, blocks, floors, flushes, zeroed: BTreeSet::new() }
     }
 
     /// Prepares for power cuts that leave units of `atomic_bytes` whole. Units larger than a block are checked block by
@@ -91,7 +91,7 @@ impl Checker {
     /// these.
     pub fn on_write(&mut self, io: &Io, buffer: &mut [u8]) {
         self.begin_write(io);
-        for piece in pieces(io, self.packet_bytes) {
+        for piece in split_at_blocks_and_packets(io, self.packet_bytes) {
             let version = self.block(piece.block).latest;
             self.fill(piece.block, version, piece.within, &mut buffer[piece.start..piece.end]);
         }
@@ -125,21 +125,21 @@ impl Checker {
     }
 
     /// Handles the completion of a write, which has taken effect.
-    pub fn on_written(&mut self, io: &Io) {
-        self.end_write(io, true);
+    pub fn on_write_completed(&mut self, io: &Io) {
+        self.end_write_in_flight(io, true);
     }
 
     /// Handles the failure of a write, which may have taken effect or not.
     pub fn on_write_failed(&mut self, io: &Io) {
-        self.end_write(io, false);
+        self.end_write_in_flight(io, false);
     }
 
-    fn end_write(&mut self, io: &Io, is_written: bool) {
+    fn end_write_in_flight(&mut self, io: &Io, is_written: bool) {
         for number in blocks(io) {
             let block = self.blocks.get_mut(&number).expect("a write under way has a version");
             block.writes -= 1;
             block.is_written |= is_written;
-            block.end_group();
+            block.end_write_group();
         }
     }
 
@@ -150,7 +150,7 @@ impl Checker {
         self.flushes.clear();
         for block in self.blocks.values_mut().filter(|block| block.writes > 0) {
             block.writes = 0;
-            block.end_group();
+            block.end_write_group();
         }
     }
 
@@ -209,23 +209,23 @@ impl Checker {
     pub fn on_read_complete(&mut self, request: RequestId, io: &Io, found: &[u8]) -> Result<(), String> {
         let floors = self.floors.remove(&request).expect("a read under way has floors");
         for number in blocks(io) {
-            if self.block(number).is_unsettled() {
+            if self.block(number).is_unknown_after_cut() {
                 self.settle(number, io, found)?;
             }
         }
         let first = io.offset / BLOCK_BYTES;
         let mut expected = [0; wide_index(BLOCK_BYTES)];
-        for piece in pieces(io, self.packet_bytes) {
+        for piece in split_at_blocks_and_packets(io, self.packet_bytes) {
             let (found, expected) = (&found[piece.start..piece.end], &mut expected[..piece.end - piece.start]);
             let block = self.block(piece.block);
             let (floor, latest) = (floors[wide_index(piece.block - first)], block.latest);
-            let mut allowed = (floor..=latest).rev().filter(|version| !block.has_lost(*version));
+            let mut allowed = (floor..=latest).rev().filter(|version| !block.was_lost_in_cut(*version));
             let is_allowed = allowed.any(|version| {
                 self.fill(piece.block, version, piece.within, expected);
                 found == expected
             });
             if !is_allowed {
-                // The loop ends with the oldest allowed version, so `expected` holds that version now.
+                // The loop ended at the oldest allowed version, so `expected` contains that version.
                 let byte = found.iter().zip(&*expected).position(|(a, b)| a != b).unwrap_or(0);
                 return Err(format!(
                     "byte {} is {:#04x}, and {:#04x} in version {floor}; no version up to {latest} of block {} fits",
@@ -255,7 +255,7 @@ impl Checker {
             let at = to - length(rest.len());
             let within = wide_index(at - start);
             let (unit, behind) = rest.split_at(rest.len().min(self.atomic_bytes - within % self.atomic_bytes));
-            let version = self.version_of(number, within, unit).ok_or_else(|| {
+            let version = self.matching_version(number, within, unit).ok_or_else(|| {
                 let last = at + length(unit.len()) - 1;
                 format!(
                     "bytes {at} to {last} are of no one version from {floor} to {latest} that a power cut may leave"
@@ -264,7 +264,7 @@ impl Checker {
             (oldest, newest) = (oldest.min(version), newest.max(version));
             rest = behind;
         }
-        // Only a read of the whole block shows which versions the power cut has removed.
+        // Only a read of the whole block tells which versions have survived the power cut.
         if let Some(block) = self.blocks.get_mut(&number).filter(|_| length(found.len()) == BLOCK_BYTES) {
             (block.floor, block.kept) = (oldest, oldest);
             (block.lost, block.cut_at) = ((newest + 1, latest + 1), 0);
@@ -274,11 +274,11 @@ impl Checker {
 
     /// Returns the latest allowed version of a block whose bytes from `within` on equal `found`; `None` if no version
     /// fits.
-    fn version_of(&self, number: u64, within: usize, found: &[u8]) -> Option<u32> {
+    fn matching_version(&self, number: u64, within: usize, found: &[u8]) -> Option<u32> {
         let block = self.block(number);
         let mut expected = [0; wide_index(BLOCK_BYTES)];
         let expected = &mut expected[..found.len()];
-        let mut allowed = (block.floor..=block.latest).rev().filter(|version| !block.has_lost(*version));
+        let mut allowed = (block.floor..=block.latest).rev().filter(|version| !block.was_lost_in_cut(*version));
         allowed.find(|version| {
             self.fill(number, *version, within, expected);
             found == expected
@@ -293,19 +293,19 @@ impl Checker {
 impl BlockVersions {
     /// Ends the group of the block's writes in flight if none is left. If one took effect, versions before the group
     /// cannot be read any more.
-    fn end_group(&mut self) {
+    fn end_write_group(&mut self) {
         if self.writes == 0 && self.is_written {
             self.floor = self.group_first;
         }
     }
 
     /// True if it is not known which version has survived the last power cut, and the block has not been written since.
-    fn is_unsettled(&self) -> bool {
+    fn is_unknown_after_cut(&self) -> bool {
         self.cut_at > 0 && self.cut_at == self.latest
     }
 
     /// True if a power cut has lost this version of the block for good.
-    fn has_lost(&self, version: u32) -> bool {
+    fn was_lost_in_cut(&self, version: u32) -> bool {
         (self.lost.0..self.lost.1).contains(&version)
     }
 }
@@ -331,7 +331,7 @@ fn blocks(io: &Io) -> impl Iterator<Item = u64> + use<> {
 }
 
 /// Splits a request at the ends of blocks and of packets, and returns the parts in order.
-fn pieces(io: &Io, packet_bytes: usize) -> impl Iterator<Item = BlockPart> + use<> {
+fn split_at_blocks_and_packets(io: &Io, packet_bytes: usize) -> impl Iterator<Item = BlockPart> + use<> {
     let (offset, bytes) = (io.offset, index(io.bytes));
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -352,23 +352,23 @@ mod tests {
     const READ: Io = Io { op: Op::Read, offset: 1024, bytes: 1024 };
     const WRITE: Io = Io { op: Op::Write, ..READ };
 
-    fn checker() -> Checker {
-        Checker::new(1, 128)
+    fn checker() -> ReadChecker {
+        ReadChecker::new(1, 128)
     }
 
-    fn write(checker: &mut Checker) -> Vec<u8> {
+    fn write(checker: &mut ReadChecker) -> Vec<u8> {
         let mut buffer = vec![0; 1024];
         checker.on_write(&WRITE, &mut buffer);
         buffer
     }
 
-    fn read(checker: &mut Checker, found: &[u8]) -> bool {
+    fn read(checker: &mut ReadChecker, found: &[u8]) -> bool {
         checker.on_read(7, &READ);
         checker.on_read_complete(7, &READ, found).is_ok()
     }
 
     #[test]
-    fn fresh_device_reads_zeros_only() {
+    fn fresh_device_reads_only_zeros() {
         let mut found = [0; 1024];
         assert!(read(&mut checker(), &found));
         found[700] = 1;
@@ -379,62 +379,62 @@ mod tests {
     }
 
     #[test]
-    fn read_may_return_old_data_until_the_write_is_complete() {
+    fn read_may_return_old_data_until_the_write_completes() {
         let mut checker = checker();
         let new = write(&mut checker);
         assert!(read(&mut checker, &[0; 1024]));
         assert!(read(&mut checker, &new));
-        checker.on_written(&WRITE);
+        checker.on_write_completed(&WRITE);
         assert!(read(&mut checker, &new));
         assert!(!read(&mut checker, &[0; 1024]));
     }
 
     #[test]
-    fn read_submitted_before_a_write_completes_may_return_old_data() {
+    fn read_submitted_before_a_write_completes_may_see_old_data() {
         let mut checker = checker();
         write(&mut checker);
         checker.on_read(1, &READ);
-        checker.on_written(&WRITE);
+        checker.on_write_completed(&WRITE);
         checker.on_read(1, &READ);
         assert!(checker.on_read_complete(1, &READ, &[0; 1024]).is_ok());
     }
 
     #[test]
-    fn writes_in_flight_together_land_in_any_order_over_older_data() {
+    fn concurrent_writes_may_land_in_any_order() {
         let mut checker = checker();
         let [first, second] = [write(&mut checker), write(&mut checker)];
-        checker.on_written(&WRITE);
+        checker.on_write_completed(&WRITE);
         assert!(read(&mut checker, &[0; 1024]), "the other write may have been the only one to reach the device late");
-        checker.on_written(&WRITE);
+        checker.on_write_completed(&WRITE);
         assert!(read(&mut checker, &first) && read(&mut checker, &second));
         assert!(!read(&mut checker, &[0; 1024]));
         let third = write(&mut checker);
-        checker.on_written(&WRITE);
+        checker.on_write_completed(&WRITE);
         assert!(read(&mut checker, &third) && !read(&mut checker, &second));
     }
 
     #[test]
-    fn read_after_a_failed_write_may_return_old_or_new_data() {
+    fn read_after_a_failed_write_may_see_old_or_new_data() {
         let mut checker = checker();
         let first = write(&mut checker);
-        checker.on_written(&WRITE);
+        checker.on_write_completed(&WRITE);
         let failed = write(&mut checker);
         checker.on_write_failed(&WRITE);
         assert!(read(&mut checker, &first) && read(&mut checker, &failed));
         let [other, together] = [write(&mut checker), write(&mut checker)];
         checker.on_write_failed(&WRITE);
-        checker.on_written(&WRITE);
+        checker.on_write_completed(&WRITE);
         assert!(read(&mut checker, &other) && read(&mut checker, &together));
         assert!(!read(&mut checker, &first) && !read(&mut checker, &failed), "one of the two has covered them");
     }
 
     /// Returns a checker after a power cut, whose block has complete versions 1 to 3 and version 4 in flight, and these
     /// versions.
-    fn cut(keeps_acknowledged: bool) -> (Checker, [Vec<u8>; 5]) {
+    fn checker_after_power_cut(keeps_acknowledged: bool) -> (ReadChecker, [Vec<u8>; 5]) {
         let mut checker = checker();
         let versions = [(); 3].map(|()| {
             let buffer = write(&mut checker);
-            checker.on_written(&WRITE);
+            checker.on_write_completed(&WRITE);
             buffer
         });
         let under_way = write(&mut checker);
@@ -444,26 +444,26 @@ mod tests {
     }
 
     #[test]
-    fn acknowledged_write_survives_a_power_cut_if_the_drive_promises_it() {
+    fn acknowledged_write_survives_a_cut_if_the_drive_guarantees_it() {
         for (keeps, first) in [(true, 3), (false, 0)] {
-            let (checker, versions) = cut(keeps);
+            let (checker, versions) = checker_after_power_cut(keeps);
             let found = versions.each_ref().map(|version| read(&mut checker.clone(), version));
             assert_eq!(found, std::array::from_fn(|version| version >= first), "{keeps}");
         }
     }
 
     #[test]
-    fn flushed_write_survives_a_power_cut_and_later_ones_need_not() {
+    fn only_flushed_writes_must_survive_a_power_cut() {
         let mut checker = checker();
         let mut acknowledged = || {
             let buffer = write(&mut checker);
-            checker.on_written(&WRITE);
+            checker.on_write_completed(&WRITE);
             buffer
         };
         let [first, second] = [acknowledged(), acknowledged()];
         checker.on_flush(1);
         let third = write(&mut checker);
-        checker.on_written(&WRITE);
+        checker.on_write_completed(&WRITE);
         let mut cut_before = checker.clone();
         cut_before.on_power_cut(false);
         assert!(read(&mut cut_before, &first), "a flush that has not ended has promised nothing");
@@ -474,17 +474,17 @@ mod tests {
     }
 
     #[test]
-    fn atomic_unit_has_one_version_after_a_power_cut_and_units_may_differ() {
+    fn atomic_unit_has_one_version_after_a_power_cut() {
         for (atomic_bytes, parts, is_right) in
             [(512, 512, true), (128, 512, true), (128, 128, true), (512, 128, false), (64, 64, true), (128, 64, false)]
         {
-            let (mut checker, versions) = cut(false);
+            let (mut checker, versions) = checker_after_power_cut(false);
             checker.follow_power(atomic_bytes);
             let mut found = versions[3].clone();
             found[parts..2 * parts].copy_from_slice(&versions[2][parts..2 * parts]);
             assert_eq!(read(&mut checker, &found), is_right, "{atomic_bytes} {parts}");
         }
-        let (mut checker, versions) = cut(false);
+        let (mut checker, versions) = checker_after_power_cut(false);
         checker.on_read(7, &READ);
         let mut found = versions[2].clone();
         found[256..512].fill(0x55);
@@ -493,8 +493,8 @@ mod tests {
     }
 
     #[test]
-    fn version_found_after_a_power_cut_stays_and_lost_ones_stay_lost() {
-        let (mut checker, versions) = cut(false);
+    fn version_seen_after_a_cut_stays_and_lost_ones_stay_lost() {
+        let (mut checker, versions) = checker_after_power_cut(false);
         assert!(read(&mut checker, &versions[2]));
         for again in 0..2 {
             let found = versions.each_ref().map(|version| read(&mut checker.clone(), version));
@@ -504,7 +504,7 @@ mod tests {
             }
         }
         let newer = write(&mut checker);
-        checker.on_written(&WRITE);
+        checker.on_write_completed(&WRITE);
         assert!(read(&mut checker, &newer) && !read(&mut checker, &versions[2]));
         checker.on_power_cut(false);
         assert!(!read(&mut checker.clone(), &versions[3]), "it was lost, and is not found behind the next cut");
@@ -512,16 +512,16 @@ mod tests {
     }
 
     #[test]
-    fn block_rewritten_after_a_power_cut_may_have_any_version_until_complete() {
-        let (mut checker, versions) = cut(false);
+    fn block_rewritten_after_a_cut_may_have_any_version_until_completion() {
+        let (mut checker, versions) = checker_after_power_cut(false);
         let newer = write(&mut checker);
         assert!(versions.iter().chain([&newer]).all(|version| read(&mut checker, version)));
-        checker.on_written(&WRITE);
+        checker.on_write_completed(&WRITE);
         assert!(read(&mut checker, &newer) && versions.iter().all(|version| !read(&mut checker, version)));
     }
 
     #[test]
-    fn write_in_flight_at_a_reset_may_be_there_until_the_next_write() {
+    fn write_in_flight_at_a_reset_may_appear_until_the_next_write() {
         let mut checker = checker();
         let [first, second] = [(); 2].map(|()| {
             let buffer = write(&mut checker);
@@ -530,12 +530,12 @@ mod tests {
         });
         assert!([&first, &second, &vec![0; 1024]].iter().all(|version| read(&mut checker, version)));
         let third = write(&mut checker);
-        checker.on_written(&WRITE);
+        checker.on_write_completed(&WRITE);
         assert!(read(&mut checker, &third) && !read(&mut checker, &second));
     }
 
     #[test]
-    fn each_packet_of_a_racing_read_is_entirely_old_or_new() {
+    fn each_packet_of_a_racing_read_is_all_old_or_all_new() {
         let mut checker = checker();
         let mut found = write(&mut checker);
         found[128..256].fill(0);
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_generated_in_parts_equal_the_whole_block() {
+    fn block_bytes_generated_in_parts_equal_the_whole() {
         let mut whole = [0; 512];
         generate(3, 9, 2, 0, &mut whole);
         for (from, to) in [(0, 512), (3, 17), (128, 256), (508, 512)] {
@@ -556,9 +556,11 @@ mod tests {
     }
 
     #[test]
-    fn request_is_split_at_blocks_and_packets() {
+    fn request_is_split_at_block_and_packet_boundaries() {
         let io = Io { op: Op::Read, offset: 508, bytes: 264 };
-        let cuts: Vec<_> = pieces(&io, 128).map(|piece| (piece.start, piece.end, piece.block, piece.within)).collect();
+        let cuts: Vec<_> = split_at_blocks_and_packets(&io, 128)
+            .map(|piece| (piece.start, piece.end, piece.block, piece.within))
+            .collect();
         assert_eq!(cuts, [(0, 4, 0, 508), (4, 128, 1, 0), (128, 256, 1, 124), (256, 264, 1, 252)]);
     }
 }

@@ -16,10 +16,10 @@ use crate::number::index;
 use crate::request::Op;
 use crate::request::{Request, RequestId};
 use crate::time::Time;
-use crate::tlp::{Packet, Token};
-use check::Checker;
-use durable::Durable;
-use persistence::PersistenceStep;
+use crate::tlp::{Packet, PacketToken};
+use check::ReadChecker;
+use durable::DurableCells;
+use persistence::DurabilityStep;
 
 /// Byte that fills a receive buffer before its data comes, so that missing data is detected.
 pub const STALE: u8 = 0xdb;
@@ -32,10 +32,10 @@ const PROBLEMS_MAX: usize = 10;
 pub struct Data {
     /// Bytes that the device holds; a fresh device holds zeros.
     pub contents: SparseBytes,
-    checker: Checker,
+    checker: ReadChecker,
     /// Bytes that survive a power cut; `None` in a run in which power never fails. `keeps_acknowledged` is true if the
     /// drive guarantees acknowledged writes.
-    durable: Option<Durable>,
+    durable: Option<DurableCells>,
     keeps_acknowledged: bool,
     /// Buffer for bytes that are being copied between host memory and device.
     moving: Vec<u8>,
@@ -55,7 +55,7 @@ impl Data {
     pub fn new(seed: u64, packet_bytes: u32) -> Data {
         Data {
             contents: SparseBytes::default(),
-            checker: Checker::new(seed, packet_bytes),
+            checker: ReadChecker::new(seed, packet_bytes),
             durable: None,
             keeps_acknowledged: true,
             moving: Vec::new(),
@@ -71,12 +71,12 @@ impl Data {
     /// guarantees acknowledged writes.
     pub fn follow_power(&mut self, seed: u64, atomic_bytes: u32, keeps_acknowledged: bool) {
         self.checker.follow_power(atomic_bytes);
-        self.durable = Some(Durable::new(atomic_bytes, seed));
+        self.durable = Some(DurableCells::new(atomic_bytes, seed));
         self.keeps_acknowledged = keeps_acknowledged;
     }
 
     /// Returns the bytes that survive a power cut; `None` in a run in which power never fails.
-    pub fn durable_mut(&mut self) -> Option<&mut Durable> {
+    pub fn durable_cells_mut(&mut self) -> Option<&mut DurableCells> {
         self.durable.as_mut()
     }
 
@@ -91,7 +91,7 @@ impl Data {
     }
 
     /// Cuts the power of the device at `now`, after the memory's last persistence steps.
-    pub fn cut_power(&mut self, now: Time, steps: Vec<PersistenceStep>) {
+    pub fn cut_power(&mut self, now: Time, steps: Vec<DurabilityStep>) {
         let Some(durable) = &mut self.durable else { return };
         durable.follow(now, steps);
         durable.cut_power(now, &mut self.contents);
@@ -117,7 +117,7 @@ impl Data {
             Op::Read => self.checker.on_read(id, &request.io),
             Op::Write => self.checker.on_write(&request.io, &mut self.moving),
             Op::WriteZeroes => return self.checker.on_write_zeroes(&request.io),
-            Op::Flush => return self.on_flush(id),
+            Op::DeepFlush => return self.on_flush(id),
             // The NVMe specification allows a deallocated block to keep its data, so leave it unchanged.
             Op::Discard => return,
         }
@@ -142,7 +142,7 @@ impl Data {
     }
 
     /// Removes the mark of a request that was going to fail, once it is over.
-    pub fn end_doubt(&mut self, number: u64) {
+    pub fn clear_expected_failure(&mut self, number: u64) {
         self.doubted.remove(&number);
     }
 
@@ -152,24 +152,24 @@ impl Data {
         let is_doubted = self.doubted.contains(&request.number);
         match request.io.op {
             Op::Read if is_doubted => self.checker.on_read_failed(id),
-            Op::Read => self.check_read(id, request, memory),
+            Op::Read => self.check_completed_read(id, request, memory),
             Op::Write | Op::WriteZeroes if is_doubted => self.checker.on_write_failed(&request.io),
-            Op::Write | Op::WriteZeroes => self.checker.on_written(&request.io),
-            Op::Flush => self.checker.on_flushed(id),
+            Op::Write | Op::WriteZeroes => self.checker.on_write_completed(&request.io),
+            Op::DeepFlush => self.checker.on_flushed(id),
             Op::Discard => {}
         }
     }
 
-    fn check_read(&mut self, id: RequestId, request: &Request, memory: &HostMemory) {
+    fn check_completed_read(&mut self, id: RequestId, request: &Request, memory: &HostMemory) {
         self.moving.resize(index(request.io.bytes), 0);
         memory.read(request.buffer, &mut self.moving);
         match self.checker.on_read_complete(id, &request.io, &self.moving) {
             Ok(()) => self.verified_reads += 1,
-            Err(problem) => self.report(request, &problem),
+            Err(problem) => self.report_data_error(request, &problem),
         }
     }
 
-    fn report(&mut self, request: &Request, problem: &str) {
+    fn report_data_error(&mut self, request: &Request, problem: &str) {
         self.data_errors += 1;
         self.first_wrong.get_or_insert(request.number);
         if self.problems.len() < PROBLEMS_MAX {
@@ -206,7 +206,7 @@ impl Data {
     }
 
     /// Fills a range of the device with zeros, as the command with this token asks.
-    pub fn zero(&mut self, token: Token, offset: u64, bytes: u32) {
+    pub fn zero(&mut self, token: PacketToken, offset: u64, bytes: u32) {
         self.moving.clear();
         self.moving.resize(index(bytes), 0);
         self.contents.write(offset, &self.moving);

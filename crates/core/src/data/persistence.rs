@@ -7,7 +7,7 @@ use crate::time::Time;
 
 /// Step of bytes on their way into the cells, in the order in which the memory model has decided it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PersistenceStep {
+pub enum DurabilityStep {
     /// Bytes were handed to the memory, to be programmed between two instants.
     Handed {
         /// Offset of the first of these bytes on the device.
@@ -34,22 +34,22 @@ pub enum PersistenceStep {
 
 /// Notes of a memory model about bytes that become durable, until they are taken.
 #[derive(Clone, Debug)]
-pub struct Notes {
+pub struct DurabilityNotes {
     /// True if the buffers in front of the cells have power-loss protection.
     is_protected: bool,
-    steps: Vec<PersistenceStep>,
+    steps: Vec<DurabilityStep>,
 }
 
-impl Notes {
+impl DurabilityNotes {
     /// Creates empty notes of a memory whose buffers have power-loss protection or not.
-    pub fn new(is_protected: bool) -> Notes {
-        Notes { is_protected, steps: Vec::new() }
+    pub fn new(is_protected: bool) -> DurabilityNotes {
+        DurabilityNotes { is_protected, steps: Vec::new() }
     }
 
     /// Notes bytes that a buffer in front of the cells has taken at `at`: they are durable if the buffer is protected.
     pub fn hold(&mut self, at: Time, offset: u64, bytes: u32) {
         if self.is_protected {
-            self.steps.push(PersistenceStep::Handed { offset, bytes, from: at, until: at });
+            self.steps.push(DurabilityStep::Handed { offset, bytes, from: at, until: at });
         }
     }
 
@@ -57,16 +57,16 @@ impl Notes {
     /// buffers they are durable at `at`.
     pub fn hand(&mut self, at: Time, offset: u64, bytes: u32, from: Time, until: Time) {
         let (from, until) = if self.is_protected { (at, at) } else { (from, until) };
-        self.steps.push(PersistenceStep::Handed { offset, bytes, from, until });
+        self.steps.push(DurabilityStep::Handed { offset, bytes, from, until });
     }
 
     /// Notes that a range of bytes is programmed between `from` and `until`, whatever was noted before.
     pub fn program(&mut self, offset: u64, bytes: u64, from: Time, until: Time) {
-        self.steps.push(PersistenceStep::Programmed { offset, bytes, from, until });
+        self.steps.push(DurabilityStep::Programmed { offset, bytes, from, until });
     }
 
     /// Removes and returns the notes made since they were taken last.
-    pub fn take(&mut self) -> Vec<PersistenceStep> {
+    pub fn take(&mut self) -> Vec<DurabilityStep> {
         std::mem::take(&mut self.steps)
     }
 

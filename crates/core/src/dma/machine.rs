@@ -7,12 +7,12 @@ use crate::link::root_complex::RootComplex;
 use crate::link::{Arrival, Link};
 use crate::memory::HostMemory;
 use crate::number::index;
-use crate::protocol::reads::Reads;
-use crate::random::Random;
+use crate::protocol::reads::ReadRequestTags;
+use crate::random::RandomStream;
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::Time;
-use crate::tlp::{Direction, Kind, Packet, PacketId, Token};
+use crate::tlp::{BurstId, Direction, Kind, Packet, PacketToken};
 
 /// Roles of packets in their tokens.
 mod role {
@@ -23,7 +23,7 @@ mod role {
 }
 
 /// Device with its DMA engine, link and root complex, which makes transfers without commands.
-pub(super) struct TransferMachine<'a> {
+pub(super) struct DmaMachine<'a> {
     device: &'a Drive,
     question: &'a Question,
     seed: u64,
@@ -33,8 +33,8 @@ pub(super) struct TransferMachine<'a> {
     root_complex: RootComplex,
     /// True if every posted write of the device is in memory a fixed time after its arrival.
     settles_alike: bool,
-    reads: Reads,
-    random: Random,
+    reads: ReadRequestTags,
+    random: RandomStream,
     window: u64,
     /// Instant at which each transfer in flight was given to the DMA engine, by its slot.
     started: Vec<Time>,
@@ -47,20 +47,20 @@ pub(super) struct TransferMachine<'a> {
     write: DirectionOutcome,
 }
 
-impl<'a> TransferMachine<'a> {
+impl<'a> DmaMachine<'a> {
     /// Returns an idle machine that is to make the transfers of `question`.
-    pub(super) fn new(device: &'a Drive, question: &'a Question, seed: u64) -> TransferMachine<'a> {
+    pub(super) fn new(device: &'a Drive, question: &'a Question, seed: u64) -> DmaMachine<'a> {
         let mut memory = HostMemory::default();
         let Drive { link, root_complex, host, power, dma, .. } = device;
         let root = RootComplex::new(root_complex, link, host, power, seed);
         let settle = root.settle_time();
         let lanes = Link::new(link, root_complex.write_accept, settle.unwrap_or_default(), seed);
-        TransferMachine {
+        DmaMachine {
             link: if question.direct { lanes } else { lanes.with_dma(dma, link) },
             root_complex: root,
             settles_alike: settle.is_some(),
-            reads: Reads::at(link),
-            random: Random::stream(seed, "dma window"),
+            reads: ReadRequestTags::at(link),
+            random: RandomStream::stream(seed, "dma window"),
             window: memory.reserve(question.window_bytes.max(question.unit_bytes())),
             started: vec![Time::ZERO; index(question.outstanding)],
             begun: 0,
@@ -80,7 +80,7 @@ impl<'a> TransferMachine<'a> {
     /// Makes all transfers of the warm-up and all that count, and returns their results.
     pub(super) fn run(mut self) -> Outcome {
         for place in 0..self.question.outstanding {
-            self.begin(Time::ZERO, place);
+            self.begin_transfer(Time::ZERO, place);
         }
         let all = self.warm_up + self.question.transfers;
         while self.done < all {
@@ -88,13 +88,13 @@ impl<'a> TransferMachine<'a> {
             let (now, event) = self.shared.scheduler.take();
             self.route(now, event);
         }
-        self.outcome()
+        self.dma_transfer_outcome()
     }
 
     fn route(&mut self, now: Time, event: Event) {
-        let TransferMachine { shared, memory, link, root_complex, .. } = self;
+        let DmaMachine { shared, memory, link, root_complex, .. } = self;
         match event {
-            Event::Wire(wire) => link.on_wire(now, wire.into(), shared),
+            Event::WireSender(wire) => link.on_wire(now, wire.into(), shared),
             Event::Arrive(packet) => {
                 if let Some(arrival) = link.on_arrival(now, packet, shared) {
                     self.on_arrival(now, arrival);
@@ -105,7 +105,7 @@ impl<'a> TransferMachine<'a> {
                     self.on_arrival(now, arrival);
                 }
             }
-            Event::Recheck(packet) => root_complex.sample_memory(now, packet, link, memory, shared),
+            Event::Recheck(packet) => root_complex.sample_host_memory(now, packet, link, memory, shared),
             Event::ReadDone(packet) => root_complex.on_answer(now, packet, link, shared),
             Event::Settle(packet) => {
                 let count = link.bursts[packet].count();
@@ -138,7 +138,7 @@ impl<'a> TransferMachine<'a> {
     }
 
     /// Handles `count` packets of a write that are in host memory now. The last one of the burst ends the transfer.
-    fn on_settle(&mut self, now: Time, id: PacketId, count: u32) {
+    fn on_settle(&mut self, now: Time, id: BurstId, count: u32) {
         let token = self.link.bursts[id].packet.token;
         if self.root_complex.on_settle(id, count, &mut self.link, &mut self.memory) {
             self.link.bursts.vacate(id);
@@ -147,39 +147,39 @@ impl<'a> TransferMachine<'a> {
     }
 
     /// Gives the DMA engine the next transfer, at a random address in the window of host memory. `place` is its slot.
-    fn begin(&mut self, now: Time, place: u32) {
+    fn begin_transfer(&mut self, now: Time, place: u32) {
         let unit = self.random.bits() % self.question.units();
         let address = self.window + unit * self.question.unit_bytes();
         self.started[index(place)] = now;
         self.begun += 1;
         match self.question.op {
-            Op::Read => self.send_read(address, place, false),
-            Op::Write => self.send_write(address, place, role::WRITE),
-            Op::Both if self.begun % 2 == 1 => self.send_read(address, place, false),
-            Op::Both => self.send_write(address, place, role::WRITE),
+            Op::Read => self.send_dma_read(address, place, false),
+            Op::Write => self.send_dma_write(address, place, role::WRITE),
+            Op::Both if self.begun % 2 == 1 => self.send_dma_read(address, place, false),
+            Op::Both => self.send_dma_write(address, place, role::WRITE),
             Op::WriteRead => {
-                self.send_write(address, place, role::PUSHED);
-                self.send_read(address, place, true);
+                self.send_dma_write(address, place, role::PUSHED);
+                self.send_dma_read(address, place, true);
             }
         }
     }
 
-    fn send_read(&mut self, address: u64, place: u32, behind_writes: bool) {
-        let token = Token { role: role::READ, context: place };
+    fn send_dma_read(&mut self, address: u64, place: u32, behind_writes: bool) {
+        let token = PacketToken { role: role::READ, context: place };
         let packet = Packet::read(address, self.question.bytes, self.reads.request_bytes_max(), token);
         let packet = Packet { behind_writes, ..packet.user_data(0, None) };
         self.reads.request(packet, &mut self.link, &mut self.shared);
     }
 
-    fn send_write(&mut self, address: u64, place: u32, role: u8) {
+    fn send_dma_write(&mut self, address: u64, place: u32, role: u8) {
         let (bytes, chunk_bytes) = (self.question.bytes, self.device.link.max_payload_bytes);
-        let token = Token { role, context: place };
+        let token = PacketToken { role, context: place };
         let packet = Packet::write(Direction::Up, address, bytes, chunk_bytes, token);
         self.link.send(packet.user_data(0, None), &mut self.shared);
     }
 
     /// Counts a transfer that is done, unless it belongs to the warm-up, and begins the next one in its slot.
-    fn on_done(&mut self, now: Time, token: Token) {
+    fn on_done(&mut self, now: Time, token: PacketToken) {
         let direction = match token.role {
             role::READ => &mut self.read,
             role::WRITE => &mut self.write,
@@ -193,10 +193,10 @@ impl<'a> TransferMachine<'a> {
         } else if self.done == self.warm_up {
             self.counted_from = now;
         }
-        self.begin(now, token.context);
+        self.begin_transfer(now, token.context);
     }
 
-    fn outcome(mut self) -> Outcome {
+    fn dma_transfer_outcome(mut self) -> Outcome {
         let now = self.shared.scheduler.now();
         let runtime = now.since(self.counted_from);
         (self.read.runtime, self.write.runtime) = (runtime, runtime);

@@ -18,8 +18,8 @@ use crate::config::{Placement, RootComplex};
 use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::number::real;
-use crate::problem::{Problem, Problems};
-use machine::TransferMachine;
+use crate::problem::{InputProblem, Problems};
+use machine::DmaMachine;
 pub use options::sizes;
 
 /// Sections of a drive's description on which bare DMA transfers depend.
@@ -80,7 +80,7 @@ words! {
 
 words! {
     /// State of the host's caches for the data that the device reads.
-    Cache {
+    CardPageCache {
         /// In a core's cache: the host has just written the data.
         Warm = "warm",
         /// In no CPU cache: the device's read goes to DRAM.
@@ -117,7 +117,7 @@ pub struct Question {
     /// True if the device's own commands make the transfers, without its DMA engine.
     pub direct: bool,
     /// State of the host's caches; `None` takes that of the drive's description.
-    pub cache: Option<Cache>,
+    pub cache: Option<CardPageCache>,
     /// Socket of the memory; `None` takes that of the drive's description.
     pub node: Option<Node>,
     /// True if an IOMMU translates addresses; `None` takes the setting of the drive's description.
@@ -148,7 +148,7 @@ impl Question {
     /// Everything in the question that makes no sense for this device.
     pub fn ask(&self, device: &Drive, seed: u64) -> Result<Outcome, Problems> {
         self.check(device)?;
-        Ok(TransferMachine::new(&self.applied(device), self, seed).run())
+        Ok(DmaMachine::new(&self.applied(device), self, seed).run())
     }
 
     /// Checks that the question makes sense in itself and for this device.
@@ -161,7 +161,7 @@ impl Question {
             (value == 0 || value > most).then(|| problem(found, format!("1 up to {most}")))
         };
         let window = u64::from(self.bytes) > self.window_bytes;
-        let written = self.op == Op::WriteRead && !matches!(self.cache, None | Some(Cache::DeviceWritten));
+        let written = self.op == Op::WriteRead && !matches!(self.cache, None | Some(CardPageCache::DeviceWritten));
         let written_by = self.op == Op::Write && self.cache.is_some();
         let direct = self.direct && !device.dma.is_there();
         let shares = device.drives > 1 || device.switch.is_there();
@@ -175,7 +175,7 @@ impl Question {
                 problem(found, String::from("a window that holds it"))
             }),
             written.then(|| {
-                let found = format!("write-read with the cache {}", self.cache.map_or("", Cache::word));
+                let found = format!("write-read with the cache {}", self.cache.map_or("", CardPageCache::word));
                 problem(found, String::from("device-written: it reads what the device has just written"))
             }),
             written_by.then(|| {
@@ -199,15 +199,15 @@ impl Question {
         let mut device = device.clone();
         let root_complex = &mut device.root_complex;
         let is_remote = self.node.map_or(root_complex.data_placement.is_remote(), |node| node == Node::Remote);
-        let cache = if self.op == Op::WriteRead { Some(Cache::DeviceWritten) } else { self.cache };
+        let cache = if self.op == Op::WriteRead { Some(CardPageCache::DeviceWritten) } else { self.cache };
         let placement = match cache {
             None => root_complex.data_placement,
-            Some(Cache::Warm) => Placement::Core,
-            Some(Cache::Cold) => Placement::Dram,
-            Some(Cache::DeviceWritten) => Placement::Cache,
+            Some(CardPageCache::Warm) => Placement::ProcessorState,
+            Some(CardPageCache::Cold) => Placement::Dram,
+            Some(CardPageCache::DeviceWritten) => Placement::CardPageCache,
         };
-        root_complex.data_placement = placement.on_socket(is_remote);
-        root_complex.data_cold_ratio = root_complex.data_cold_ratio.max(self.cold_ratio(root_complex));
+        root_complex.data_placement = placement.on_device_or_remote_socket(is_remote);
+        root_complex.data_cold_ratio = root_complex.data_cold_ratio.max(self.uncached_share(root_complex));
         root_complex.iommu = self.iommu.unwrap_or(root_complex.iommu);
         device
     }
@@ -215,12 +215,12 @@ impl Question {
     /// Returns the share (0 to 1) of the window of host memory that the processor caches cannot hold. The device's own
     /// writes fill a part of the last-level cache, the cores' writes all of it. A read behind a write of the DMA engine
     /// finds what that write has just put there.
-    fn cold_ratio(&self, host: &RootComplex) -> f64 {
+    fn uncached_share(&self, host: &RootComplex) -> f64 {
         let io_kib = if host.llc_io_kib == 0 { host.llc_kib } else { host.llc_io_kib };
-        let held_kib = match host.data_placement.on_socket(false) {
+        let held_kib = match host.data_placement.on_device_or_remote_socket(false) {
             Placement::Dram => 0,
             _ if self.op == Op::WriteRead && !self.direct => 0,
-            Placement::Cache => io_kib,
+            Placement::CardPageCache => io_kib,
             _ => host.llc_kib,
         };
         let window_kib = real(self.window_bytes) / 1024.0;
@@ -239,6 +239,6 @@ impl Question {
     }
 }
 
-fn problem(found: String, allowed: String) -> Problem {
-    Problem::new("dma", None, found, allowed)
+fn problem(found: String, allowed: String) -> InputProblem {
+    InputProblem::new("dma", None, found, allowed)
 }

@@ -1,7 +1,7 @@
 //! Parsing of the options that describe bare DMA transfers, as plans and command lines give them.
 
-use super::{Cache, Node, Op, Question};
-use crate::problem::{Problem, Problems};
+use super::{CardPageCache, Node, Op, Question};
+use crate::problem::{InputProblem, Problems};
 use crate::spelling;
 use crate::workload::bytes;
 
@@ -24,7 +24,7 @@ impl Question {
     ///
     /// # Errors
     /// All options and values that are not known.
-    pub fn from_options(options: &[(String, String)]) -> Result<Question, Problems> {
+    pub fn from_option_texts(options: &[(String, String)]) -> Result<Question, Problems> {
         let mut question = Question::default();
         let problems = options.iter().filter_map(|(name, value)| question.set(name, value).err());
         let problems = Problems(problems.collect());
@@ -35,7 +35,7 @@ impl Question {
     ///
     /// # Errors
     /// If the option is not known, or does not take the value.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Problem> {
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), InputProblem> {
         let Some((_, allowed)) = OPTIONS.iter().find(|(known, _)| *known == name) else {
             let names: Vec<&str> = OPTIONS.iter().map(|(name, _)| *name).collect();
             let meant = spelling::question(spelling::nearest(name, names.iter().copied()));
@@ -52,17 +52,17 @@ impl Question {
             "window" => self.window_bytes = bytes(value)?,
             "outstanding" => self.outstanding = value.parse().ok()?,
             "transfers" => self.transfers = value.parse().ok()?,
-            "direct" => self.direct = switch(value)?,
-            "cache" => self.cache = Some(Cache::of(value)?),
+            "direct" => self.direct = parse_switch(value)?,
+            "cache" => self.cache = Some(CardPageCache::of(value)?),
             "node" => self.node = Some(Node::of(value)?),
-            _ => self.iommu = Some(switch(value)?),
+            _ => self.iommu = Some(parse_switch(value)?),
         }
         Some(())
     }
 }
 
 /// Parses `on` and `off`, and also `true`, `false`, 1 and 0, as plans give them. Returns `None` for another text.
-fn switch(value: &str) -> Option<bool> {
+fn parse_switch(value: &str) -> Option<bool> {
     match value {
         "on" | "true" | "1" => Some(true),
         "off" | "false" | "0" => Some(false),
@@ -85,11 +85,11 @@ mod tests {
 
     fn question(options: &[(&str, &str)]) -> Result<Question, Problems> {
         let options: Vec<_> = options.iter().map(|(name, value)| (String::from(*name), String::from(*value))).collect();
-        Question::from_options(&options)
+        Question::from_option_texts(&options)
     }
 
     #[test]
-    fn options_are_taken_by_their_names() {
+    fn dma_options_are_set_by_name() {
         let options = [("op", "both"), ("size", "4k"), ("window", "64m"), ("node", "remote"), ("iommu", "on")];
         let expected = Question {
             op: Op::Both,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_options_and_values_are_told_together() {
+    fn unknown_dma_options_and_values_are_reported_together() {
         let problems = question(&[("sise", "64"), ("cache", "hot"), ("size", "64")]).unwrap_err().to_string();
         let expected = "dma: unknown option sise, did you mean size?; allowed: op, size, window, outstanding, \
                         transfers, direct, cache, node, iommu\ndma: cache is `hot`; allowed: warm, cold, device-written";
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_sizes_doubles_and_ends_within_it() {
+    fn size_range_doubles_within_its_bounds() {
         assert_eq!(sizes("8..64"), Some(vec![8, 16, 32, 64]));
         assert_eq!(sizes("48..100"), Some(vec![48, 96]));
         assert_eq!(sizes("4k"), Some(vec![4096]));

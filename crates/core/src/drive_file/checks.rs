@@ -7,7 +7,7 @@ use super::{checks_sections, engines, needs};
 use crate::config::Wait;
 use crate::drive::Drive;
 use crate::ledger::stage::STACK_STAGES_MAX;
-use crate::media::cells::Cells;
+use crate::media::cells::ProgramCells;
 use crate::problem::BrokenCondition;
 
 /// Returns all conditions between keys that the drive breaks.
@@ -22,10 +22,10 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
         engines::copies,
         engines::stages,
         engines::idle_states,
-        engines::posted_register_writes,
-        clocks,
-        pulses,
-        dma_requests,
+        engines::check_posted_register_writes,
+        check_clocks,
+        check_program_pulses,
+        check_dma_request_size,
         volume,
         super::checks_fabric::interface,
     ];
@@ -47,7 +47,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
         .chain(inside)
         .chain(around)
         .chain(keys)
-        .chain(drive.broken_protocols())
+        .chain(drive.broken_protocol_conditions())
         .collect()
 }
 
@@ -64,14 +64,14 @@ fn wait(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Checks that the software stack has no more stages than results have columns for.
 fn stages(drive: &Drive) -> Option<BrokenCondition> {
-    let count = drive.stage_names().len();
+    let count = drive.software_stage_names().len();
     let found = format!("stack.stages has {count} stages");
     BrokenCondition::when(count > STACK_STAGES_MAX, &["stack.stages"], found, format!("at most {STACK_STAGES_MAX}"))
 }
 
 /// Checks that the clock at the lowest core voltage is below the host's nominal clock, because voltage rises between
 /// the two.
-fn clocks(drive: &Drive) -> Option<BrokenCondition> {
+fn check_clocks(drive: &Drive) -> Option<BrokenCondition> {
     let (low, high) = (drive.power.volts_min_ghz, drive.host.nominal_ghz);
     BrokenCondition::when(
         low >= high,
@@ -82,12 +82,12 @@ fn clocks(drive: &Drive) -> Option<BrokenCondition> {
 }
 
 /// Checks that the programming pulses of the memory fit into its program time.
-fn pulses(drive: &Drive) -> Option<BrokenCondition> {
-    Cells::check_pulses(&drive.media)
+fn check_program_pulses(drive: &Drive) -> Option<BrokenCondition> {
+    ProgramCells::check_pulse_times(&drive.media)
 }
 
 /// Checks that requests of the DMA engine are no longer than the link's largest read request.
-fn dma_requests(drive: &Drive) -> Option<BrokenCondition> {
+fn check_dma_request_size(drive: &Drive) -> Option<BrokenCondition> {
     let (bytes, bytes_max) = (drive.dma.request_bytes, drive.link.max_read_request_bytes);
     BrokenCondition::when(
         bytes > bytes_max,

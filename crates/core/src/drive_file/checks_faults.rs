@@ -5,7 +5,7 @@ use crate::config::section::Section;
 use crate::config::value::readable;
 use crate::config::{Fault, FaultAction, FaultSubject};
 use crate::drive::Drive;
-use crate::fabric::pdu::Framing;
+use crate::fabric::pdu::TransportFraming;
 use crate::problem::BrokenCondition;
 
 /// Largest probability of corruption without another limit; above it, replays of a packet would hardly ever end.
@@ -19,18 +19,27 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
 
 /// Returns the first condition that a fault rule breaks; `number` is the rule's number, from 1, in the message.
 pub(super) fn broken_by(drive: &Drive, number: usize, fault: &Fault) -> Option<BrokenCondition> {
-    let checks =
-        [meaningless_key, window, missing_value, bank, link, endless_corruption, endless_power_cuts, network, digest];
+    let checks = [
+        unused_fault_key,
+        empty_fault_window,
+        missing_fault_value,
+        bank,
+        link,
+        endless_packet_corruption,
+        unlimited_power_cuts,
+        fault_behind_network,
+        digest,
+    ];
     let (found, allowed) = checks.iter().find_map(|check| check(drive, fault))?;
     let found = format!("fault {number}, \"{}\": {found}", fault.action.name());
     BrokenCondition::when(true, &["faults"], found, allowed)
 }
 
 /// Problem of a fault rule, as a pair of what was found and what is allowed; none if the rule is right.
-type RuleProblem = Option<(String, String)>;
+type FaultRuleProblem = Option<(String, String)>;
 
 /// Checks that every key that a fault rule gives has a meaning for the rule's action.
-fn meaningless_key(_: &Drive, fault: &Fault) -> RuleProblem {
+fn unused_fault_key(_: &Drive, fault: &Fault) -> FaultRuleProblem {
     let usual = Fault::default().values();
     let changed = fault.values().into_iter().zip(usual).filter(|(value, usual)| value != usual);
     let key = changed.map(|((key, _), _)| key).find(|key| !fault.takes(key))?;
@@ -40,8 +49,8 @@ fn meaningless_key(_: &Drive, fault: &Fault) -> RuleProblem {
 
 /// Checks that a fault behind a network does not take the drive away from its target, nor its interrupts: how a target
 /// tells its initiators is not modelled.
-fn network(drive: &Drive, fault: &Fault) -> RuleProblem {
-    let is_unknown = fault.action.restarts_controller()
+fn fault_behind_network(drive: &Drive, fault: &Fault) -> FaultRuleProblem {
+    let is_unknown = fault.action.does_restart_controller()
         || matches!(fault.action, FaultAction::Remove | FaultAction::LoseInterrupt | FaultAction::RepeatInterrupt);
     let found = || String::from("the drive is behind a network, whose target does not recover from it");
     (drive.fabric.is_there() && is_unknown)
@@ -49,20 +58,20 @@ fn network(drive: &Drive, fault: &Fault) -> RuleProblem {
 }
 
 /// Checks that the packets of a simulated network have the digest that a fault makes wrong.
-fn digest(drive: &Drive, fault: &Fault) -> RuleProblem {
-    let has_digest = || Framing::new(&drive.fabric).has_digest(fault.digest);
+fn digest(drive: &Drive, fault: &Fault) -> FaultRuleProblem {
+    let has_digest = || TransportFraming::new(&drive.fabric).has_digest(fault.digest);
     let is_missing = fault.action == FaultAction::DigestError && drive.fabric.is_there() && !has_digest();
     let key = || format!("fabric.{}_digest", fault.digest.name());
     is_missing.then(|| (format!("{} is false, so that no digest can be wrong", key()), format!("{} = true", key())))
 }
 
 /// Checks that the time in which a fault rule matches is not empty.
-fn window(_: &Drive, fault: &Fault) -> RuleProblem {
-    fault.check_window()
+fn empty_fault_window(_: &Drive, fault: &Fault) -> FaultRuleProblem {
+    fault.check_fault_window()
 }
 
 /// Checks that a fault rule gives a duration, factor, rate or link width, if its action needs one.
-fn missing_value(_: &Drive, fault: &Fault) -> RuleProblem {
+fn missing_fault_value(_: &Drive, fault: &Fault) -> FaultRuleProblem {
     let needs = fault.action.row().needs;
     let values = fault.values().into_iter().zip(Fault::default().values());
     let needed: Vec<_> = values.filter(|((key, _), _)| needs.contains(key)).collect();
@@ -73,8 +82,8 @@ fn missing_value(_: &Drive, fault: &Fault) -> RuleProblem {
 }
 
 /// Checks that the bank of a bank fault exists, and that addresses have fixed banks.
-fn bank(drive: &Drive, fault: &Fault) -> RuleProblem {
-    if fault.subject() != FaultSubject::Bank {
+fn bank(drive: &Drive, fault: &Fault) -> FaultRuleProblem {
+    if fault.subject() != FaultSubject::BankState {
         return None;
     }
     if drive.is_flash() {
@@ -86,7 +95,7 @@ fn bank(drive: &Drive, fault: &Fault) -> RuleProblem {
 }
 
 /// Checks that a link which a fault retrains is neither wider nor faster than the drive's link.
-fn link(drive: &Drive, fault: &Fault) -> RuleProblem {
+fn link(drive: &Drive, fault: &Fault) -> FaultRuleProblem {
     let link = &drive.link;
     if fault.lanes > link.lanes {
         return Some((
@@ -104,7 +113,7 @@ fn link(drive: &Drive, fault: &Fault) -> RuleProblem {
 }
 
 /// Checks that a fault rule does not corrupt nearly every packet for ever, because the run would not end.
-fn endless_corruption(_: &Drive, fault: &Fault) -> RuleProblem {
+fn endless_packet_corruption(_: &Drive, fault: &Fault) -> FaultRuleProblem {
     let Fault { action, every, times, probability, until, .. } = *fault;
     let is_endless = action == FaultAction::CorruptPacket
         && every == 1
@@ -119,7 +128,7 @@ fn endless_corruption(_: &Drive, fault: &Fault) -> RuleProblem {
 }
 
 /// Checks that a fault rule which cuts the power at events does so only a limited number of times.
-fn endless_power_cuts(_: &Drive, fault: &Fault) -> RuleProblem {
+fn unlimited_power_cuts(_: &Drive, fault: &Fault) -> FaultRuleProblem {
     let is_endless = fault.subject() == FaultSubject::Event && fault.times == 0;
     is_endless.then(|| (String::from("power would fail for ever"), String::from("times above 0")))
 }

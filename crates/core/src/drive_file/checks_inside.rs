@@ -1,8 +1,8 @@
 //! Conditions between keys of a drive's buffer and translation layer.
 
-use crate::config::{DataPattern, WearLevelling};
+use crate::config::{WearLevelling, WrittenDataPattern};
 use crate::drive::Drive;
-use crate::media::flash::{MAP_ENTRY_BYTES, layout::FlashLayout, placed_shape, shape};
+use crate::media::flash::{MAP_ENTRY_BYTES, layout::FlashUnitLayout, shape, shape_with_placement};
 use crate::media::translation::TranslationShape;
 use crate::media::translation::policy::Policy;
 use crate::number::real;
@@ -18,13 +18,26 @@ const DIES_MAX: u32 = 1 << 16;
 /// Returns the condition that the buffer and translation layer of the drive break, if any. Each check of flash assumes
 /// that those before it have passed, so that only the first one that fails is reported.
 pub(super) fn broken(drive: &Drive) -> Option<BrokenCondition> {
-    let of_flash =
-        [technology, banks_alone, rows, planes, block, block_size, units, map_cache, used, spare, idle, slc, room];
+    let of_flash = [
+        check_flash_technology,
+        check_in_place_keys,
+        check_rows_of_stripe,
+        planes,
+        check_program_and_erase_units,
+        check_translation_block_size,
+        units,
+        map_cache,
+        used,
+        spare,
+        idle,
+        check_slc_cache,
+        room,
+    ];
     of_flash.iter().filter(|_| drive.is_flash()).find_map(|check| check(drive))
 }
 
 /// Checks that a drive with a translation layer has flash.
-fn technology(drive: &Drive) -> Option<BrokenCondition> {
+fn check_flash_technology(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         !drive.media.is_nand(),
         &["translation.mapping", "media.technology"],
@@ -34,11 +47,11 @@ fn technology(drive: &Drive) -> Option<BrokenCondition> {
 }
 
 /// Checks that keys of memory that is overwritten in place are not given together with a translation layer.
-fn banks_alone(drive: &Drive) -> Option<BrokenCondition> {
+fn check_in_place_keys(drive: &Drive) -> Option<BrokenCondition> {
     let media = &drive.media;
     let keys = [
         ("media.chip_bytes", media.chip_bytes > 0),
-        ("media.data_pattern", media.data_pattern != DataPattern::Typical),
+        ("media.data_pattern", media.data_pattern != WrittenDataPattern::Typical),
         ("media.write_difference", media.write_difference),
         ("media.housekeeping_us", !media.housekeeping.is_zero()),
         ("media.wear_levelling", media.wear_levelling != WearLevelling::None),
@@ -60,7 +73,7 @@ fn banks_alone(drive: &Drive) -> Option<BrokenCondition> {
 }
 
 /// Checks that a stripe of the memory, which is a page of all planes of a die, consists of whole mapping units.
-fn rows(drive: &Drive) -> Option<BrokenCondition> {
+fn check_rows_of_stripe(drive: &Drive) -> Option<BrokenCondition> {
     let (row, unit) = (drive.media.stripe_bytes, drive.translation.unit_bytes);
     BrokenCondition::when(
         !row.is_multiple_of(unit),
@@ -83,7 +96,7 @@ fn planes(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Checks that a program unit is one stripe for each bit of a flash cell (1 to 3), and that an erase block consists of
 /// whole word lines.
-fn block(drive: &Drive) -> Option<BrokenCondition> {
+fn check_program_and_erase_units(drive: &Drive) -> Option<BrokenCondition> {
     let (row, program, pages) = (drive.media.stripe_bytes, drive.media.program_bytes, drive.media.block_pages);
     let bits = program / row;
     let is_right = program.is_multiple_of(row) && (1..=3).contains(&bits) && pages.is_multiple_of(bits);
@@ -98,8 +111,8 @@ fn block(drive: &Drive) -> Option<BrokenCondition> {
 }
 
 /// Checks that a block of the translation layer holds at least one line: a word line of one die of each channel.
-fn block_size(drive: &Drive) -> Option<BrokenCondition> {
-    let layout = FlashLayout::of(&drive.media, &drive.translation);
+fn check_translation_block_size(drive: &Drive) -> Option<BrokenCondition> {
+    let layout = FlashUnitLayout::of(&drive.media, &drive.translation);
     let line_mib = (u64::from(layout.line_units()) * u64::from(layout.unit_bytes)).div_ceil(1 << 20);
     BrokenCondition::when(
         layout.block_units == 0,
@@ -123,7 +136,7 @@ fn used(drive: &Drive) -> Option<BrokenCondition> {
 /// Checks that the numbers of mapping units and of dies are within the limits of the model.
 fn units(drive: &Drive) -> Option<BrokenCondition> {
     let dies = drive.media.banks();
-    let units = shape(&drive.media, &drive.translation).all_units();
+    let units = shape(&drive.media, &drive.translation).all_mapped_units();
     BrokenCondition::when(
         units > UNITS_MAX || dies > DIES_MAX,
         &["media.capacity_mib", "translation.unit_bytes", "media.channels", "media.banks_per_channel"],
@@ -155,15 +168,15 @@ const OVER_PROVISIONING_MAX: f64 = 2.0;
 
 /// Checks that over-provisioning leaves garbage collection enough blocks beyond those that hold the user's data.
 fn spare(drive: &Drive) -> Option<BrokenCondition> {
-    let shape = placed_shape(&drive.media, &drive.translation, &drive.placement);
+    let shape = shape_with_placement(&drive.media, &drive.translation, &drive.placement);
     let (TranslationShape { units, block_units, blocks, .. }, blocks_min) = (shape, shape.blocks_min());
     let given = drive.translation.spare_share(&drive.media);
     let needed = f64::from(blocks_min) * f64::from(block_units);
     if blocks >= blocks_min {
         return None;
     }
-    let fewer =
-        fewer_dies(drive).map_or(String::new(), |dies| format!("; or {dies}, so that a block of all dies is smaller"));
+    let fewer = sufficient_geometry_text(drive)
+        .map_or(String::new(), |dies| format!("; or {dies}, so that a block of all dies is smaller"));
     BrokenCondition::when(
         true,
         &["translation.over_provisioning", "media.raw_mib", "media.capacity_mib", "media.block_pages"],
@@ -188,7 +201,7 @@ fn spare(drive: &Drive) -> Option<BrokenCondition> {
 /// Checks that garbage collection in idle time frees no more blocks than are spare.
 fn idle(drive: &Drive) -> Option<BrokenCondition> {
     let idle_blocks = drive.translation.idle_blocks;
-    let shape = placed_shape(&drive.media, &drive.translation, &drive.placement);
+    let shape = shape_with_placement(&drive.media, &drive.translation, &drive.placement);
     let spare = shape.blocks - shape.blocks_min();
     BrokenCondition::when(
         !drive.translation.idle.is_zero() && idle_blocks > spare,
@@ -203,7 +216,7 @@ fn idle(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Checks that a cache of one bit a cell (SLC cache) is given only for cells of several bits, with a program time of
 /// its own, and with idle time in which its data are moved out.
-fn slc(drive: &Drive) -> Option<BrokenCondition> {
+fn check_slc_cache(drive: &Drive) -> Option<BrokenCondition> {
     let (media, translation) = (&drive.media, &drive.translation);
     if !translation.has_slc_cache() {
         return None;
@@ -226,7 +239,7 @@ fn slc(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Returns keys with values that leave garbage collection enough blocks at the given over-provisioning, as text; none
 /// if nothing helps. Banks and channels are halved as often as needed, then the pages of a block.
-fn fewer_dies(drive: &Drive) -> Option<String> {
+fn sufficient_geometry_text(drive: &Drive) -> Option<String> {
     let mut media = drive.media.clone();
     let bits = media.program_bytes / media.stripe_bytes.max(1);
     loop {
@@ -236,7 +249,7 @@ fn fewer_dies(drive: &Drive) -> Option<String> {
             (.., lines @ 2..) => media.block_pages = lines / 2 * bits,
             _ => return None,
         }
-        let shape = placed_shape(&media, &drive.translation, &drive.placement);
+        let shape = shape_with_placement(&media, &drive.translation, &drive.placement);
         if shape.blocks >= shape.blocks_min() {
             break;
         }
@@ -253,7 +266,7 @@ fn fewer_dies(drive: &Drive) -> Option<String> {
 /// Checks that the write buffer holds a program unit of all channels for each stream of writes, and another one that is
 /// being programmed.
 fn room(drive: &Drive) -> Option<BrokenCondition> {
-    let layout = FlashLayout::of(&drive.media, &drive.translation);
+    let layout = FlashUnitLayout::of(&drive.media, &drive.translation);
     let line_kib = (u64::from(layout.line_units()) * u64::from(layout.unit_bytes)) >> 10;
     let (streams, _) = Policy::streams(shape(&drive.media, &drive.translation).policy);
     let has_slc = drive.translation.has_slc_cache();

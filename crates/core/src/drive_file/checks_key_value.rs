@@ -7,7 +7,7 @@ use crate::problem::BrokenCondition;
 
 /// Returns all conditions that the key-value section of the drive breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
-    let checks = [interface, value, room, cache, others];
+    let checks = [interface, value, room, check_key_index_cache_size, check_key_value_without_zones];
     checks.iter().filter(|_| drive.key_value.is_there()).filter_map(|check| check(drive)).collect()
 }
 
@@ -36,7 +36,7 @@ fn value(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Checks that, beside the index, there is room for two of the largest values, as one replaces the other.
 fn room(drive: &Drive) -> Option<BrokenCondition> {
-    let (value_bytes, room_bytes) = (u64::from(drive.key_value.value_max_bytes()), drive.value_room_bytes());
+    let (value_bytes, room_bytes) = (u64::from(drive.key_value.value_max_bytes()), drive.value_media_bytes());
     BrokenCondition::when(
         room_bytes < 2 * value_bytes,
         &["key_value.value_max_kib", "key_value.keys_max", "media.capacity_mib"],
@@ -51,7 +51,7 @@ fn room(drive: &Drive) -> Option<BrokenCondition> {
 }
 
 /// Checks that the part of the index that the drive's memory holds is smaller than the whole index.
-fn cache(drive: &Drive) -> Option<BrokenCondition> {
+fn check_key_index_cache_size(drive: &Drive) -> Option<BrokenCondition> {
     let KeyValues { index_cache_kib, keys_max, .. } = drive.key_value;
     let index_kib = drive.index_bytes() / 1024;
     BrokenCondition::when(
@@ -63,7 +63,7 @@ fn cache(drive: &Drive) -> Option<BrokenCondition> {
 }
 
 /// Checks that a drive that stores values by key has neither zones nor data placement, which divide logical blocks.
-fn others(drive: &Drive) -> Option<BrokenCondition> {
+fn check_key_value_without_zones(drive: &Drive) -> Option<BrokenCondition> {
     let given = [
         ("[zones]", drive.zones.is_there(), "no key of [zones]: values have no write pointer"),
         (

@@ -10,7 +10,7 @@ const STREAMS_MAX: u32 = 127;
 
 /// Returns all conditions that the data placement of the drive breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
-    let checks = [interface, mapping, streams, policy, caches, zones];
+    let checks = [interface, check_placement_needs_translation, streams, policy, check_placement_without_caches, zones];
     checks.iter().filter(|_| drive.placement.is_there()).filter_map(|check| check(drive)).collect()
 }
 
@@ -27,7 +27,7 @@ fn interface(drive: &Drive) -> Option<BrokenCondition> {
 }
 
 /// Checks that a drive with data placement is flash with a translation layer, whose blocks are the reclaim units.
-fn mapping(drive: &Drive) -> Option<BrokenCondition> {
+fn check_placement_needs_translation(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         !drive.is_flash(),
         &["placement.handles", "translation.mapping"],
@@ -60,7 +60,7 @@ fn policy(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Checks that a drive with data placement has neither an SLC cache nor a cached mapping table, whose blocks would mix
 /// the data of different handles.
-fn caches(drive: &Drive) -> Option<BrokenCondition> {
+fn check_placement_without_caches(drive: &Drive) -> Option<BrokenCondition> {
     let given = [
         ("translation.slc_cache_mib", drive.translation.slc_cache_mib),
         ("translation.map_cache_kib", drive.translation.map_cache_kib),

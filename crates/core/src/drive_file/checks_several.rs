@@ -7,7 +7,7 @@ use crate::problem::BrokenCondition;
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     match drive.drives {
         0 | 1 => Vec::new(),
-        _ => [interface, faults, vectors].iter().filter_map(|check| check(drive)).collect(),
+        _ => [interface, faults, check_interrupt_vector_count].iter().filter_map(|check| check(drive)).collect(),
     }
 }
 
@@ -33,7 +33,7 @@ fn faults(drive: &Drive) -> Option<BrokenCondition> {
 }
 
 /// Checks that all queue pairs of several drives have an interrupt vector: vectors are numbered through all drives.
-fn vectors(drive: &Drive) -> Option<BrokenCondition> {
+fn check_interrupt_vector_count(drive: &Drive) -> Option<BrokenCondition> {
     let pairs = drive.limits().queue_pairs;
     BrokenCondition::when(
         u64::from(pairs) * u64::from(drive.drives) > u64::from(u16::MAX),

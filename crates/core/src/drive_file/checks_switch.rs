@@ -7,23 +7,36 @@ use crate::problem::BrokenCondition;
 
 /// Returns all conditions that the switches and the peer device of a drive break.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
-    let peer = [peer_at_switch, peer_translated, peer_interrupted];
+    let peer = [check_drives_at_peer_switch, check_peer_without_iommu, check_peer_without_interrupts];
     let peer = peer.iter().filter(|_| drive.peer.is_there()).filter_map(|check| check(drive));
-    switches(drive).iter().filter_map(|check| check(drive)).chain(peer).chain(network(drive)).collect()
+    switch_conditions_to_check(drive)
+        .iter()
+        .filter_map(|check| check(drive))
+        .chain(peer)
+        .chain(check_shared_drive_without_network(drive))
+        .collect()
 }
 
 /// Returns the checks of the drive's switches; none without switches.
-fn switches(drive: &Drive) -> &'static [fn(&Drive) -> Option<BrokenCondition>] {
+fn switch_conditions_to_check(drive: &Drive) -> &'static [fn(&Drive) -> Option<BrokenCondition>] {
     match (drive.switch.has_hosts(), drive.switch.is_there()) {
-        (true, _) => &[hosts_interface, hosts_alone, faults, duplex, late_writes],
-        (false, true) => &[interface, faults, duplex, late_writes, uplink_rate],
+        (true, _) => &[
+            check_shared_device_interface,
+            check_hosts_share_one_device,
+            faults,
+            duplex,
+            check_no_delayed_writes_with_switch,
+        ],
+        (false, true) => {
+            &[interface, faults, duplex, check_no_delayed_writes_with_switch, check_uplink_not_slower_than_link]
+        }
         (false, false) => &[],
     }
 }
 
 /// Checks that no hosts share a drive behind a network through a switch of its link, and that no peer device holds its
 /// data.
-fn network(drive: &Drive) -> Option<BrokenCondition> {
+fn check_shared_drive_without_network(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.fabric.is_there() && (drive.switch.has_hosts() || drive.peer.is_there()),
         &["fabric.transport", "switch.hosts", "peer.holds"],
@@ -33,7 +46,7 @@ fn network(drive: &Drive) -> Option<BrokenCondition> {
 }
 
 /// Checks that several hosts share only a device whose protocol is routed by port.
-fn hosts_interface(drive: &Drive) -> Option<BrokenCondition> {
+fn check_shared_device_interface(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         !drive.protocol().is_routed_by_port(),
         &["switch.hosts", "interface"],
@@ -48,7 +61,7 @@ fn hosts_interface(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Checks that several hosts share only one device, and that no keys of switches in front of drives are given: all
 /// ports of the shared switch have links as the device has.
-fn hosts_alone(drive: &Drive) -> Option<BrokenCondition> {
+fn check_hosts_share_one_device(drive: &Drive) -> Option<BrokenCondition> {
     let Switch { drives, generation, lanes, .. } = drive.switch;
     let of_none = Switch::default();
     let is_other = (drives, generation, lanes) != (of_none.drives, of_none.generation, of_none.lanes);
@@ -88,7 +101,7 @@ fn duplex(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Checks that no writes are delayed at the root complex if there are switches: such a write keeps the credits of its
 /// root port, which all drives behind the switch share.
-fn late_writes(drive: &Drive) -> Option<BrokenCondition> {
+fn check_no_delayed_writes_with_switch(drive: &Drive) -> Option<BrokenCondition> {
     let ratio = drive.root_complex.late_write_ratio;
     BrokenCondition::when(
         ratio > 0.0,
@@ -100,7 +113,7 @@ fn late_writes(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Checks that the uplink of a switch is no slower than a drive's link, so that a packet can leave the switch before
 /// its end has arrived.
-fn uplink_rate(drive: &Drive) -> Option<BrokenCondition> {
+fn check_uplink_not_slower_than_link(drive: &Drive) -> Option<BrokenCondition> {
     let rates = [drive.switch.uplink(&drive.link), drive.link.clone()].map(|link| WireRate::new(&link).bytes_per_ns());
     let [uplink, link] = rates;
     BrokenCondition::when(
@@ -112,7 +125,7 @@ fn uplink_rate(drive: &Drive) -> Option<BrokenCondition> {
 }
 
 /// Checks that all drives are behind the switch at which the peer device is.
-fn peer_at_switch(drive: &Drive) -> Option<BrokenCondition> {
+fn check_drives_at_peer_switch(drive: &Drive) -> Option<BrokenCondition> {
     let (behind, drives) = (drive.switch.drives, drive.drives);
     BrokenCondition::when(
         behind < drives,
@@ -124,7 +137,7 @@ fn peer_at_switch(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Checks that no IOMMU translates addresses if there is a peer device: packets between drives and a peer do not pass
 /// the IOMMU.
-fn peer_translated(drive: &Drive) -> Option<BrokenCondition> {
+fn check_peer_without_iommu(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.root_complex.iommu,
         &["peer.holds", "root_complex.iommu"],
@@ -135,7 +148,7 @@ fn peer_translated(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Checks that the interface has no interrupts if the peer device submits requests itself: such a peer polls for
 /// completions in its own memory.
-fn peer_interrupted(drive: &Drive) -> Option<BrokenCondition> {
+fn check_peer_without_interrupts(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.peer.has(false) && drive.protocol().no_interrupts().is_none(),
         &["peer.holds", "interface"],

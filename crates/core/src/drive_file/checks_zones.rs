@@ -3,7 +3,7 @@
 use super::checks_sections;
 use crate::config::Precondition;
 use crate::drive::Drive;
-use crate::media::flash::zoned::ZoneStripe;
+use crate::media::flash::zoned::ZoneDieStripe;
 use crate::number::real;
 use crate::problem::BrokenCondition;
 
@@ -12,7 +12,17 @@ const ZONES_MAX: u64 = 100_000;
 
 /// Returns all conditions that the zones of the drive break.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
-    let checks = [interface, sizes, number, append, dies, dies_memory, blocks, used, unused];
+    let checks = [
+        interface,
+        check_whole_zones,
+        number,
+        append,
+        dies,
+        check_zone_dies_on_flash,
+        check_erase_blocks_for_zones,
+        used,
+        refuse_unused_translation_keys,
+    ];
     checks.iter().filter(|_| drive.zones.is_there()).filter_map(|check| check(drive)).collect()
 }
 
@@ -23,7 +33,7 @@ fn interface(drive: &Drive) -> Option<BrokenCondition> {
 }
 
 /// Checks that the drive consists of whole zones.
-fn sizes(drive: &Drive) -> Option<BrokenCondition> {
+fn check_whole_zones(drive: &Drive) -> Option<BrokenCondition> {
     let (size_mib, drive_mib) = (drive.zones.size_mib, drive.media.capacity_mib);
     let below = drive_mib / size_mib * size_mib;
     let nearest = if below == 0 { size_mib } else { below };
@@ -59,7 +69,7 @@ fn append(drive: &Drive) -> Option<BrokenCondition> {
 }
 
 /// Checks that zones with dies of their own are on flash behind a translation layer.
-fn dies_memory(drive: &Drive) -> Option<BrokenCondition> {
+fn check_zone_dies_on_flash(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.zones.dies > 0 && !drive.is_flash(),
         &["zones.dies", "translation.mapping"],
@@ -89,13 +99,13 @@ fn dies(drive: &Drive) -> Option<BrokenCondition> {
 }
 
 /// Checks that the drive has enough erase blocks for all zones, each of which takes whole ones.
-fn blocks(drive: &Drive) -> Option<BrokenCondition> {
-    if dies(drive).is_some() || dies_memory(drive).is_some() {
+fn check_erase_blocks_for_zones(drive: &Drive) -> Option<BrokenCondition> {
+    if dies(drive).is_some() || check_zone_dies_on_flash(drive).is_some() {
         return None;
     }
-    let stripe = ZoneStripe::of(&drive.media, &drive.translation, &drive.zones)?;
+    let stripe = ZoneDieStripe::of(&drive.media, &drive.translation, &drive.zones)?;
     let unit_bytes = u64::from(drive.translation.unit_bytes);
-    let set_mib = real(u64::from(stripe.set_units()) * unit_bytes) / f64::from(1 << 20);
+    let set_mib = real(u64::from(stripe.units_per_block_set()) * unit_bytes) / f64::from(1 << 20);
     let sets = (real(drive.zones.writable_mib()) / set_mib).ceil();
     let zones = drive.media.capacity_mib / drive.zones.size_mib;
     let has_mib = real(drive.media.capacity_mib) * (1.0 + drive.translation.spare_share(&drive.media));
@@ -129,13 +139,13 @@ fn used(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Refuses keys of the translation layer that change nothing if zones have dies of their own, because nothing is mapped
 /// or collected then.
-fn unused(drive: &Drive) -> Option<BrokenCondition> {
+fn refuse_unused_translation_keys(drive: &Drive) -> Option<BrokenCondition> {
     let translation = &drive.translation;
     let given = [
         ("translation.slc_cache_mib", translation.slc_cache_mib > 0),
         ("translation.map_cache_kib", translation.map_cache_kib > 0),
         ("translation.idle_us", !translation.idle.is_zero()),
-        ("translation.precondition \"random\"", translation.precondition == Precondition::Random),
+        ("translation.precondition \"random\"", translation.precondition == Precondition::RandomStream),
     ];
     let (key, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
     BrokenCondition::when(

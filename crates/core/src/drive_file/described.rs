@@ -1,8 +1,8 @@
 //! A drive together with the text from which it was read.
 
-use super::{Override, ReadFile, shipped, unstated};
+use super::{DescriptionReader, KeyOverride, shipped, unstated};
 use crate::config::engine::{EngineOptions, polls};
-use crate::config::origin::Origin;
+use crate::config::origin::ValueOrigin;
 use crate::drive::Drive;
 use crate::problem::Problems;
 
@@ -12,8 +12,8 @@ pub struct Described {
     drive: Drive,
     file: String,
     text: String,
-    overrides: Vec<Override>,
-    others: ReadFile,
+    overrides: Vec<KeyOverride>,
+    others: DescriptionReader,
 }
 
 impl Described {
@@ -21,7 +21,12 @@ impl Described {
     ///
     /// # Errors
     /// All problems of the file and the overrides.
-    pub fn read(file: &str, text: &str, overrides: &[Override], others: ReadFile) -> Result<Described, Problems> {
+    pub fn read(
+        file: &str,
+        text: &str,
+        overrides: &[KeyOverride],
+        others: DescriptionReader,
+    ) -> Result<Described, Problems> {
         let drive = Drive::from_files(file, text, overrides, others)?;
         Ok(Described { drive, file: file.into(), text: text.into(), overrides: overrides.to_vec(), others })
     }
@@ -30,7 +35,7 @@ impl Described {
     ///
     /// # Errors
     /// If there is no such drive, and all problems of the overrides.
-    pub fn shipped(name: &str, overrides: &[Override], others: ReadFile) -> Result<Described, Problems> {
+    pub fn shipped(name: &str, overrides: &[KeyOverride], others: DescriptionReader) -> Result<Described, Problems> {
         let shipped = shipped::find(name).ok_or_else(|| shipped::unknown(name))?;
         Described::read(shipped.file, shipped.text, overrides, others)
     }
@@ -39,7 +44,7 @@ impl Described {
     ///
     /// # Errors
     /// All problems of the overrides.
-    pub fn with(&self, overrides: &[Override]) -> Result<Described, Problems> {
+    pub fn with(&self, overrides: &[KeyOverride]) -> Result<Described, Problems> {
         Described::read(&self.file, &self.text, &[&self.overrides, overrides].concat(), self.others)
     }
 
@@ -56,20 +61,20 @@ impl Described {
     /// override turned them off.
     pub fn with_interrupts(&self) -> Option<(Described, &'static str)> {
         let drive = &self.drive;
-        let key = drive.protocol().interrupts_key().filter(|key| drive.sources.of(key) != Origin::Set)?;
+        let key = drive.protocol().interrupts_key().filter(|key| drive.sources.of(key) != ValueOrigin::Set)?;
         let sleeps =
             drive.limits().engine_support.is_some_and(|support| !polls(support.default, EngineOptions::default()));
         if !sleeps || !self.overrides.iter().any(|given| given.is_of("stack")) {
             return None;
         }
-        let interrupts = Override::parse(&format!("{key}=true")).ok()?;
+        let interrupts = KeyOverride::parse(&format!("{key}=true")).ok()?;
         Some((self.with(&[interrupts]).ok()?, key))
     }
 
     /// Returns the drive with interrupts turned on where [`with_interrupts`](Described::with_interrupts) does so, and
     /// otherwise as it is.
     #[must_use]
-    pub fn raising_interrupts(self) -> Described {
+    pub fn with_interrupts_raised(self) -> Described {
         self.with_interrupts().map_or(self, |(raised, _)| raised)
     }
 

@@ -3,7 +3,7 @@
 
 use serde_json::Value as Json;
 
-use super::overrides::Override;
+use super::overrides::KeyOverride;
 use crate::config::doubt::SHARE_WITHOUT_RANGE;
 use crate::config::{UncertainConstant, UncertaintyCause};
 use crate::drive::Drive;
@@ -12,7 +12,7 @@ use crate::number::whole;
 impl Drive {
     /// Returns the uncertain constants on which this drive's results can depend, sorted by key, each with the reason of
     /// its uncertainty. Constants of protocols that the drive does not use are left out.
-    pub fn uncertain_constants(&self) -> Vec<(UncertaintyCause, &UncertainConstant)> {
+    pub fn relevant_uncertain_constants(&self) -> Vec<(UncertaintyCause, &UncertainConstant)> {
         let assumed = self.assumed.iter().map(|doubt| (UncertaintyCause::Assumed, doubt));
         let fitted = self.fitted.iter().map(|doubt| (UncertaintyCause::Fitted, doubt));
         let mut doubts: Vec<_> = assumed.chain(fitted).collect();
@@ -25,7 +25,7 @@ impl Drive {
     /// key.
     pub fn value_of(&self, key: &str) -> Option<Json> {
         let resolved = self.resolved();
-        match stage_cost(key) {
+        match stage_and_cost_of_key(key) {
             None => resolved.pointer(&format!("/{}", key.replace('.', "/"))).cloned(),
             Some((stage, cost)) => stages(&resolved)?.iter().find(|item| item["name"] == stage)?.get(cost).cloned(),
         }
@@ -33,9 +33,9 @@ impl Drive {
 
     /// Returns the values in effect of several keys as numbers, in the keys' units; `None` for a key whose value is no
     /// number.
-    pub fn numbers_of(&self, keys: &[&str]) -> Vec<Option<f64>> {
+    pub fn numeric_values_of(&self, keys: &[&str]) -> Vec<Option<f64>> {
         let resolved = self.resolved();
-        let number = |key: &&str| match stage_cost(key) {
+        let number = |key: &&str| match stage_and_cost_of_key(key) {
             None => resolved.pointer(&format!("/{}", key.replace('.', "/")))?.as_f64(),
             Some((stage, cost)) => stages(&resolved)?.iter().find(|item| item["name"] == stage)?.get(cost)?.as_f64(),
         };
@@ -45,9 +45,9 @@ impl Drive {
     /// Returns overrides that set an uncertain constant to the ends of its range, one override for each end, or to its
     /// alternative value. An end that equals the value in effect is left out. A fitted constant is moved by at least a
     /// tenth in both directions: a narrow fit does not tell whether a result depends on the constant.
-    pub fn extremes(&self, cause: UncertaintyCause, doubt: &UncertainConstant) -> Vec<Override> {
+    pub fn extremes(&self, cause: UncertaintyCause, doubt: &UncertainConstant) -> Vec<KeyOverride> {
         if !doubt.is_range() {
-            return Override::parse(&format!("{}={}", doubt.key, doubt.instead)).into_iter().collect();
+            return KeyOverride::parse(&format!("{}={}", doubt.key, doubt.instead)).into_iter().collect();
         }
         let Some(value) = self.value_of(&doubt.key).and_then(|value| value.as_f64()) else { return Vec::new() };
         let (mut low, mut high) = doubt.range(value);
@@ -60,9 +60,9 @@ impl Drive {
 
     /// Returns overrides that together set several uncertain constants to given values, rounded where a key takes whole
     /// numbers.
-    pub fn overrides_for(&self, values: &[(&UncertainConstant, f64)]) -> Vec<Override> {
+    pub fn overrides_for(&self, values: &[(&UncertainConstant, f64)]) -> Vec<KeyOverride> {
         let values: Vec<(&str, f64)> = values.iter().map(|(doubt, value)| (doubt.key.as_str(), *value)).collect();
-        self.override_texts(&values).iter().filter_map(|text| Override::parse(text).ok()).collect()
+        self.override_texts(&values).iter().filter_map(|text| KeyOverride::parse(text).ok()).collect()
     }
 
     /// Returns the texts of overrides (as for `--set`) that set several keys, given by full name, to values. Costs of
@@ -72,9 +72,9 @@ impl Drive {
         let mut stages = stages(&self.resolved()).cloned().unwrap_or_default();
         let mut is_staged = false;
         for (key, value) in values {
-            match stage_cost(key) {
-                None => overrides.push(format!("{key}={}", self.written(key, *value))),
-                Some((stage, cost)) => is_staged |= set_cost(&mut stages, stage, cost, *value),
+            match stage_and_cost_of_key(key) {
+                None => overrides.push(format!("{key}={}", self.value_for_key(key, *value))),
+                Some((stage, cost)) => is_staged |= set_stage_cost(&mut stages, stage, cost, *value),
             }
         }
         let list = is_staged.then(|| toml::Value::try_from(stages).ok()).flatten();
@@ -83,7 +83,7 @@ impl Drive {
     }
 
     /// Formats a value for a key: without a fraction if the key takes whole numbers.
-    fn written(&self, key: &str, value: f64) -> String {
+    fn value_for_key(&self, key: &str, value: f64) -> String {
         let (path, name) = key.split_once('.').unwrap_or(("", key));
         let section = self.sections().into_iter().find(|section| section.path() == path);
         let keys = section.map_or_else(Vec::new, |section| section.keys());
@@ -93,14 +93,14 @@ impl Drive {
 }
 
 /// Sets a cost of a software stage in a list of stages; returns false if there is no such stage.
-fn set_cost(stages: &mut [Json], stage: &str, cost: &str, value: f64) -> bool {
+fn set_stage_cost(stages: &mut [Json], stage: &str, cost: &str, value: f64) -> bool {
     let Some(item) = stages.iter_mut().find(|item| item["name"] == stage) else { return false };
     item[cost] = if cost.ends_with("_lines") { Json::from(whole(value.round())) } else { Json::from(value) };
     true
 }
 
 /// Splits a key such as `stack.stages.NAME.submit_ns` into the stage's name and the cost; `None` for any other key.
-pub fn stage_cost(key: &str) -> Option<(&str, &str)> {
+pub fn stage_and_cost_of_key(key: &str) -> Option<(&str, &str)> {
     key.strip_prefix("stack.stages.")?.rsplit_once('.')
 }
 

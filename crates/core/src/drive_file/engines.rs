@@ -3,18 +3,18 @@
 use super::needs;
 use crate::config::engine::{IoEngine, WORDS};
 use crate::config::section::Section;
-use crate::config::{Application, Filesystem, IdleState, IdleStateTimes, IoScheduler, StackStage};
+use crate::config::{Application, CoreIdleState, Filesystem, IdleStateTimes, IoScheduler, StackStage};
 use crate::drive::{Drive, Interface};
 use crate::problem::BrokenCondition;
 
 /// Returns the words that a stage's condition `when` names, each without its `!`.
-fn words_of_when(stage: &StackStage) -> impl Iterator<Item = &str> {
+fn condition_words(stage: &StackStage) -> impl Iterator<Item = &str> {
     stage.when.split_whitespace().map(|word| word.strip_prefix('!').unwrap_or(word))
 }
 
 /// Checks that the key `stack.engines` names only known I/O engines.
 pub(super) fn words(drive: &Drive) -> Option<BrokenCondition> {
-    let unknown = drive.stack.known_engines().err()?;
+    let unknown = drive.stack.supported_engines().err()?;
     let known: Vec<&str> = IoEngine::ALL.iter().map(|engine| engine.name()).collect();
     let found = format!("stack.engines names `{unknown}`");
     BrokenCondition::when(true, &["stack.engines"], found, format!("words of {}", known.join(", ")))
@@ -43,7 +43,7 @@ fn interfaces_with_engines(drive: &Drive) -> String {
 /// Checks that the conditions `when` of stages name only known words.
 pub(super) fn conditions(drive: &Drive) -> Option<BrokenCondition> {
     let mut conditions =
-        drive.stack.stages.iter().flat_map(|stage| words_of_when(stage).map(move |word| (stage, word)));
+        drive.stack.stages.iter().flat_map(|stage| condition_words(stage).map(move |word| (stage, word)));
     let (stage, word) = conditions.find(|(_, word)| !WORDS.contains(word))?;
     let found = format!("stack.stages \"{}\" has the unknown word `{word}` in when", stage.name);
     BrokenCondition::when(
@@ -69,7 +69,7 @@ pub(super) fn choices(drive: &Drive) -> Option<BrokenCondition> {
         ("stack.cgroups", "cgroups", stack.cgroups),
     ];
     let knows = |word: &str| {
-        stack.has_engines() && stack.stages.iter().any(|stage| words_of_when(stage).any(|known| known == word))
+        stack.has_engines() && stack.stages.iter().any(|stage| condition_words(stage).any(|known| known == word))
     };
     let (key, word, _) = choices.into_iter().find(|(_, word, is_chosen)| *is_chosen && !knows(word))?;
     let value = match word {
@@ -97,7 +97,7 @@ pub(super) fn choices(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Checks that a queue of posted register writes in a core drains at intervals only if issuing the writes takes time, and
 /// if requests go in batches.
-pub(super) fn posted_register_writes(drive: &Drive) -> Option<BrokenCondition> {
+pub(super) fn check_posted_register_writes(drive: &Drive) -> Option<BrokenCondition> {
     let host = &drive.host;
     let keys: &[&str] = &["host.mmio_drain_ns", "host.mmio_write_ns", "stack.engines"];
     let drain = host.mmio_drain.as_ns();
@@ -120,7 +120,7 @@ pub(super) fn stages(drive: &Drive) -> Option<BrokenCondition> {
     let lack = |stage: &StackStage| {
         let changed = stage.values().into_iter().zip(default.values()).map(|(value, default)| value != default);
         let mut keys = stage.needs().iter().zip(changed).filter(|(_, is_changed)| *is_changed);
-        let (key, row) = keys.find_map(|(key, _)| Some((key.key, needs::lacking_row(drive, key)?)))?;
+        let (key, row) = keys.find_map(|(key, _)| Some((key.key, needs::missing_part(drive, key)?)))?;
         let key = key.rsplit('.').next().unwrap_or(key);
         let found = format!("stack.stages \"{}\" has {key} {}", stage.name, row.without);
         Some((found, format!("{}, or no such key", row.allowed)))
@@ -145,7 +145,7 @@ pub(super) fn copies(drive: &Drive) -> Option<BrokenCondition> {
 /// given with idle states.
 pub(super) fn idle_states(drive: &Drive) -> Option<BrokenCondition> {
     let host = &drive.host;
-    if host.idle_states == IdleState::None {
+    if host.idle_states == CoreIdleState::None {
         return None;
     }
     let keys: &[&str] = &["host.idle_states", "host.idle_exit_ns", "host.c1_exit_ns", "host.c1e_residency_ns"];

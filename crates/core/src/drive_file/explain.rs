@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value as Json;
 
-use crate::config::origin::{Origin, ReplacedValue};
-use crate::config::section::{KeyDescription, Section, full_name};
+use crate::config::origin::{ReplacedValue, ValueOrigin};
+use crate::config::section::{KeyDescription, Section, full_key_name};
 use crate::config::value::{readable, unit};
 use crate::drive::Drive;
 
@@ -14,7 +14,7 @@ use crate::drive::Drive;
 const MEANING_WIDTH_MIN: usize = 36;
 
 /// One key of a drive as text for the table: name, value, origin, meaning.
-struct KeyRow {
+struct ExplainedKey {
     name: &'static str,
     value: String,
     origin: &'static str,
@@ -100,12 +100,12 @@ fn explain_faults(text: &mut String, drive: &Drive) {
 /// Appends to `text` the keys of one section, one row each, for a terminal of `terminal` columns.
 fn explain_section(text: &mut String, drive: &Drive, section: &dyn Section, terminal: usize) {
     let keys = section.keys().into_iter().zip(section.values());
-    let rows: Vec<KeyRow> = keys.map(|(key, (_, value))| row(drive, section.path(), key, &value)).collect();
-    let width = |column: fn(&KeyRow) -> &str| rows.iter().map(|row| column(row).len()).max().unwrap_or(0);
+    let rows: Vec<ExplainedKey> = keys.map(|(key, (_, value))| row(drive, section.path(), key, &value)).collect();
+    let width = |column: fn(&ExplainedKey) -> &str| rows.iter().map(|row| column(row).len()).max().unwrap_or(0);
     let (names, values) = (width(|row| row.name), width(|row| &row.value));
     for row in &rows {
         let head = format!("  {:names$}  {:>values$}  {:9}  ", row.name, row.value, row.origin);
-        let lines = wrapped(&row.meaning, terminal.saturating_sub(head.len()).max(MEANING_WIDTH_MIN));
+        let lines = wrap_words(&row.meaning, terminal.saturating_sub(head.len()).max(MEANING_WIDTH_MIN));
         for (line, words) in lines.iter().enumerate() {
             let margin = if line == 0 { head.as_str() } else { "" };
             let _ = writeln!(text, "{margin:indent$}{words}", indent = head.len());
@@ -118,16 +118,16 @@ fn explain_section(text: &mut String, drive: &Drive, section: &dyn Section, term
 
 /// Returns the row of one key: name, value with unit, origin, and meaning with the default if the value differs from
 /// it.
-fn row(drive: &Drive, path: &str, key: KeyDescription, value: &Json) -> KeyRow {
-    let name = full_name(path, key.name);
+fn row(drive: &Drive, path: &str, key: KeyDescription, value: &Json) -> ExplainedKey {
+    let name = full_key_name(path, key.name);
     let origin = drive.sources.of(&name);
     let is_fitted = drive.fitted.iter().any(|mark| mark.key == name);
     let default = match origin {
-        Origin::Default => String::new(),
+        ValueOrigin::Default => String::new(),
         _ if *value == key.default || path.is_empty() => String::new(),
         _ => format!(" (default {})", value_text(&key.default, key.name)),
     };
-    KeyRow {
+    ExplainedKey {
         name: key.name,
         value: value_text(value, key.name) + if is_fitted { " *" } else { "" },
         origin: origin.label(),
@@ -158,7 +158,7 @@ fn item(table: &Json) -> String {
 /// Appends to `text` the factor by which the host's clock scales the times of the software stack.
 fn explain_clock(text: &mut String, drive: &Drive) {
     let (ratio, core_ghz) = (drive.software_ratio(), drive.host.core_ghz);
-    let (hold, whose, ipc_ratio) = drive.software_core();
+    let (hold, whose, ipc_ratio) = drive.measured_software_core();
     let ipc = ipc_ratio
         .map_or(String::new(), |ratio| format!(" on a core with {ratio:.2} times as many instructions per clock"));
     if ratio == 1.0 {
@@ -178,14 +178,14 @@ fn explain_fitted(text: &mut String, drive: &Drive, width: usize) {
     }
     for mark in &drive.fitted {
         let _ = writeln!(text, "  {}", mark.key);
-        for line in wrapped(&mark.why, width.saturating_sub(6).max(MEANING_WIDTH_MIN)) {
+        for line in wrap_words(&mark.why, width.saturating_sub(6).max(MEANING_WIDTH_MIN)) {
             let _ = writeln!(text, "      {line}");
         }
     }
 }
 
 /// Breaks a text between words into lines of at most `width` bytes, longer words excepted; returns at least one line.
-fn wrapped(words: &str, width: usize) -> Vec<String> {
+fn wrap_words(words: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in words.split_whitespace() {
         let last = lines.len() - 1;

@@ -40,7 +40,7 @@ impl Drive {
             _ => return Err(wrong(format!("`{line}` is no fault rule"))),
         }
         let mut problems = Vec::new();
-        let fault: Fault = list::read_item(&node, &mut problems);
+        let fault: Fault = list::read_list_table(&node, &mut problems);
         if problems.is_empty() {
             let broken = checks_faults::broken_by(self, 1, &fault);
             problems.extend(broken.map(|broken| at.problem(broken.found, broken.allowed)));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_rule_is_read_with_braces_and_without() {
+    fn fault_rule_is_read_with_or_without_braces() {
         let rule = r#"action = "error", operation = "read", first = 2"#;
         let expected = Fault { operation: FaultOperation::Read, first: 2, ..Fault::default() };
         assert_eq!(read(rule), Ok(expected.clone()));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn line_that_is_no_fault_rule_of_the_drive_is_refused_with_allowed_values() {
+    fn invalid_fault_line_of_a_drive_is_refused_with_allowed_values() {
         for (line, found) in [
             ("", "is no fault rule; allowed: one table"),
             ("{}", "is no fault rule"),

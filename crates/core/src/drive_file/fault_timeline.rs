@@ -20,7 +20,7 @@ pub fn is_line(text: &str) -> bool {
 /// let wrong = lines_of_file("t.faults", "\nat=2s for=500ms stal\n").unwrap_err().to_string();
 /// assert!(wrong.starts_with("t.faults:2: ") && wrong.contains("did you mean stall?"));
 /// ```
-pub fn lines_of_file(file: &str, text: &str) -> Result<Vec<String>, Problems> {
+pub fn lines_without_comments(file: &str, text: &str) -> Result<Vec<String>, Problems> {
     FaultTimeline::read_text(file, text).map_err(Problems)?;
     let line = |line: &str| String::from(line.split('#').next().unwrap_or("").trim());
     Ok(text.lines().map(line).filter(|line| !line.is_empty()).collect())

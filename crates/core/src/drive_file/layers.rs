@@ -3,27 +3,27 @@
 use std::path::Path;
 
 use crate::config::document::{self, Entry, Table, Value};
-use crate::config::origin::Origin;
+use crate::config::origin::ValueOrigin;
 use crate::config::value;
-use crate::problem::Problem;
+use crate::problem::InputProblem;
 
 /// Function that returns the text of another description file by its path; the core itself reads no files.
-pub type ReadFile = fn(&str) -> Result<String, Problem>;
+pub type DescriptionReader = fn(&str) -> Result<String, InputProblem>;
 
 /// Largest number of files that start from each other; a longer chain is taken for a cycle.
 pub(super) const FILES_DEEP_MAX: usize = 16;
 
 /// One layer of a drive description: the entries of one file or override.
-pub(super) struct TextLayer {
+pub(super) struct DescriptionLayer {
     /// Kind of text that the layer comes from: base drive, file or override.
-    pub origin: Origin,
+    pub origin: ValueOrigin,
     /// Path of the file that the layer comes from, to which paths in it are relative; `None` for an override.
     pub file: Option<String>,
     /// Keys and sections that the file or override gives.
     pub table: Table,
 }
 
-impl TextLayer {
+impl DescriptionLayer {
     /// Returns the entry that names the preset of a section, if this layer has one.
     pub(super) fn preset(&self, path: &str) -> Option<&Entry> {
         match &document::entry(&self.table, path)?.node.value {
@@ -42,7 +42,7 @@ impl TextLayer {
 
     /// Returns the path of the file that an entry `preset` names, relative to the layer's file; `None` if it names a
     /// shipped drive or preset.
-    pub(super) fn path_in(&self, entry: &Entry) -> Option<String> {
+    pub(super) fn preset_path_of(&self, entry: &Entry) -> Option<String> {
         let name = value::text(&entry.node).ok()?;
         if !is_path(name) {
             return None;
@@ -61,8 +61,8 @@ pub(super) fn is_path(name: &str) -> bool {
 ///
 /// # Errors
 /// Always, because no file can be read.
-pub fn no_files(path: &str) -> Result<String, Problem> {
-    Err(Problem::new(
+pub fn refuse_files(path: &str) -> Result<String, InputProblem> {
+    Err(InputProblem::new(
         path,
         None,
         "a drive description cannot read other files here",

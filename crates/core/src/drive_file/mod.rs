@@ -32,10 +32,10 @@ mod unstated;
 mod tests;
 
 pub use described::Described;
-pub use doubts::stage_cost;
-pub use layers::{ReadFile, no_files};
-pub use overrides::Override;
-use reader::Whole;
+pub use doubts::stage_and_cost_of_key;
+pub use layers::{DescriptionReader, refuse_files};
+pub use overrides::KeyOverride;
+use reader::DescribedThing;
 pub use schema::schema;
 
 use crate::config::section::{self, Section};
@@ -49,8 +49,8 @@ impl Drive {
     ///
     /// # Errors
     /// All problems of the file and the overrides, in that order.
-    pub fn from_toml(file_name: &str, text: &str, overrides: &[Override]) -> Result<Drive, Problems> {
-        Drive::from_files(file_name, text, overrides, no_files)
+    pub fn from_toml(file_name: &str, text: &str, overrides: &[KeyOverride]) -> Result<Drive, Problems> {
+        Drive::from_files(file_name, text, overrides, refuse_files)
     }
 
     /// Reads a drive from the text of a drive file, then applies `overrides`. A `preset` key names a shipped preset or
@@ -62,10 +62,10 @@ impl Drive {
     pub fn from_files(
         file_name: &str,
         text: &str,
-        overrides: &[Override],
-        others: ReadFile,
+        overrides: &[KeyOverride],
+        others: DescriptionReader,
     ) -> Result<Drive, Problems> {
-        reader::read(file_name, text, overrides, others, Whole::Drive)
+        reader::read(file_name, text, overrides, others, DescribedThing::Drive)
     }
 
     /// Reads the description of a device of which only DMA to host memory is modelled: the file of a drive, or of a
@@ -73,8 +73,8 @@ impl Drive {
     ///
     /// # Errors
     /// As [`Drive::from_toml`].
-    pub fn device_from_toml(file_name: &str, text: &str, overrides: &[Override]) -> Result<Drive, Problems> {
-        Drive::device_from_files(file_name, text, overrides, no_files)
+    pub fn device_from_toml(file_name: &str, text: &str, overrides: &[KeyOverride]) -> Result<Drive, Problems> {
+        Drive::device_from_files(file_name, text, overrides, refuse_files)
     }
 
     /// Reads the description of a device for DMA, whose presets may be files of the user as for [`Drive::from_files`].
@@ -84,10 +84,10 @@ impl Drive {
     pub fn device_from_files(
         file_name: &str,
         text: &str,
-        overrides: &[Override],
-        others: ReadFile,
+        overrides: &[KeyOverride],
+        others: DescriptionReader,
     ) -> Result<Drive, Problems> {
-        reader::read(file_name, text, overrides, others, Whole::Device)
+        reader::read(file_name, text, overrides, others, DescribedThing::Device)
     }
 
     /// Returns the shipped device or drive of this name, for a simulation of its DMA to host memory alone; none if
@@ -143,7 +143,7 @@ impl Drive {
     }
 
     /// Returns the full names of all keys that an override can set, presets included.
-    pub fn key_names() -> Vec<String> {
+    pub fn settable_key_names() -> Vec<String> {
         let blank = Drive::blank();
         let header = blank.header();
         let mut names = vec![String::from("preset")];
@@ -151,7 +151,7 @@ impl Drive {
         for section in blank.sections() {
             let preset = presets::has(section.path()).then_some("preset");
             let keys = section.keys().into_iter().map(|key| key.name);
-            names.extend(preset.into_iter().chain(keys).map(|key| section::full_name(section.path(), key)));
+            names.extend(preset.into_iter().chain(keys).map(|key| section::full_key_name(section.path(), key)));
         }
         names
     }

@@ -6,16 +6,16 @@
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use crate::config::PolicyName;
-use crate::config::origin::Origin;
+use crate::config::TranslationPolicyName;
+use crate::config::origin::ValueOrigin;
 use crate::config::part::Part;
-use crate::config::section::{KeyNeeds, Section, full_name};
+use crate::config::section::{KeyConditions, Section, full_key_name};
 use crate::config::value::readable;
 use crate::drive::Drive;
 use crate::problem::BrokenCondition;
 
 /// Conditions on which a drive has a part, and the words for a drive that lacks it.
-pub(super) struct PartRow {
+pub(super) struct DrivePartRow {
     /// Function that is true for a drive that has the part.
     is_there: fn(&Drive) -> bool,
     /// Full names of the keys that decide whether a drive has the part.
@@ -29,9 +29,9 @@ pub(super) struct PartRow {
 macro_rules! parts {
     ($($part:ident: $is_there:expr, $keys:expr, $without:literal, $allowed:literal;)+) => {
         /// Returns the description of a part of a drive.
-        fn row(part: Part) -> PartRow {
+        fn row(part: Part) -> DrivePartRow {
             match part {
-                $(Part::$part => PartRow { is_there: $is_there, keys: &$keys, without: $without, allowed: $allowed },)+
+                $(Part::$part => DrivePartRow { is_there: $is_there, keys: &$keys, without: $without, allowed: $allowed },)+
             }
         }
     };
@@ -40,7 +40,7 @@ macro_rules! parts {
 parts! {
     Switch: |drive| drive.switch.direction().is_some(), ["switch.drives", "switch.hosts"],
         "without a switch", "switch.drives or switch.hosts above 0";
-    DmaTurns: |drive| drive.dma.takes_turns(), ["dma.piece_ns", "dma.from_host_ns", "dma.to_host_ns"],
+    DmaTurns: |drive| drive.dma.serves_in_turn(), ["dma.piece_ns", "dma.from_host_ns", "dma.to_host_ns"],
         "for a DMA engine that no transfer occupies", "dma.piece_ns, dma.from_host_ns or dma.to_host_ns above 0";
     Engines: |drive| drive.stack.has_engines(), ["stack.engines"],
         "in a stack without stack.engines", "a stack with stack.engines, as in docs/hosts.md";
@@ -48,13 +48,13 @@ parts! {
         "in a stack with stack.engines", "a stack without stack.engines";
     Translation: |drive| drive.is_flash(), ["translation.mapping"],
         "with translation.mapping \"none\"", "translation.mapping = \"page\"";
-    Flash: |drive| drive.is_flash() || drive.media.is_nand(), ["translation.mapping"],
+    FlashDrive: |drive| drive.is_flash() || drive.media.is_nand(), ["translation.mapping"],
         "with translation.mapping \"none\"", "translation.mapping = \"page\"";
-    SecondBit: |drive| has_bits(drive, 2), ["media.program_bytes", "media.stripe_bytes"],
+    SecondBit: |drive| has_bits_per_cell(drive, 2), ["media.program_bytes", "media.stripe_bytes"],
         "for cells of one bit", "media.program_bytes of as many stripes as a cell has bits";
-    ThirdBit: |drive| has_bits(drive, 3), ["media.program_bytes", "media.stripe_bytes"],
+    ThirdBit: |drive| has_bits_per_cell(drive, 3), ["media.program_bytes", "media.stripe_bytes"],
         "for cells of one or two bits", "media.program_bytes of as many stripes as a cell has bits";
-    RandomChoices: |drive| drive.translation.policy == PolicyName::DChoices, ["translation.policy"],
+    RandomChoices: |drive| drive.translation.policy == TranslationPolicyName::DChoicesPolicy, ["translation.policy"],
         "with a translation.policy that does not use it", "translation.policy = \"d-choices\"";
     SlcCache: |drive| !drive.is_flash() || drive.translation.has_slc_cache(), ["translation.slc_cache_mib"],
         "with translation.slc_cache_mib 0", "translation.slc_cache_mib above 0";
@@ -69,13 +69,13 @@ parts! {
         "without a rate of operations", "volume.rate_iops or volume.iops_per_gib above 0";
     Bandwidth: |drive| drive.volume.has_bandwidth(), ["volume.rate_mib_per_s", "volume.mib_per_s_per_gib"],
         "without a bandwidth", "volume.rate_mib_per_s or volume.mib_per_s_per_gib above 0";
-    VolumeRate: |drive| drive.volume.is_limited(drive.media.capacity_mib),
+    VolumeRate: |drive| drive.volume.has_any_limit(drive.media.capacity_mib),
         ["volume.rate_iops", "volume.iops_per_gib", "volume.rate_mib_per_s", "volume.mib_per_s_per_gib"],
         "without a rate", "volume.rate_iops, volume.rate_mib_per_s or a rate for each GiB above 0";
     SizedOperations: |drive| drive.volume.counts_operations_by_size(),
         ["volume.rate_iops", "volume.iops_per_gib", "volume.counts_whole_operations"],
         "without a limit of operations", "volume.rate_iops or volume.iops_per_gib above 0";
-    Credits: |drive| drive.volume.has_bucket(),
+    CreditAccount: |drive| drive.volume.has_burst_credits(),
         ["volume.credit_operations", "volume.credit_mib", "volume.credit_mib_per_gib"],
         "without a bucket of credits",
         "volume.credit_operations, volume.credit_mib or volume.credit_mib_per_gib above 0";
@@ -83,7 +83,7 @@ parts! {
 
 /// True if each flash cell of the drive holds at least this number of bits. Only with a translation layer do the bits
 /// follow from the program unit.
-fn has_bits(drive: &Drive, bits: u32) -> bool {
+fn has_bits_per_cell(drive: &Drive, bits: u32) -> bool {
     !drive.is_flash() || drive.media.bits_per_cell() >= bits
 }
 
@@ -94,14 +94,15 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     static BLANK: OnceLock<Drive> = OnceLock::new();
     let mut found: Vec<BrokenCondition> = Vec::new();
     for (section, blank) in drive.sections().into_iter().zip(BLANK.get_or_init(Drive::blank).sections()) {
-        let given: Vec<&KeyNeeds> = section.needs().iter().filter(|needs| is_given(drive, needs)).collect();
+        let given: Vec<&KeyConditions> =
+            section.needs().iter().filter(|needs| is_given_by_user(drive, needs)).collect();
         if given.is_empty() {
             continue;
         }
         let changed = section.values().into_iter().zip(blank.values()).filter(|(value, usual)| value != usual);
-        let changed: BTreeSet<String> = changed.map(|((key, _), _)| full_name(section.path(), key)).collect();
+        let changed: BTreeSet<String> = changed.map(|((key, _), _)| full_key_name(section.path(), key)).collect();
         for needs in given.into_iter().filter(|needs| changed.contains(needs.key)) {
-            let lack = lacking_part(drive, needs).or_else(|| lacking_key(blank, &changed, needs));
+            let lack = missing_part_condition(drive, needs).or_else(|| missing_key_condition(blank, &changed, needs));
             let is_new = |lack: &BrokenCondition| found.iter().all(|known| known.keys[1..] != lack.keys[1..]);
             found.extend(lack.filter(is_new));
         }
@@ -110,33 +111,37 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
 }
 
 /// True if the user has given a key that needs something, in a file or an override.
-fn is_given(drive: &Drive, needs: &KeyNeeds) -> bool {
+fn is_given_by_user(drive: &Drive, needs: &KeyConditions) -> bool {
     let has_needs = !needs.parts.is_empty() || !needs.with.is_empty();
-    has_needs && matches!(drive.sources.of(needs.key), Origin::File | Origin::Set)
+    has_needs && matches!(drive.sources.of(needs.key), ValueOrigin::File | ValueOrigin::Set)
 }
 
 /// Returns the broken condition of a key that needs a part which the drive lacks.
-fn lacking_part(drive: &Drive, needs: &KeyNeeds) -> Option<BrokenCondition> {
-    lacking_row(drive, needs).map(|row| without_effect(needs.key, row.keys, row.without, row.allowed))
+fn missing_part_condition(drive: &Drive, needs: &KeyConditions) -> Option<BrokenCondition> {
+    missing_part(drive, needs).map(|row| ineffective_key_condition(needs.key, row.keys, row.without, row.allowed))
 }
 
 /// Returns the first part that a key needs and the drive lacks.
-pub(super) fn lacking_row(drive: &Drive, needs: &KeyNeeds) -> Option<PartRow> {
+pub(super) fn missing_part(drive: &Drive, needs: &KeyConditions) -> Option<DrivePartRow> {
     needs.parts.iter().map(|part| row(*part)).find(|row| !(row.is_there)(drive))
 }
 
 /// Returns the broken condition of a key that needs another key of its section, if that key is not among the `changed`
 /// ones. `blank` is the section with all defaults.
-fn lacking_key(blank: &dyn Section, changed: &BTreeSet<String>, needs: &KeyNeeds) -> Option<BrokenCondition> {
+fn missing_key_condition(
+    blank: &dyn Section,
+    changed: &BTreeSet<String>,
+    needs: &KeyConditions,
+) -> Option<BrokenCondition> {
     let key = needs.with.iter().find(|key| !changed.contains(**key))?;
-    let (value, allowed) = other_than_default(blank, key)?;
-    Some(without_effect(needs.key, &[*key], &format!("with {key} {value}"), &allowed))
+    let (value, allowed) = non_default_condition(blank, key)?;
+    Some(ineffective_key_condition(needs.key, &[*key], &format!("with {key} {value}"), &allowed))
 }
 
 /// Returns the default of a key of a section, and the words for any other value. `blank` is the section with all
 /// defaults.
-fn other_than_default(blank: &dyn Section, key: &str) -> Option<(String, String)> {
-    let (_, value) = blank.values().into_iter().find(|(name, _)| full_name(blank.path(), name) == key)?;
+fn non_default_condition(blank: &dyn Section, key: &str) -> Option<(String, String)> {
+    let (_, value) = blank.values().into_iter().find(|(name, _)| full_key_name(blank.path(), name) == key)?;
     let (other, value) = (if value.is_number() { "above" } else { "other than" }, readable(&value));
     Some((value.clone(), format!("{key} {other} {value}")))
 }
@@ -146,7 +151,7 @@ fn other_than_default(blank: &dyn Section, key: &str) -> Option<(String, String)
 pub(super) fn descriptions(blank: &dyn Section) -> impl Iterator<Item = Option<String>> {
     blank.needs().iter().map(|needs| {
         let parts = needs.parts.iter().map(|part| String::from(row(*part).allowed));
-        let keys = needs.with.iter().filter_map(|key| Some(other_than_default(blank, key)?.1));
+        let keys = needs.with.iter().filter_map(|key| Some(non_default_condition(blank, key)?.1));
         let all: Vec<String> = parts.chain(keys).collect();
         (!all.is_empty()).then(|| all.join("; "))
     })
@@ -154,7 +159,12 @@ pub(super) fn descriptions(blank: &dyn Section) -> impl Iterator<Item = Option<S
 
 /// Returns the broken condition of a key that has no effect: the words `without` tell why, and `allowed` which values
 /// of `others` would give it an effect.
-fn without_effect(key: &'static str, others: &[&'static str], without: &str, allowed: &str) -> BrokenCondition {
+fn ineffective_key_condition(
+    key: &'static str,
+    others: &[&'static str],
+    without: &str,
+    allowed: &str,
+) -> BrokenCondition {
     BrokenCondition {
         keys: [&[key], others].concat(),
         found: format!("{key} is given {without}, where it has no effect"),

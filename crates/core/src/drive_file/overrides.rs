@@ -1,32 +1,32 @@
 //! Overrides: single keys given on the command line, such as `--set media.read_ns=300`.
 
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
-use crate::problem::Problem;
+use crate::problem::InputProblem;
 
 /// Key and its value from the command line, which take precedence over a drive file. Reading a drive with the override
 /// checks that the key exists and allows the value.
 #[derive(Clone, Debug)]
-pub struct Override {
+pub struct KeyOverride {
     table: Table,
 }
 
-impl Override {
+impl KeyOverride {
     /// Parses `section.key=value`, or `key=value` for the keys above all sections. The value is written as in a drive
     /// file; a bare word that TOML does not know is a string.
     ///
     /// # Errors
     /// A problem if there is no `=`, no key, or the value is neither TOML nor a word.
-    pub fn parse(text: &str) -> Result<Override, Problem> {
-        Override::parse_given_as(&format!("--set {text}"), text)
+    pub fn parse(text: &str) -> Result<KeyOverride, InputProblem> {
+        KeyOverride::parse_override_given_as(&format!("--set {text}"), text)
     }
 
     /// Parses `section.key=value` that the user has given in another form, such as `--stack linux-6`; problems quote
     /// that form, `given`.
     ///
     /// # Errors
-    /// As [`Override::parse`].
-    pub fn parse_given_as(given: &str, text: &str) -> Result<Override, Problem> {
-        Override::parse_at(Place::whole(given), text)
+    /// As [`KeyOverride::parse`].
+    pub fn parse_override_given_as(given: &str, text: &str) -> Result<KeyOverride, InputProblem> {
+        KeyOverride::parse_override_at(Place::whole(given), text)
     }
 
     /// True if the override sets a key of this section.
@@ -35,7 +35,7 @@ impl Override {
     }
 
     /// Parses `section.key=value`, or `key=value`; `place` is the position of the text, for messages.
-    pub fn parse_at(place: Place, text: &str) -> Result<Override, Problem> {
+    pub fn parse_override_at(place: Place, text: &str) -> Result<KeyOverride, InputProblem> {
         let expected = "section.key=value, as in media.read_ns=300";
         let Some((name, value)) = text.split_once('=') else {
             return Err(place.problem("there is no = between key and value", expected));
@@ -44,15 +44,15 @@ impl Override {
         if words.len() > 2 || words.iter().any(|word| word.is_empty()) {
             return Err(place.problem(format!("{} is not the name of a key", name.trim()), expected));
         }
-        let node = value_node(&place, value.trim())?;
-        Ok(Override { table: nest(&place, &words, node) })
+        let node = parse_value_or_word(&place, value.trim())?;
+        Ok(KeyOverride { table: nest_in_key_tables(&place, &words, node) })
     }
 
     /// Makes an override of a key, given as `section.key` or `key`, from a value of a file; `node` has the value and
     /// its place.
-    pub fn at(key: &str, node: &Node) -> Override {
+    pub fn at(key: &str, node: &Node) -> KeyOverride {
         let words: Vec<&str> = key.split('.').collect();
-        Override { table: nest(&node.place, &words, node.clone()) }
+        KeyOverride { table: nest_in_key_tables(&node.place, &words, node.clone()) }
     }
 
     /// Returns the override as the entries of a drive file that gives this key alone.
@@ -62,20 +62,24 @@ impl Override {
 }
 
 /// Returns a value as a table of its key: `{ words[0] = { words[1] = node } }`.
-fn nest(place: &Place, words: &[&str], node: Node) -> Table {
+fn nest_in_key_tables(place: &Place, words: &[&str], node: Node) -> Table {
     let Some((first, rest)) = words.split_first() else {
         return Table::new();
     };
     let node = match rest {
         [] => node,
-        _ => Node { quote: node.quote.clone(), place: place.clone(), value: Value::Table(nest(place, rest, node)) },
+        _ => Node {
+            quote: node.quote.clone(),
+            place: place.clone(),
+            value: Value::Table(nest_in_key_tables(place, rest, node)),
+        },
     };
     vec![Entry { key: String::from(*first), place: place.clone(), node }]
 }
 
 /// Parses a value as TOML; a text that is no TOML becomes a string if it may be a bare word.
-fn value_node(place: &Place, text: &str) -> Result<Node, Problem> {
-    document::parse_value(place, text).or_else(|error| match is_word(text) {
+fn parse_value_or_word(place: &Place, text: &str) -> Result<Node, InputProblem> {
+    document::parse_value(place, text).or_else(|error| match is_bare_word(text) {
         true => Ok(word(place, text)),
         false => {
             Err(place.problem(format!("`{text}` is not a value: {error}"), "a TOML value, or a word without quotes"))
@@ -85,7 +89,7 @@ fn value_node(place: &Place, text: &str) -> Result<Node, Problem> {
 
 /// True if a text may be a bare word: it is not empty, has no control characters, and does not start like a TOML
 /// string, array or table.
-fn is_word(text: &str) -> bool {
+fn is_bare_word(text: &str) -> bool {
     !text.is_empty() && !text.starts_with(['"', '\'', '[', '{']) && !text.contains(char::is_control)
 }
 
@@ -100,7 +104,7 @@ mod tests {
     use super::*;
 
     fn value(text: &str) -> Value {
-        let mut table = Override::parse(text).unwrap().table;
+        let mut table = KeyOverride::parse(text).unwrap().table;
         match table.remove(0).node.value {
             Value::Table(mut inner) => inner.remove(0).node.value,
             value => value,
@@ -108,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn override_value_is_toml_and_a_bare_word_is_a_string() {
+    fn override_value_is_toml_or_a_bare_string() {
         assert!(matches!(value("media.read_ns=300"), Value::Integer(300)));
         assert!(matches!(value(" media.read_ns = 2.5 "), Value::Float(2.5)));
         assert!(matches!(value("nvme.interrupts=true"), Value::Boolean(true)));
@@ -118,9 +122,9 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_not_key_and_value_is_a_problem_that_shows_the_form() {
+    fn override_without_key_and_value_shows_the_form() {
         for text in ["", "media.read_ns", "=3", "media.=3", ".read_ns=3", "a.b.c=3", "a.b=", "a.b=[1", "a.b='x"] {
-            let problem = Override::parse(text).unwrap_err();
+            let problem = KeyOverride::parse(text).unwrap_err();
             assert_eq!(problem.file, format!("--set {text}"));
             assert!(!problem.allowed.is_empty(), "{problem}");
         }

@@ -31,7 +31,7 @@ static ROWS: [OnceLock<Table>; FILES.len()] = [const { OnceLock::new() }; FILES.
 
 /// Section, name and summary of a preset, for lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Preset {
+pub struct PresetRow {
     /// Section that can start from the preset, by naming it.
     pub section: &'static str,
     /// Name of the preset.
@@ -41,9 +41,9 @@ pub struct Preset {
 }
 
 /// Returns all presets, section by section in the order of their files.
-pub fn all() -> Vec<Preset> {
-    let list = |(section, _, _): &(&'static str, &str, &str)| -> Vec<Preset> {
-        let preset = |row: &Entry| Preset { section, summary: summary(row), name: row.key.clone() };
+pub fn all() -> Vec<PresetRow> {
+    let list = |(section, _, _): &(&'static str, &str, &str)| -> Vec<PresetRow> {
+        let preset = |row: &Entry| PresetRow { section, summary: summary(row), name: row.key.clone() };
         rows(section).iter().map(preset).collect()
     };
     FILES.iter().flat_map(list).collect()
@@ -87,21 +87,23 @@ fn complete(mut above: Table, mut row: Entry) -> Table {
         let base =
             document::entry(&above, &name).unwrap_or_else(|| panic!("{name}, which {} names, is above it", row.key));
         let Value::Table(of_base) = &base.node.value else { unreachable!("rows are tables") };
-        inherit(keys, of_base);
+        inherit_base_row(keys, of_base);
     }
     above.push(row);
     above
 }
 
 /// Copies keys and marks of a base row to the keys of another row, except those that the row gives itself.
-fn inherit(keys: &mut Table, base: &Table) {
+fn inherit_base_row(keys: &mut Table, base: &Table) {
     let is_list = |entry: &Entry| MARKS.contains(&entry.key.as_str());
     let mut own: Vec<String> = keys.iter().filter(|entry| !is_list(entry)).map(|entry| entry.key.clone()).collect();
     keys.extend(base.iter().filter(|entry| !is_list(entry) && !own.contains(&entry.key)).cloned());
-    own.extend(keys.iter().filter(|entry| is_list(entry)).flat_map(marks).filter_map(marked).map(String::from));
+    own.extend(
+        keys.iter().filter(|entry| is_list(entry)).flat_map(marks).filter_map(marked_key_name).map(String::from),
+    );
     for mut list in base.iter().filter(|entry| is_list(entry)).cloned() {
         if let Value::Array(marks) = &mut list.node.value {
-            marks.retain(|mark| marked(mark).is_none_or(|key| !own.iter().any(|own| own == key)));
+            marks.retain(|mark| marked_key_name(mark).is_none_or(|key| !own.iter().any(|own| own == key)));
         }
         keys.push(list);
     }
@@ -114,7 +116,7 @@ fn marks(list: &Entry) -> &[Node] {
 }
 
 /// Returns the name of the key that an item of a list `fitted` or `assumed` declares uncertain.
-fn marked(mark: &Node) -> Option<&str> {
+fn marked_key_name(mark: &Node) -> Option<&str> {
     let Value::Table(mark) = &mark.value else { return None };
     match &document::entry(mark, "key")?.node.value {
         Value::String(key) => Some(key),
@@ -126,7 +128,7 @@ fn marked(mark: &Node) -> Option<&str> {
 ///
 /// # Panics
 /// If the file that is part of the program is not valid TOML.
-pub(crate) fn assumed_defaults() -> &'static Table {
+pub(crate) fn assumed_defaults_table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| {
         let document = document::parse(DEFAULTS.0, DEFAULTS.1);
@@ -151,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn row_with_a_base_takes_the_keys_and_marks_that_it_does_not_give() {
+    fn preset_row_inherits_missing_keys_and_marks_from_its_base() {
         let text = r#"
             [old]
             wait = "spin"
@@ -168,7 +170,7 @@ mod tests {
         let Value::Table(new) = &document::entry(&rows, "new").unwrap().node.value else { unreachable!() };
         let has = |key: &str, quote: &str| document::entry(new, key).is_some_and(|entry| entry.node.quote == quote);
         assert!(has("wait", "\"spin\"") && has("wake_ns", "50") && document::entry(new, "preset").is_none());
-        let of = |list: &Entry| marks(list).iter().filter_map(marked).map(String::from).collect::<Vec<_>>();
+        let of = |list: &Entry| marks(list).iter().filter_map(marked_key_name).map(String::from).collect::<Vec<_>>();
         let lists: Vec<_> = new.iter().filter(|entry| entry.key == "assumed").map(of).collect();
         assert_eq!(lists, [vec!["poll_ns"], vec!["interrupt_ns"]]);
     }

@@ -10,23 +10,23 @@ use std::sync::OnceLock;
 
 use super::checks;
 use super::doubts;
-use super::layers::{FILES_DEEP_MAX, ReadFile, TextLayer};
-use super::overrides::Override;
+use super::layers::{DescriptionLayer, DescriptionReader, FILES_DEEP_MAX};
+use super::overrides::KeyOverride;
 use super::presets;
-use super::shipped::{self, Shipped};
+use super::shipped::{self, ShippedFile};
 use super::stages;
 use crate::config::document::{self, Entry, Place, Table, Value};
-use crate::config::origin::{Origin, ReplacedValue};
-use crate::config::section::{Section, full_name};
+use crate::config::origin::{ReplacedValue, ValueOrigin};
+use crate::config::section::{Section, full_key_name};
 use crate::config::value::{self, KeyFault};
 use crate::config::{UncertainConstant, UncertaintyCause, list, refused};
 use crate::drive::{Drive, Header, Interface};
-use crate::problem::{Problem, Problems, printable};
+use crate::problem::{InputProblem, Problems, escape_unprintable};
 use crate::spelling;
 
 /// Kind of thing that a description file describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whole {
+pub(super) enum DescribedThing {
     /// Drive, for which the file has to name an interface.
     Drive,
     /// Device of which only DMA to host memory is modelled; it needs no interface.
@@ -38,9 +38,9 @@ pub(super) enum Whole {
 pub(super) fn read(
     file: &str,
     text: &str,
-    overrides: &[Override],
-    others: ReadFile,
-    whole: Whole,
+    overrides: &[KeyOverride],
+    others: DescriptionReader,
+    whole: DescribedThing,
 ) -> Result<Drive, Problems> {
     let mut reader = DriveReader::new(others, 0);
     let (layers, syntax) = reader.layers(file, text, overrides);
@@ -52,7 +52,7 @@ pub(super) fn read(
 /// Origin of a key's value in effect: kind of text, layer and place.
 struct Setting {
     /// Kind of text that gave the key its value: preset, base drive, file or override.
-    origin: Origin,
+    origin: ValueOrigin,
     /// Index of the layer that gave the key its value, lowest 0. A preset's value has the index of the layer that names
     /// the preset.
     rank: usize,
@@ -64,7 +64,7 @@ struct Setting {
 struct Mark {
     cause: UncertaintyCause,
     doubt: UncertainConstant,
-    origin: Origin,
+    origin: ValueOrigin,
     rank: usize,
 }
 
@@ -74,12 +74,12 @@ const SUGGESTIONS_MAX: usize = 100;
 
 /// State of reading one drive description.
 struct DriveReader {
-    others: ReadFile,
+    others: DescriptionReader,
     /// Number of files whose presets lead to this one, directly or through others.
     depth: usize,
     header: Header,
     drive: Drive,
-    problems: Vec<Problem>,
+    problems: Vec<InputProblem>,
     /// Origin of each key's value, by the full name of the key.
     settings: BTreeMap<String, Setting>,
     /// For each section with a shipped preset, place of the entry that names the preset: the user can change the
@@ -91,7 +91,7 @@ struct DriveReader {
 }
 
 impl DriveReader {
-    fn new(others: ReadFile, depth: usize) -> DriveReader {
+    fn new(others: DescriptionReader, depth: usize) -> DriveReader {
         DriveReader {
             others,
             depth,
@@ -106,18 +106,23 @@ impl DriveReader {
     }
 
     /// Returns all layers of a description, lowest first, and the syntax errors of the file's own text.
-    fn layers(&mut self, file: &str, text: &str, overrides: &[Override]) -> (Vec<TextLayer>, Vec<Problem>) {
+    fn layers(
+        &mut self,
+        file: &str,
+        text: &str,
+        overrides: &[KeyOverride],
+    ) -> (Vec<DescriptionLayer>, Vec<InputProblem>) {
         let document = document::parse(file, text);
-        let own = TextLayer { origin: Origin::File, file: Some(String::from(file)), table: document.table };
-        let given = overrides.iter().map(|given| (Origin::Set, given.table().clone()));
-        let given = given.map(|(origin, table)| TextLayer { origin, file: None, table });
-        let mut layers: Vec<TextLayer> = std::iter::once(own).chain(given).collect();
+        let own = DescriptionLayer { origin: ValueOrigin::File, file: Some(String::from(file)), table: document.table };
+        let given = overrides.iter().map(|given| (ValueOrigin::Set, given.table().clone()));
+        let given = given.map(|(origin, table)| DescriptionLayer { origin, file: None, table });
+        let mut layers: Vec<DescriptionLayer> = std::iter::once(own).chain(given).collect();
         self.add_bases(&mut layers);
         (layers, document.problems)
     }
 
     /// Inserts the drives from which the description starts (`preset`) below its layers.
-    fn add_bases(&mut self, layers: &mut Vec<TextLayer>) {
+    fn add_bases(&mut self, layers: &mut Vec<DescriptionLayer>) {
         let mut base = self.base(layers);
         while let Some((name, layer)) = base {
             self.drive.sources.bases.push(name);
@@ -128,18 +133,18 @@ impl DriveReader {
 
     /// Finds the drive that the highest layer with a `preset` names, and returns its name and its layer; reports an
     /// unknown drive.
-    fn base(&mut self, layers: &[TextLayer]) -> Option<(String, TextLayer)> {
+    fn base(&mut self, layers: &[DescriptionLayer]) -> Option<(String, DescriptionLayer)> {
         let mut base = None;
         for layer in layers {
             let Some(entry) = document::entry(&layer.table, "preset") else { continue };
-            base = match layer.path_in(entry) {
-                Some(path) => self.file_base(entry, path),
-                None => value::text(&entry.node).ok().and_then(shipped::find).map(shipped_base),
+            base = match layer.preset_path_of(entry) {
+                Some(path) => self.read_base_file(entry, path),
+                None => value::text(&entry.node).ok().and_then(shipped::find).map(shipped_base_layer),
             };
             if base.is_none() {
                 self.faulty.insert(String::from("interface"));
-                if layer.path_in(entry).is_none() {
-                    self.unknown_preset("preset", entry, shipped::names());
+                if layer.preset_path_of(entry).is_none() {
+                    self.report_unknown_preset("preset", entry, shipped::names());
                 }
             }
         }
@@ -148,9 +153,9 @@ impl DriveReader {
 
     /// Reads the drive file at `path`, which the entry `preset` names. Returns its path and its layer, which goes below
     /// all others.
-    fn file_base(&mut self, entry: &Entry, path: String) -> Option<(String, TextLayer)> {
+    fn read_base_file(&mut self, entry: &Entry, path: String) -> Option<(String, DescriptionLayer)> {
         let table = self.other(entry, &path, self.drive.sources.bases.len())?;
-        Some((path.clone(), TextLayer { origin: Origin::Base, file: Some(path), table }))
+        Some((path.clone(), DescriptionLayer { origin: ValueOrigin::Base, file: Some(path), table }))
     }
 
     /// Reads another file, which is `further` files away from this one in a chain of presets. Returns its entries;
@@ -177,7 +182,7 @@ impl DriveReader {
     }
 
     /// Reports a preset that does not exist, with the most similar one of the `known` names.
-    fn unknown_preset<'a>(&mut self, key: &str, entry: &Entry, known: impl Iterator<Item = &'a str>) {
+    fn report_unknown_preset<'a>(&mut self, key: &str, entry: &Entry, known: impl Iterator<Item = &'a str>) {
         let known: Vec<&str> = known.collect();
         let name = value::text(&entry.node).unwrap_or("");
         let meant = spelling::question(spelling::nearest(name, known.iter().copied()));
@@ -187,21 +192,21 @@ impl DriveReader {
 
     /// Declares the schema's assumed defaults uncertain; each declaration holds until a layer gives the key a value.
     fn read_default_marks(&mut self) {
-        for entry in presets::assumed_defaults() {
-            self.read_marks("", Origin::Default, 0, entry);
+        for entry in presets::assumed_defaults_table() {
+            self.read_marks("", ValueOrigin::Default, 0, entry);
         }
     }
 
     /// Applies all layers of the description, lowest first.
-    fn read_layers(&mut self, layers: &[TextLayer]) {
+    fn read_layers(&mut self, layers: &[DescriptionLayer]) {
         self.read_default_marks();
-        let given = layers.iter().filter(|layer| layer.origin == Origin::Set).count();
+        let given = layers.iter().filter(|layer| layer.origin == ValueOrigin::Set).count();
         let (texts, given) = layers.split_at(layers.len() - given);
         for rank in 0..texts.len() {
             self.start_sections(layers, rank..rank + 1);
             self.read_layer(rank, &layers[rank]);
         }
-        // All `--set` arguments form one layer, so a preset may be named in any of them.
+        // All `--set` arguments form one layer, so any of them may name a preset.
         self.start_sections(layers, texts.len()..layers.len());
         for (place, layer) in given.iter().enumerate() {
             self.read_layer(texts.len() + place, layer);
@@ -217,20 +222,20 @@ impl DriveReader {
         for entry in keys {
             match entry.key.as_str() {
                 "summary" => {}
-                "fitted" | "assumed" => self.read_marks(path, Origin::Preset, rank, entry),
-                _ => self.set(path, Origin::Preset, rank, entry),
+                "fitted" | "assumed" => self.read_marks(path, ValueOrigin::PresetRow, rank, entry),
+                _ => self.set(path, ValueOrigin::PresetRow, rank, entry),
             }
         }
     }
 
     /// Applies the entries of one layer of the description (a file or an override) to the drive, except presets; `rank`
     /// is the index of the layer.
-    fn read_layer(&mut self, rank: usize, layer: &TextLayer) {
+    fn read_layer(&mut self, rank: usize, layer: &DescriptionLayer) {
         for entry in &layer.table {
             match entry.key.as_str() {
                 "preset" => {}
                 "fitted" | "assumed" => self.read_marks("", layer.origin, rank, entry),
-                "name" | "summary" if layer.origin == Origin::Base => {}
+                "name" | "summary" if layer.origin == ValueOrigin::Base => {}
                 path if self.section(path).is_some() => self.read_section(layer.origin, rank, entry),
                 _ => self.read_header(layer.origin, rank, entry),
             }
@@ -238,7 +243,7 @@ impl DriveReader {
     }
 
     /// Applies the entries that one layer of the description gives for one section, except the section's preset.
-    fn read_section(&mut self, origin: Origin, rank: usize, table: &Entry) {
+    fn read_section(&mut self, origin: ValueOrigin, rank: usize, table: &Entry) {
         let path = table.key.as_str();
         let Value::Table(keys) = &table.node.value else {
             let found = format!("{path} is {}", table.node.quote);
@@ -252,16 +257,16 @@ impl DriveReader {
     }
 
     /// Applies an entry that stands above all sections, or reports an unknown section.
-    fn read_header(&mut self, origin: Origin, rank: usize, entry: &Entry) {
+    fn read_header(&mut self, origin: ValueOrigin, rank: usize, entry: &Entry) {
         let is_key = self.header.keys().iter().any(|key| key.name == entry.key);
         match entry.node.value {
-            Value::Table(_) if !is_key => self.unknown_section(entry),
+            Value::Table(_) if !is_key => self.report_unknown_section(entry),
             _ => self.set("", origin, rank, entry),
         }
     }
 
     /// Reports a section that does not exist, with the most similar known section.
-    fn unknown_section(&mut self, entry: &Entry) {
+    fn report_unknown_section(&mut self, entry: &Entry) {
         let paths = self.drive.sections().iter().map(|section| section.path()).collect::<Vec<_>>();
         let meant = spelling::nearest(&entry.key, paths.iter().copied()).map(|path| format!("[{path}]"));
         let found = format!("unknown section [{}]{}", entry.key, spelling::question(meant.as_deref()));
@@ -269,12 +274,12 @@ impl DriveReader {
     }
 
     /// Sets a key of section `path` to the value of an entry of a drive file, or reports the entry's problem.
-    fn set(&mut self, path: &str, origin: Origin, rank: usize, entry: &Entry) {
+    fn set(&mut self, path: &str, origin: ValueOrigin, rank: usize, entry: &Entry) {
         // An obsolete name of a key is accepted and replaced by the current name.
         if let Some(name) = refused::current_key(path, &entry.key) {
             return self.set(path, origin, rank, &Entry { key: String::from(name), ..entry.clone() });
         }
-        let name = full_name(path, &entry.key);
+        let name = full_key_name(path, &entry.key);
         let result = match path {
             "" => self.header.set(&entry.key, &entry.node),
             _ if name == "stack.stages" => stages::take(&mut self.drive.stack, &entry.node),
@@ -291,7 +296,7 @@ impl DriveReader {
                 self.settings.insert(name, Setting { origin, rank, place: entry.place.clone() });
             }
             Err(fault) => {
-                let problems = refused::problems_of(fault, entry, self.section_or_header(path), &self.all());
+                let problems = refused::refused_entry_problems(fault, entry, self.section_or_header(path), &self.all());
                 self.problems.extend(problems);
                 self.faulty.insert(name);
             }
@@ -300,7 +305,7 @@ impl DriveReader {
 
     /// Reads a list `fitted` or `assumed`, whose items declare constants uncertain. `path` is the section to which
     /// their keys belong, or empty if the keys name their section.
-    fn read_marks(&mut self, path: &str, origin: Origin, rank: usize, list: &Entry) {
+    fn read_marks(&mut self, path: &str, origin: ValueOrigin, rank: usize, list: &Entry) {
         let Value::Array(items) = &list.node.value else {
             let found = format!("{} is {}", list.key, list.node.quote);
             let allowed = format!("tables [[{}]] with the keys key, why, low and high, or instead", list.key);
@@ -309,12 +314,12 @@ impl DriveReader {
         let cause = if list.key == "fitted" { UncertaintyCause::Fitted } else { UncertaintyCause::Assumed };
         for item in items {
             let known_problems = self.problems.len();
-            let mut doubt: UncertainConstant = list::read_item(item, &mut self.problems);
+            let mut doubt: UncertainConstant = list::read_list_table(item, &mut self.problems);
             if self.problems.len() == known_problems {
-                doubt.key = full_name(path, &doubt.key);
+                doubt.key = full_key_name(path, &doubt.key);
                 // A test checks the marks of uncertain constants in shipped drives. A sweep reads those drives
                 // thousands of times, so check only marks that users wrote.
-                if matches!(origin, Origin::File | Origin::Set) {
+                if matches!(origin, ValueOrigin::File | ValueOrigin::Set) {
                     self.check_mark(&list.key, &doubt, &item.place);
                 }
                 self.marks.push(Mark { cause, doubt, origin, rank });
@@ -326,7 +331,7 @@ impl DriveReader {
     /// uncertain constants.
     fn check_mark(&mut self, list: &str, doubt: &UncertainConstant, place: &Place) {
         let names = names();
-        if !names.contains(&doubt.key) && doubts::stage_cost(&doubt.key).is_none() {
+        if !names.contains(&doubt.key) && doubts::stage_and_cost_of_key(&doubt.key).is_none() {
             let meant = spelling::nearest(&doubt.key, names.iter().map(String::as_str));
             let found = format!("{list} names the unknown key \"{}\"{}", doubt.key, spelling::question(meant));
             self.problems.push(place.problem(found, "a key with its section, as in host.interrupt_ns"));
@@ -343,20 +348,20 @@ impl DriveReader {
     }
 
     /// Returns the drive, or all problems of the description in the order of file and overrides.
-    fn finish(mut self, files: &[String], syntax: Vec<Problem>, whole: Whole) -> Result<Drive, Problems> {
+    fn finish(mut self, files: &[String], syntax: Vec<InputProblem>, whole: DescribedThing) -> Result<Drive, Problems> {
         let file = &files[0];
         if syntax.is_empty() {
-            if whole == Whole::Drive {
+            if whole == DescribedThing::Drive {
                 self.require_interface(file);
             }
-            self.check_together(file);
+            self.check_conditions_between_keys(file);
         }
-        let reported: BTreeSet<(String, Option<usize>)> = syntax.iter().map(place_of).collect();
+        let reported: BTreeSet<(String, Option<usize>)> = syntax.iter().map(file_and_line).collect();
         let mut problems = std::mem::take(&mut self.problems);
-        problems.retain(|problem| !reported.contains(&place_of(problem)));
+        problems.retain(|problem| !reported.contains(&file_and_line(problem)));
         problems.extend(syntax);
         sort_by_place(files, &mut problems);
-        Problems(problems).or(self.into_drive(file))
+        Problems(problems).or(self.into_described_drive(file))
     }
 
     /// Reports that the key `interface` is missing, if no layer gives it.
@@ -371,7 +376,7 @@ impl DriveReader {
     }
 
     /// Reports the broken conditions between keys, unless one of the keys already has a problem of its own.
-    fn check_together(&mut self, file: &str) {
+    fn check_conditions_between_keys(&mut self, file: &str) {
         self.drive.interface = self.header.interface;
         self.drive.faults = [&self.header.faults[..], &self.header.fault_lines.0].concat();
         self.drive.drives = self.header.drives;
@@ -382,7 +387,7 @@ impl DriveReader {
                 let settings = rule.keys.iter().filter_map(|key| Some((*key, self.settings.get(*key)?)));
                 let last = settings.max_by_key(|(_, setting)| (setting.rank, setting.place.line));
                 let place =
-                    last.map_or_else(|| Place::whole(file), |(key, setting)| self.place_of_setting(key, setting));
+                    last.map_or_else(|| Place::whole(file), |(key, setting)| self.user_place_of_value(key, setting));
                 self.problems.push(place.problem(rule.found, rule.allowed));
             }
         }
@@ -390,15 +395,15 @@ impl DriveReader {
 
     /// Returns the place at which the user can change the value of a key: for a value of a shipped preset, the entry
     /// that names the preset.
-    fn place_of_setting(&self, key: &str, setting: &Setting) -> Place {
+    fn user_place_of_value(&self, key: &str, setting: &Setting) -> Place {
         let section = key.split('.').next().unwrap_or(key);
-        let named = self.named.get(section).filter(|_| setting.origin == Origin::Preset);
+        let named = self.named.get(section).filter(|_| setting.origin == ValueOrigin::PresetRow);
         named.unwrap_or(&setting.place).clone()
     }
 
     /// Returns the drive with its name, interface, faults and number, with the uncertain constants whose values are in
     /// effect, and with the values that presets have replaced.
-    fn into_drive(mut self, file: &str) -> Drive {
+    fn into_described_drive(mut self, file: &str) -> Drive {
         let settings = std::mem::take(&mut self.settings);
         let marks = std::mem::take(&mut self.marks);
         let mut marks: Vec<Mark> = marks.into_iter().filter(|mark| mark.applies(mark.setting(&settings))).collect();
@@ -406,7 +411,7 @@ impl DriveReader {
         let mut last: Vec<bool> = (0..marks.len()).map(is_last).collect();
         marks.retain(|_| last.remove(0));
         let mut drive = self.drive;
-        drive.name = if self.header.name.is_empty() { name_of(file) } else { self.header.name };
+        drive.name = if self.header.name.is_empty() { drive_name_of_file(file) } else { self.header.name };
         drive.summary = self.header.summary;
         drive.interface = self.header.interface;
         drive.faults = self.header.faults;
@@ -448,7 +453,7 @@ impl DriveReader {
 fn names() -> &'static BTreeSet<String> {
     static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
     let names_of = |section: &dyn Section| -> Vec<String> {
-        section.keys().iter().map(|key| full_name(section.path(), key.name)).collect()
+        section.keys().iter().map(|key| full_key_name(section.path(), key.name)).collect()
     };
     NAMES.get_or_init(|| Drive::blank().sections().into_iter().flat_map(names_of).collect())
 }
@@ -456,7 +461,7 @@ fn names() -> &'static BTreeSet<String> {
 impl Mark {
     /// Returns the origin of the value of the key that is declared uncertain, if any layer gave one.
     fn setting<'a>(&self, settings: &'a BTreeMap<String, Setting>) -> Option<&'a Setting> {
-        let is_cost = doubts::stage_cost(&self.doubt.key).is_some();
+        let is_cost = doubts::stage_and_cost_of_key(&self.doubt.key).is_some();
         settings.get(if is_cost { "stack.stages" } else { self.doubt.key.as_str() })
     }
 
@@ -465,8 +470,8 @@ impl Mark {
     /// or takes from a lower layer.
     fn applies(&self, setting: Option<&Setting>) -> bool {
         match (self.origin, setting) {
-            (Origin::Default, setting) => setting.is_none(),
-            (Origin::Preset, Some(setting)) => setting.origin == Origin::Preset,
+            (ValueOrigin::Default, setting) => setting.is_none(),
+            (ValueOrigin::PresetRow, Some(setting)) => setting.origin == ValueOrigin::PresetRow,
             (_, Some(setting)) => setting.rank <= self.rank,
             (_, None) => true,
         }
@@ -474,34 +479,34 @@ impl Mark {
 }
 
 /// Returns the name and the layer of a shipped drive from which another one starts.
-fn shipped_base(shipped: Shipped) -> (String, TextLayer) {
+fn shipped_base_layer(shipped: ShippedFile) -> (String, DescriptionLayer) {
     let table = document::parse(shipped.file, shipped.text).table;
-    let layer = TextLayer { origin: Origin::Base, file: Some(String::from(shipped.file)), table };
+    let layer = DescriptionLayer { origin: ValueOrigin::Base, file: Some(String::from(shipped.file)), table };
     (String::from(shipped.name), layer)
 }
 
 /// Returns the file and the line of a problem.
-fn place_of(problem: &Problem) -> (String, Option<usize>) {
+fn file_and_line(problem: &InputProblem) -> (String, Option<usize>) {
     (problem.file.clone(), problem.line)
 }
 
 /// Returns the names of the file and of each override, in the order in which their problems are reported. Problems of
 /// other texts come after them: presets and shipped drives whose values conflict with the file's.
-fn files(file: &str, layers: &[TextLayer]) -> Vec<String> {
-    let overrides = layers.iter().filter(|layer| layer.origin == Origin::Set);
+fn files(file: &str, layers: &[DescriptionLayer]) -> Vec<String> {
+    let overrides = layers.iter().filter(|layer| layer.origin == ValueOrigin::Set);
     let names = overrides.flat_map(|layer| &layer.table).map(|entry| entry.place.file.to_string());
     std::iter::once(String::from(file)).chain(names).collect()
 }
 
 /// Sorts problems by file, in the order of `files`, and line.
-fn sort_by_place(files: &[String], problems: &mut [Problem]) {
+fn sort_by_place(files: &[String], problems: &mut [InputProblem]) {
     let rank = |name: &String| files.iter().position(|file| file == name).unwrap_or(files.len());
     problems.sort_by_key(|problem| (rank(&problem.file), problem.line));
 }
 
 /// Returns the name of a file without folders and without `.toml`, as the name of its drive.
-fn name_of(file: &str) -> String {
+fn drive_name_of_file(file: &str) -> String {
     let last = file.rsplit(['/', '\\']).next().unwrap_or(file);
     let stem = last.strip_suffix(".toml").unwrap_or(last);
-    printable(if stem.is_empty() { "drive" } else { stem }).into_owned()
+    escape_unprintable(if stem.is_empty() { "drive" } else { stem }).into_owned()
 }

@@ -20,9 +20,9 @@ pub fn schema() -> Json {
     schema["description"] =
         Json::from("Description of a drive: its memory, link, host and the protocol between host and device");
     let properties = &mut schema["properties"];
-    properties["preset"] = preset("Drive from which this drive starts", shipped::names().collect());
+    properties["preset"] = preset_key_schema("Drive from which this drive starts", shipped::names().collect());
     for section in blank.sections() {
-        properties[section.path()] = of_section(section);
+        properties[section.path()] = section_schema(section);
     }
     for (key, about) in stages::PLACES {
         let stage = &mut properties["stack"]["properties"]["stages"]["items"]["properties"];
@@ -38,7 +38,7 @@ pub fn schema() -> Json {
 }
 
 /// Returns the JSON Schema of a section, with its `preset` if the section has presets.
-fn of_section(described: &dyn Section) -> Json {
+fn section_schema(described: &dyn Section) -> Json {
     let mut schema = section::schema(described);
     for (key, needed) in described.keys().iter().zip(needs::descriptions(described)) {
         if let Some(needed) = needed {
@@ -48,13 +48,13 @@ fn of_section(described: &dyn Section) -> Json {
     if presets::has(described.path()) {
         let names = presets::rows(described.path()).iter().map(|row| row.key.as_str()).collect();
         let about = format!("Preset from which the section [{}] starts", described.path());
-        schema["properties"]["preset"] = preset(&about, names);
+        schema["properties"]["preset"] = preset_key_schema(&about, names);
     }
     schema
 }
 
 /// Returns the JSON Schema of a key `preset`, whose value is one of `names` or the path of a file.
-fn preset(about: &str, names: Vec<&str>) -> Json {
+fn preset_key_schema(about: &str, names: Vec<&str>) -> Json {
     json!({
         "description": format!("{about}: the name of a shipped one, or the path of a file"),
         "anyOf": [{ "enum": names }, { "type": "string", "pattern": "(/|\\.toml$)" }],
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn schema_of_a_key_has_type_bounds_meaning_and_default() {
+    fn key_schema_has_type_bounds_meaning_and_default() {
         let key = at("/properties/link/properties/lanes");
         assert!(key["enum"].as_array().is_some_and(|lanes| lanes.contains(&json!(16)) && !lanes.contains(&json!(3))));
         let span = at("/properties/media/properties/read_ns");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn schema_of_a_key_says_what_the_key_needs() {
+    fn key_schema_states_what_the_key_needs() {
         let about = |path: &str| String::from(at(path)["description"].as_str().expect("a description"));
         assert!(about("/properties/translation/properties/policy").ends_with(". Needs translation.mapping = \"page\""));
         assert!(about("/properties/cxl/properties/cache_ns").ends_with(". Needs cxl.cache_mib above 0"));
@@ -100,19 +100,19 @@ mod tests {
     }
 
     #[test]
-    fn schema_of_a_list_has_the_keys_of_its_items() {
+    fn list_schema_has_the_keys_of_its_items() {
         let stage = at("/properties/stack/properties/stages/items/properties");
         assert_eq!(stage["name"]["type"], "string");
         assert_eq!(stage["submit_ns"]["type"], "number");
     }
 
     /// True if a value fits a schema; handles only the keywords that this schema uses.
-    fn fits(value: &Value, schema: &Json) -> bool {
+    fn fits_schema(value: &Value, schema: &Json) -> bool {
         if let Some(ways) = schema["anyOf"].as_array() {
-            return ways.iter().any(|way| fits(value, way));
+            return ways.iter().any(|way| fits_schema(value, way));
         }
         if let Some(choices) = schema["enum"].as_array() {
-            return choices.iter().any(|choice| is_equal(value, choice));
+            return choices.iter().any(|choice| is_schema_choice(value, choice));
         }
         match value {
             Value::Table(entries) => {
@@ -120,22 +120,23 @@ mod tests {
                 schema["type"] == "object"
                     && entries
                         .iter()
-                        .all(|entry| known(&entry.key).is_some_and(|schema| fits(&entry.node.value, schema)))
+                        .all(|entry| known(&entry.key).is_some_and(|schema| fits_schema(&entry.node.value, schema)))
             }
             Value::Array(items) => {
-                schema["type"] == "array" && items.iter().all(|item| fits(&item.value, &schema["items"]))
+                schema["type"] == "array" && items.iter().all(|item| fits_schema(&item.value, &schema["items"]))
             }
             Value::String(text) => schema["type"] == "string" && (schema["pattern"].is_null() || layers::is_path(text)),
             Value::Boolean(_) => schema["type"] == "boolean",
             Value::Integer(integer) => {
-                (schema["type"] == "integer" || schema["type"] == "number") && is_within(*integer as f64, schema)
+                (schema["type"] == "integer" || schema["type"] == "number")
+                    && is_within_schema_bounds(*integer as f64, schema)
             }
-            Value::Float(float) => schema["type"] == "number" && is_within(*float, schema),
+            Value::Float(float) => schema["type"] == "number" && is_within_schema_bounds(*float, schema),
             _ => false,
         }
     }
 
-    fn is_equal(value: &Value, choice: &Json) -> bool {
+    fn is_schema_choice(value: &Value, choice: &Json) -> bool {
         match value {
             Value::String(text) => choice == text,
             Value::Integer(integer) => choice.as_f64() == Some(*integer as f64),
@@ -144,30 +145,30 @@ mod tests {
         }
     }
 
-    fn is_within(number: f64, schema: &Json) -> bool {
+    fn is_within_schema_bounds(number: f64, schema: &Json) -> bool {
         schema["minimum"].as_f64().is_none_or(|least| number >= least)
             && schema["maximum"].as_f64().is_none_or(|most| number <= most)
     }
 
-    fn is_fit(file: &str, text: &str, schema: &Json) -> bool {
+    fn is_file_valid_by_schema(file: &str, text: &str, schema: &Json) -> bool {
         let document = document::parse(file, text);
         assert!(document.problems.is_empty(), "{file}");
-        fits(&Value::Table(document.table), schema)
+        fits_schema(&Value::Table(document.table), schema)
     }
 
     #[test]
-    fn every_shipped_drive_fits_the_schema_as_file_and_written_out() {
+    fn shipped_drives_fit_the_schema_as_file_and_resolved() {
         let schema = schema();
         for name in shipped::names() {
             let shipped = shipped::find(name).unwrap();
-            assert!(is_fit(shipped.file, shipped.text, &schema), "{name}");
+            assert!(is_file_valid_by_schema(shipped.file, shipped.text, &schema), "{name}");
             let whole = Drive::shipped(name).unwrap().to_toml();
-            assert!(is_fit(name, &whole, &schema), "{name}, whole");
+            assert!(is_file_valid_by_schema(name, &whole, &schema), "{name}, whole");
         }
     }
 
     #[test]
-    fn file_with_a_wrong_name_type_or_bound_does_not_fit_the_schema() {
+    fn file_with_wrong_name_type_or_bound_violates_the_schema() {
         let schema = schema();
         for text in [
             "speed = 1",
@@ -181,7 +182,7 @@ mod tests {
             "[media]\nchannels = 1.5",
             "[[stack.stages]]\nnama = \"x\"",
         ] {
-            assert!(!is_fit("drive.toml", text, &schema), "{text}");
+            assert!(!is_file_valid_by_schema("drive.toml", text, &schema), "{text}");
             assert!(Drive::from_toml("drive.toml", text, &[]).is_err(), "{text}");
         }
     }

@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{Override, presets, shipped};
+use super::{KeyOverride, presets, shipped};
 use crate::config::StackStage;
 use crate::drive::Drive;
-use crate::problem::{Problem, Problems, all};
+use crate::problem::{InputProblem, Problems, all};
 use crate::spelling;
 
 /// Shipped drive with which the software stacks are compared.
 const DRIVE: &str = "tlc-gen4";
 /// Processor time that a stage takes for a lone read of 4 KiB, in submission and completion together.
 #[derive(Clone, Debug, PartialEq)]
-pub struct StageCost {
+pub struct StageCpuCost {
     /// Processor time in ns.
     pub ns: f64,
     /// Smallest and largest possible processor time in ns; equal if the preset gives no range.
@@ -28,7 +28,7 @@ pub struct StagePair {
     /// Name of the stage.
     pub stage: String,
     /// Costs of the stage in the first and in the second stack.
-    pub costs: [Option<StageCost>; 2],
+    pub costs: [Option<StageCpuCost>; 2],
 }
 
 impl StagePair {
@@ -47,10 +47,10 @@ impl StagePair {
 /// # Errors
 /// Names that are no presets of stacks or hosts.
 pub fn side_by_side(stacks: [&str; 2], host: &str) -> Result<Vec<StagePair>, Problems> {
-    let costs = stacks.map(|stack| costs_of(stack, host));
+    let costs = stacks.map(|stack| lone_read_costs_of_stages(stack, host));
     let [first, second] = costs;
     let (first, second) = (first?, second?);
-    let of = |costs: &[(String, StageCost)], name: &str| {
+    let of = |costs: &[(String, StageCpuCost)], name: &str| {
         costs.iter().find(|(stage, _)| stage == name).map(|(_, cost)| cost.clone())
     };
     let own = second.iter().filter(|(name, _)| of(&first, name).is_none());
@@ -62,12 +62,12 @@ pub fn side_by_side(stacks: [&str; 2], host: &str) -> Result<Vec<StagePair>, Pro
 ///
 /// # Errors
 /// A name that is no stack.
-pub fn host_factors(stack: &str) -> Result<Vec<(String, f64)>, Problems> {
+pub fn host_cost_factors(stack: &str) -> Result<Vec<(String, f64)>, Problems> {
     let hosts = presets::all().into_iter().filter(|preset| preset.section == "host");
     all(hosts.map(|host| Ok((host.name.clone(), with(stack, &host.name)?.software_ratio()))))
 }
 
-fn costs_of(stack: &str, host: &str) -> Result<Vec<(String, StageCost)>, Problems> {
+fn lone_read_costs_of_stages(stack: &str, host: &str) -> Result<Vec<(String, StageCpuCost)>, Problems> {
     let drive = with(stack, host)?;
     let factor = drive.software_ratio();
     let mut ranges: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
@@ -75,8 +75,8 @@ fn costs_of(stack: &str, host: &str) -> Result<Vec<(String, StageCost)>, Problem
         ranges.insert(&doubt.key, (doubt.low, doubt.high));
     }
     let cost = |stage: &StackStage| {
-        let mut cost = StageCost { ns: 0.0, range_ns: (0.0, 0.0), source: stage.source.clone() };
-        for (name, span) in stage.lone_costs() {
+        let mut cost = StageCpuCost { ns: 0.0, range_ns: (0.0, 0.0), source: stage.source.clone() };
+        for (name, span) in stage.lone_request_costs() {
             let value = span.as_ns();
             let known = ranges.get(format!("stack.stages.{}.{name}", stage.name).as_str());
             let (low, high) = known.copied().unwrap_or((value, value));
@@ -97,13 +97,13 @@ fn with(stack: &str, host: &str) -> Result<Drive, Problems> {
         if !known.iter().any(|it| it == name) {
             let meant = spelling::question(spelling::nearest(name, known.iter().map(String::as_str)));
             let found = format!("there is no {section} preset `{name}`{meant}");
-            return Err(Problem::new("command line", None, found, known.join(", ")).into());
+            return Err(InputProblem::new("command line", None, found, known.join(", ")).into());
         }
     }
     let shipped = shipped::find(DRIVE).ok_or_else(|| shipped::unknown(DRIVE))?;
     // The stack preset comes first because it sets `host.wait`, which the later keys override.
     let texts = [format!("stack.preset={stack}"), format!("host.preset={host}"), String::from("host.wait=spin")];
-    let overrides: Vec<Override> = all(texts.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
+    let overrides: Vec<KeyOverride> = all(texts.iter().map(|text| KeyOverride::parse(text).map_err(Problems::from)))?;
     Drive::from_toml(shipped.file, shipped.text, &overrides)
 }
 
@@ -112,23 +112,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stages_of_both_stacks_are_set_side_by_side() {
+    fn stages_of_two_stacks_are_compared_side_by_side() {
         let pairs = side_by_side(["linux-5", "linux-6"], "skylake-sp-8180").unwrap();
         let block = pairs.iter().find(|pair| pair.stage == "block layer").unwrap();
         let [five, six] = block.costs.clone().map(Option::unwrap);
-        // The stage takes 379 ns at 3.0 GHz on one stack and 736 ns at 2.4 GHz on the other.
+        // The stage takes 379 ns at 3.0 GHz on one stack and 736 ns at 2.4 GHz on the other; the ratio compares clock
+        // cycles.
         assert!((block.ratio().unwrap() - 736.0 * 2.4 / (379.0 * 3.0)).abs() < 1e-9, "{block:?}");
         assert!(six.range_ns.0 < six.ns && six.ns < six.range_ns.1 && five.range_ns.0 == five.range_ns.1);
     }
 
     #[test]
-    fn unknown_names_are_refused() {
+    fn unknown_stack_and_host_names_are_refused() {
         let refused = side_by_side(["linux-5", "linux-66"], "skylake-sp-8180").unwrap_err().to_string();
         assert!(refused.contains("no stack preset `linux-66`"), "{refused}");
     }
 
     #[test]
-    fn no_stage_of_a_kernel_is_without_a_source_or_a_range() {
+    fn all_kernel_stages_have_a_source_or_a_range() {
         for pair in side_by_side(["linux-5", "linux-6"], "cascade-lake-4210r").unwrap() {
             for cost in pair.costs.iter().flatten() {
                 assert!(!cost.source.is_empty() || cost.range_ns.0 < cost.range_ns.1, "{pair:?}");
@@ -138,7 +139,7 @@ mod tests {
 
     /// Tests that a stage whose source is the other kernel takes the same time on the same host.
     #[test]
-    fn stages_that_are_as_in_another_stack_take_as_long_as_there() {
+    fn stages_shared_by_two_kernels_take_equal_time() {
         let pairs = side_by_side(["linux-5", "linux-6"], "cascade-lake-4210r").unwrap();
         let is_same = |pair: &&StagePair| pair.costs[0].as_ref().is_some_and(|cost| cost.source == "as linux-6");
         let same: Vec<&StagePair> = pairs.iter().filter(is_same).collect();

@@ -3,7 +3,7 @@
 use crate::config::document::{Entry, Node, Place, Value};
 use crate::config::value::{KeyFault, KeyType};
 use crate::config::{Stack, StackStage};
-use crate::problem::Problem;
+use crate::problem::InputProblem;
 use crate::spelling;
 
 /// Keys that say where a stage is inserted into the preset's list, with their meanings.
@@ -16,7 +16,7 @@ pub(super) const PLACES: [(&str, &str); 2] = [
 /// after the other; a list in which no stage has one replaces the stack's list.
 pub(super) fn take(stack: &mut Stack, list: &Node) -> Result<(), KeyFault> {
     let Value::Array(items) = &list.value else { return Err(KeyFault::NotAllowed) };
-    let (places, items): (Vec<Vec<Entry>>, Vec<Node>) = items.iter().map(divided).unzip();
+    let (places, items): (Vec<Vec<Entry>>, Vec<Node>) = items.iter().map(split_stage_position).unzip();
     let value = Value::Array(items.clone());
     let stages: Vec<StackStage> = KeyType::read("stages", &Node { value, ..list.clone() })?;
     if places.iter().all(Vec::is_empty) {
@@ -38,7 +38,7 @@ pub(super) fn take(stack: &mut Stack, list: &Node) -> Result<(), KeyFault> {
 }
 
 /// Splits an item of the list into its entries `before` and `after`, and the stage without them.
-fn divided(item: &Node) -> (Vec<Entry>, Node) {
+fn split_stage_position(item: &Node) -> (Vec<Entry>, Node) {
     let Value::Table(table) = &item.value else { return (Vec::new(), item.clone()) };
     let is_place = |entry: &Entry| PLACES.iter().any(|(key, _)| *key == entry.key);
     let (places, keys) = table.iter().cloned().partition(is_place);
@@ -46,7 +46,7 @@ fn divided(item: &Node) -> (Vec<Entry>, Node) {
 }
 
 /// Returns the index in `stages` at which a further stage is inserted; `places` are its entries `before` and `after`.
-fn position(stages: &[StackStage], stage: &StackStage, places: &[Entry], item: &Place) -> Result<usize, Problem> {
+fn position(stages: &[StackStage], stage: &StackStage, places: &[Entry], item: &Place) -> Result<usize, InputProblem> {
     let [place] = places else {
         let found = format!("stack.stages \"{}\" has {} of the keys before and after", stage.name, places.len());
         return Err(item.problem(found, "exactly one of before and after in each stage of the list, or in none"));

@@ -1,14 +1,14 @@
 //! Sections of a drive that its description does not state, so that a run assumes their defaults.
 
-use crate::config::origin::{Origin, Sources};
+use crate::config::origin::{KeyOrigins, ValueOrigin};
 use crate::drive::Drive;
 use crate::words::{counted, listed};
 
 /// Function that describes a section of a drive in a few words.
-type PartWords = fn(&Drive) -> String;
+type SectionDescriber = fn(&Drive) -> String;
 
 /// Sections on which every result depends, each with the function that describes it.
-const PARTS: [(&str, PartWords); 3] = [
+const PARTS: [(&str, SectionDescriber); 3] = [
     ("media", |drive| format!("{} of {} banks", drive.media.technology.name(), drive.media.banks_per_channel)),
     ("link", |drive| format!("PCI Express gen {} x{}", drive.link.generation, drive.link.lanes)),
     ("host", |drive| format!("{} at {} GHz", counted(drive.host.cores.into(), "core"), drive.host.core_ghz)),
@@ -24,7 +24,7 @@ pub(super) fn sentence(drive: &Drive, is_own: bool) -> Option<String> {
 }
 
 /// True if a file, an override or a preset gives at least one key of the section.
-fn is_stated(sources: &Sources, section: &str) -> bool {
+fn is_stated(sources: &KeyOrigins, section: &str) -> bool {
     let is_key = |key: &String| key.split_once('.').is_some_and(|(of, _)| of == section);
     sources.presets.contains_key(section) || sources.origins.keys().any(is_key)
 }
@@ -32,7 +32,7 @@ fn is_stated(sources: &Sources, section: &str) -> bool {
 /// Returns a text on flash whose description does not state its translation layer; `None` for any other drive.
 fn translation(drive: &Drive) -> Option<String> {
     let is_flash = drive.media.is_nand() && !drive.is_flash();
-    let is_stated = drive.sources.of("translation.mapping") != Origin::Default;
+    let is_stated = drive.sources.of("translation.mapping") != ValueOrigin::Default;
     let words = "translation (none: each write programs its page in place, without erases or garbage collection; \
                  translation.mapping = \"page\" adds a layer)";
     (is_flash && !is_stated).then(|| String::from(words))

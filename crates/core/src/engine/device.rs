@@ -6,12 +6,12 @@ use crate::drive::Drive;
 use crate::link::Link;
 use crate::link::root_complex::RootComplex;
 use crate::media::Media;
-use crate::media::wear::Wear;
+use crate::media::wear::StartGapWear;
 use crate::memory::HostMemory;
 use crate::protocol::dispatch::{AnyController, AnyDriver, connect};
 use crate::protocol::halves::{Controller as _, Driver as _};
 use crate::protocol::ports::{HostPorts, Ports};
-use crate::protocol::slots::SlotBindings;
+use crate::protocol::slots::SlotRequestTable;
 use crate::shared::Shared;
 use crate::time::Span;
 
@@ -28,7 +28,7 @@ pub(super) struct AttachedDevice {
     pub root_complex: RootComplex,
     pub media: Media,
     /// Request that each command slot carries.
-    pub slots: SlotBindings,
+    pub slots: SlotRequestTable,
     /// Real bytes that the device holds; `None` in a run without data.
     pub data: Option<Box<Data>>,
 }
@@ -37,8 +37,8 @@ impl AttachedDevice {
     /// Creates an idle device of this description, whose queues lie in `memory`.
     pub(super) fn new(drive: &Drive, seed: u64, memory: &mut HostMemory, shared: &mut Shared) -> AttachedDevice {
         let (driver, controller) = connect(drive, seed, memory, shared);
-        let root_complex =
-            RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, seed).with_peer(&drive.peer);
+        let root_complex = RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, seed)
+            .with_peer_memory(&drive.peer);
         let settle = settle(drive, &root_complex).unwrap_or_default();
         AttachedDevice {
             driver,
@@ -49,7 +49,7 @@ impl AttachedDevice {
                 .with_faults(&drive.faults, seed),
             root_complex,
             media: drive.memory(seed).with_faults(&drive.faults, seed),
-            slots: SlotBindings::default(),
+            slots: SlotRequestTable::default(),
             data: None,
         }
     }
@@ -106,7 +106,7 @@ impl AttachedDevice {
     /// Returns a description of an inconsistency in the account that wear levelling keeps of its lines, or a small
     /// flash drive of its units; `None` if there is none.
     pub(super) fn memory_problem(&self) -> Option<String> {
-        if let Some(found) = self.media.wear().and_then(Wear::inconsistency) {
+        if let Some(found) = self.media.wear().and_then(StartGapWear::inconsistency) {
             return Some(found);
         }
         let translation = self.media.flash()?.translation();

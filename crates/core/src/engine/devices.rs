@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut};
 
 use super::device::AttachedDevice;
 use crate::drive::Drive;
-use crate::ledger::{PartUse, WireUse};
+use crate::ledger::{PartBusyTime, WireUse};
 use crate::memory::HostMemory;
 use crate::number::length;
 use crate::protocol::dispatch::{AnyController, AnyDriver};
@@ -48,7 +48,7 @@ impl AttachedDevices {
         let first = AttachedDevice::new(drive, seed, memory, shared);
         if drive.switch.has_hosts() {
             let other = |_| {
-                memory.begin_area();
+                memory.begin_device_area();
                 AttachedDevice::of_host(drive, seed, memory, shared)
             };
             return AttachedDevices {
@@ -59,7 +59,7 @@ impl AttachedDevices {
         }
         let one = drive.as_only_drive();
         let other = |number: u16| {
-            memory.begin_area();
+            memory.begin_device_area();
             AttachedDevice::new(&one, mix(seed.wrapping_add(number.into())), memory, shared)
         };
         AttachedDevices { first, others: (1..drive.drives).map(other).collect(), is_shared: false }
@@ -108,7 +108,7 @@ impl AttachedDevices {
     }
 
     /// Returns the smallest and the largest share of all loads and stores that a single host sent, in per cent.
-    pub(super) fn line_shares(&self) -> [u64; 2] {
+    pub(super) fn host_line_share_percent(&self) -> [u64; 2] {
         let lines = |device: &AttachedDevice| device.driver.counters().iter().map(|(_, count)| count).sum::<u64>();
         let all: u64 = self.iter().map(lines).sum();
         let percent = |lines: Option<u64>| lines.unwrap_or(0) * 100 / all.max(1);
@@ -139,7 +139,7 @@ impl AttachedDevices {
     }
 
     /// Returns the busy times of the memory resources of all devices up to `now`, summed by kind of resource.
-    pub(super) fn parts(&self, now: Time) -> Vec<PartUse> {
+    pub(super) fn parts(&self, now: Time) -> Vec<PartBusyTime> {
         let mut parts = self.first.media.uses(now);
         for device in &self.others {
             for (part, more) in parts.iter_mut().zip(device.media.uses(now)) {
@@ -162,7 +162,7 @@ impl AttachedDevices {
                 None => counters.push((name, count)),
             }
         }
-        // Hosts that share a device have only one memory, so its percentage needs no mean over devices.
+        // Hosts that share a device have a single memory, so its percentage is not divided by the number of devices.
         let count = if self.is_shared { 1 } else { length(self.count()) };
         counters.iter_mut().filter(|(name, _)| name.ends_with("_percent")).for_each(|(_, sum)| *sum /= count);
         counters
@@ -175,7 +175,7 @@ impl AttachedDevices {
     }
 
     /// Returns the energy of all memories in joules; `None` if it is not known.
-    pub(super) fn memory_joules(&self, drive: &Drive) -> Option<f64> {
+    pub(super) fn total_memory_joules(&self, drive: &Drive) -> Option<f64> {
         self.iter().map(|device| device.media.joules(&drive.media)).sum()
     }
 }

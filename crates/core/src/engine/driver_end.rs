@@ -8,7 +8,7 @@
 use crate::drive::Drive;
 use crate::engine::Engine;
 use crate::ledger::{Stage, StageTimes};
-use crate::request::{Io, Next, RequestId, WriteTarget};
+use crate::request::{Io, NamedWritePlace, NextRequest, RequestId};
 use crate::scheduler::Event;
 use crate::time::Time;
 
@@ -42,7 +42,7 @@ pub(super) enum DriverEnd {
 
 impl Engine {
     /// Returns an idle machine whose requests come from callers at the driver, by
-    /// [`Input::DriverRequest`](super::Input::DriverRequest), for threads made by [`Engine::add_driver_caller`].
+    /// [`ExternalInput::DriverRequest`](super::ExternalInput::DriverRequest), for threads made by [`Engine::add_driver_caller`].
     pub fn for_driver_callers(drive: &Drive, seed: u64) -> Engine {
         let mut engine = Engine::new(&drive.polled(), seed);
         engine.driver_end = DriverEnd::Callers;
@@ -72,7 +72,7 @@ impl Engine {
         let requests = &mut self.shared.requests;
         requests.issued += 1;
         let (id, number) = (requests.occupy(), requests.issued);
-        let next = Next { io, due: now, drive, ends_commit: false, target: WriteTarget::Any };
+        let next = NextRequest { io, due: now, drive, ends_commit: false, target: NamedWritePlace::Any };
         requests[id].open(number, next, now, thread, Some(token));
         self.submit(now, id);
         self.pass_on(now);
@@ -84,7 +84,7 @@ impl Engine {
         self.run_until(now);
         self.shared.scheduler.advance(now);
         self.shared.scheduler.retain(Event::is_of_host);
-        self.shared.requests.forget_all();
+        self.shared.requests.forget_requests_in_flight();
         self.client_completed.clear();
         self.completed_stages.iter_mut().for_each(|stages| stages.clear());
         self.faults.iter_mut().for_each(|faults| faults.forget_requests(now));
@@ -97,7 +97,7 @@ impl Engine {
     pub fn restart(&mut self, now: Time, drive: &Drive, seed: u64) {
         self.run_until(now);
         self.shared.scheduler.advance(now);
-        self.connect_again(now, drive, seed, true);
+        self.reconnect_device(now, drive, seed, true);
     }
 
     /// Records the first `limit` requests that pass the drivers, with the instants of their submission and completion
@@ -135,7 +135,7 @@ impl Engine {
     pub(super) fn on_driver_completion(&mut self, now: Time, id: RequestId) {
         match &mut self.driver_end {
             DriverEnd::Callers => {
-                self.shared.requests.charge_late(Some(id), Stage::CoreWait, now);
+                self.shared.requests.charge_stage_until(Some(id), Stage::CoreWait, now);
                 let end = self.shared.requests[id].ledger.cursor();
                 assert_eq!(end, now, "a driver sees a completion after everything that the request was charged for");
                 self.on_done(now, id);

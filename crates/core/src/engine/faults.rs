@@ -13,7 +13,7 @@ pub(crate) mod test_bugs;
 mod tests;
 mod write_pointers;
 
-pub(super) use power::keep_up_with_power;
+pub(super) use power::update_durable_programs;
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ use crate::data::check::BLOCK_BYTES;
 use crate::drive::Drive;
 use crate::engine::Engine;
 use crate::engine::device::AttachedDevice;
-use crate::faults::Rule;
-use crate::ledger::{FaultSummary, Stage};
+use crate::faults::FaultRule;
+use crate::ledger::{FaultEffectSummary, Stage};
 use crate::media::volume::VolumeLimits;
 use crate::media::zones::ZonesLeft;
 use crate::number::low_u32;
@@ -37,7 +37,7 @@ use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
-use damage::Damage;
+use damage::SectorFaultDamage;
 use network::NetworkFaults;
 use write_pointers::WritePointers;
 
@@ -58,18 +58,18 @@ pub(super) struct Faults {
     actions: Vec<FaultAction>,
     /// Configuration of the link as it is trained now.
     link: config::Link,
-    requests: Vec<Rule>,
+    requests: Vec<FaultRule>,
     /// Rate limits of the rules that throttle requests.
     throttles: Vec<(Fault, VolumeLimits)>,
     /// Description of the drive, for a device that restarts; `seed` is the seed of the run.
     drive: Box<Drive>,
     seed: u64,
-    interrupts: Vec<Rule>,
-    instants: Vec<Rule>,
+    interrupts: Vec<FaultRule>,
+    instants: Vec<FaultRule>,
     /// Rules of power cuts that are triggered by the number of an event.
-    events: Vec<Rule>,
+    events: Vec<FaultRule>,
     /// Faults of requests in flight, by request number, since a driver may continue a request under another index.
-    met: BTreeMap<u64, RequestFault>,
+    met: BTreeMap<u64, InFlightFault>,
     /// True if a rule resets or removes the device or cuts its power, so that the requests that it has are kept in
     /// `requests_in_device`.
     keeps_flying: bool,
@@ -78,19 +78,19 @@ pub(super) struct Faults {
     refused: u64,
     /// Copies of the requests in flight in the device, as they were submitted, by request number.
     requests_in_device: BTreeMap<u64, Request>,
-    away: DeviceAbsence,
+    away: DeviceAvailability,
     /// Connections of a drive behind a network; `None` if no rule is about them.
     network: Option<Box<NetworkFaults>>,
     /// Write pointers of the zones since the device was restarted; `None` if it has no zones, or was not restarted.
     pointers: Option<WritePointers>,
     /// Pending effects of faults, by the numbers of their events.
-    due: BTreeMap<u32, DueEffect>,
+    due: BTreeMap<u32, PendingFaultEffect>,
     next_due: u32,
 }
 
 /// Fault of a request in flight, with its effects on the request.
 #[derive(Clone, Copy, Debug, Default)]
-struct RequestFault {
+struct InFlightFault {
     /// Linux error number that the application is told, if the request fails.
     error: Option<u32>,
     /// True if the request's completion does not reach the host.
@@ -110,12 +110,12 @@ struct RequestFault {
     /// True if the request's completion has reached the host.
     is_heard: bool,
     /// Damage that the request finds in the memory, if it is a read that a fault has met.
-    damage: Option<Damage>,
+    damage: Option<SectorFaultDamage>,
 }
 
 /// Absence of the device: it is there, being reset, without power, or removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum DeviceAbsence {
+enum DeviceAvailability {
     /// The device is there and takes commands.
     #[default]
     No,
@@ -129,7 +129,7 @@ enum DeviceAbsence {
 
 /// Pending effect of a fault, which takes place at an instant.
 #[derive(Clone, Copy, Debug)]
-enum DueEffect {
+enum PendingFaultEffect {
     /// A request that was held back reaches the device.
     Submit(RequestId),
     /// The host gives up the request of this number after its time-out.
@@ -139,7 +139,7 @@ enum DueEffect {
     /// The completion of the request of this index and number arrives a second time.
     Repeat(RequestId, u64),
     /// The completion of the request of this index and number becomes valid, so that the host takes it.
-    Whole(RequestId, u64),
+    DescribedThing(RequestId, u64),
     /// The rule of this index, which has an instant of its own, takes effect.
     Instant(usize),
     /// The link gets back the described width and rate, at the end of the rule of this index.
@@ -155,13 +155,13 @@ enum DueEffect {
 }
 
 /// Effect of a fault rule on a request that is about to be submitted.
-enum RequestEffect {
+enum RuleEffectOnRequest {
     /// The request is held back until this instant.
     Hold(Time),
     /// The device's power fails at this instant, and stays off for this time.
     PowerCut(Time, Span),
     /// The request or its completion is changed.
-    Change(RequestFault),
+    Change(InFlightFault),
 }
 
 /// Decision of the fault rules on a request that is about to be submitted.
@@ -179,7 +179,7 @@ impl Faults {
     }
 
     fn new(drive: &Drive, seed: u64) -> Faults {
-        let rules = |subject| Rule::about(subject, &drive.faults, seed);
+        let rules = |subject| FaultRule::about(subject, &drive.faults, seed);
         let is_there = |action: &FaultAction| drive.faults.iter().any(|fault| fault.action == *action);
         let actions: Vec<FaultAction> = FaultAction::ALL.into_iter().filter(is_there).collect();
         Faults {
@@ -198,7 +198,7 @@ impl Faults {
             refused: 0,
             met: BTreeMap::new(),
             requests_in_device: BTreeMap::new(),
-            away: DeviceAbsence::No,
+            away: DeviceAvailability::No,
             pointers: None,
             due: BTreeMap::new(),
             next_due: 0,
@@ -209,11 +209,11 @@ impl Faults {
     pub(super) fn begin(&mut self, shared: &mut Shared) {
         for place in 0..self.instants.len() {
             let at = Time::ZERO + self.instants[place].fault.from;
-            self.schedule(at, DueEffect::Instant(place), shared);
+            self.schedule(at, PendingFaultEffect::Instant(place), shared);
         }
     }
 
-    fn schedule(&mut self, at: Time, due: DueEffect, shared: &mut Shared) {
+    fn schedule(&mut self, at: Time, due: PendingFaultEffect, shared: &mut Shared) {
         let number = self.next_due;
         self.next_due = self.next_due.wrapping_add(1);
         self.due.insert(number, due);
@@ -221,7 +221,7 @@ impl Faults {
     }
 
     /// True if a request that is being submitted reaches its driver now: no fault keeps it back or fails it.
-    pub(super) fn lets_pass(
+    pub(super) fn passes_to_driver(
         &mut self,
         now: Time,
         id: RequestId,
@@ -242,48 +242,48 @@ impl Faults {
     ) -> SubmissionDecision {
         let request = &shared.requests[id];
         let (io, thread, number) = (request.io, request.thread, request.number);
-        if self.away == DeviceAbsence::ForGood {
-            self.lose(now, id, number, shared);
+        if self.away == DeviceAvailability::ForGood {
+            self.fail_for_removed_device(now, id, number, shared);
             return SubmissionDecision::Keep;
         }
-        let happens = self.requests.iter_mut().position(|rule| rule.meets_request(now, &io, thread));
-        let Some(place) = happens else { return self.hand_down(now, id, shared) };
-        if self.requests[place].fault.action.is_of_connection() {
-            self.disturb_connection(now, place, id, shared);
-            return self.hand_down(now, id, shared);
+        let happens = self.requests.iter_mut().position(|rule| rule.count_request_match(now, &io, thread));
+        let Some(place) = happens else { return self.pass_to_device(now, id, shared) };
+        if self.requests[place].fault.action.is_network_connection_effect() {
+            self.disturb_thread_connection(now, place, id, shared);
+            return self.pass_to_device(now, id, shared);
         }
-        let met = match self.effect_on(now, place, id, &io, number) {
-            RequestEffect::Hold(until) => {
-                self.schedule(until, DueEffect::Submit(id), shared);
+        let met = match self.effect_of_rule(now, place, id, &io, number) {
+            RuleEffectOnRequest::Hold(until) => {
+                self.schedule(until, PendingFaultEffect::Submit(id), shared);
                 return SubmissionDecision::Keep;
             }
-            RequestEffect::PowerCut(at, outage) => {
-                self.schedule(at, DueEffect::PowerCut(outage), shared);
-                return self.hand_down(now, id, shared);
+            RuleEffectOnRequest::PowerCut(at, outage) => {
+                self.schedule(at, PendingFaultEffect::PowerCut(outage), shared);
+                return self.pass_to_device(now, id, shared);
             }
-            RequestEffect::Change(met) => met,
+            RuleEffectOnRequest::Change(met) => met,
         };
         if met.is_lost {
-            self.schedule(now + self.requests[place].fault.timeout, DueEffect::GiveUp(number), shared);
+            self.schedule(now + self.requests[place].fault.timeout, PendingFaultEffect::GiveUp(number), shared);
         }
         self.met.insert(number, met);
         let is_in_doubt = met.torn_at.is_some() || met.damage.is_some() && met.error.is_some();
         data.as_mut().filter(|_| is_in_doubt).into_iter().for_each(|data| data.expect_failure(number));
-        if met.completed.is_some() { SubmissionDecision::Keep } else { self.hand_down(now, id, shared) }
+        if met.completed.is_some() { SubmissionDecision::Keep } else { self.pass_to_device(now, id, shared) }
     }
 
     /// Returns the effect of the fault rule at `place` on a request that has triggered it.
-    fn effect_on(&mut self, now: Time, place: usize, id: RequestId, io: &Io, number: u64) -> RequestEffect {
+    fn effect_of_rule(&mut self, now: Time, place: usize, id: RequestId, io: &Io, number: u64) -> RuleEffectOnRequest {
         let rule = &self.requests[place];
-        let (fault, mut met) = (&rule.fault, RequestFault::default());
+        let (fault, mut met) = (&rule.fault, InFlightFault::default());
         match fault.action {
-            FaultAction::Stall => return RequestEffect::Hold(rule.ends_at()),
-            FaultAction::Delay | FaultAction::LateDoorbellRead => return RequestEffect::Hold(now + fault.delay),
-            FaultAction::Throttle => return RequestEffect::Hold(self.throttled_until(now, place, io)),
-            FaultAction::PowerCut => return RequestEffect::PowerCut(now + fault.delay, fault.outage),
+            FaultAction::Stall => return RuleEffectOnRequest::Hold(rule.ends_at()),
+            FaultAction::Delay | FaultAction::LateDoorbellRead => return RuleEffectOnRequest::Hold(now + fault.delay),
+            FaultAction::Throttle => return RuleEffectOnRequest::Hold(self.throttle_release_time(now, place, io)),
+            FaultAction::PowerCut => return RuleEffectOnRequest::PowerCut(now + fault.delay, fault.outage),
             FaultAction::RepeatCompletion => met.repeats_after = Some(fault.delay),
             FaultAction::FlipBits | FaultAction::FailChip => {
-                let damage = Damage::of(fault, number);
+                let damage = SectorFaultDamage::of(fault, number);
                 met.error = damage.is_fatal().then_some(EIO);
                 self.uncorrectable += u64::from(met.error.is_some());
                 met.damage = Some(damage);
@@ -295,15 +295,15 @@ impl Faults {
             _ => {
                 met.error = Some(ETIMEDOUT);
                 met.is_lost = true;
-                // A device that hangs never accesses the request again, so mark it as completed in the device now.
+                // A device that hangs never accesses the request again, so count it as completed by the device now.
                 met.completed = Some(id).filter(|_| fault.action == FaultAction::Hang);
             }
         }
-        RequestEffect::Change(met)
+        RuleEffectOnRequest::Change(met)
     }
 
     /// Returns the instant until which the rule at `place`, which throttles requests, holds back a request.
-    fn throttled_until(&mut self, now: Time, place: usize, io: &Io) -> Time {
+    fn throttle_release_time(&mut self, now: Time, place: usize, io: &Io) -> Time {
         let fault = &self.requests[place].fault;
         let known = self.throttles.iter().position(|(other, _)| other == fault);
         let place = known.unwrap_or_else(|| {
@@ -315,28 +315,28 @@ impl Faults {
     }
 
     /// Lets a request go to the device. If the device is away, the request is submitted when it is back, or fails.
-    fn hand_down(&mut self, now: Time, id: RequestId, shared: &mut Shared) -> SubmissionDecision {
+    fn pass_to_device(&mut self, now: Time, id: RequestId, shared: &mut Shared) -> SubmissionDecision {
         match self.away {
             // Events of the device's return may come after this one at the same instant, so submit the request through
             // the event queue.
-            DeviceAbsence::Off(until) => {
-                self.schedule(until, DueEffect::Submit(id), shared);
+            DeviceAvailability::Off(until) => {
+                self.schedule(until, PendingFaultEffect::Submit(id), shared);
                 return SubmissionDecision::Keep;
             }
-            DeviceAbsence::Until(until) if until > now => {
-                self.schedule(until, DueEffect::Submit(id), shared);
+            DeviceAvailability::Until(until) if until > now => {
+                self.schedule(until, PendingFaultEffect::Submit(id), shared);
                 return SubmissionDecision::Keep;
             }
-            DeviceAbsence::ForGood => {
-                self.lose(now, id, shared.requests[id].number, shared);
+            DeviceAvailability::ForGood => {
+                self.fail_for_removed_device(now, id, shared.requests[id].number, shared);
                 return SubmissionDecision::Keep;
             }
-            DeviceAbsence::No | DeviceAbsence::Until(_) => {}
+            DeviceAvailability::No | DeviceAvailability::Until(_) => {}
         }
         let (number, thread) = (shared.requests[id].number, shared.requests[id].thread);
         if let Some(network) = &mut self.network {
-            if let Some(until) = network.away_until(now, thread) {
-                self.schedule(until, DueEffect::Submit(id), shared);
+            if let Some(until) = network.connection_returns_at(now, thread) {
+                self.schedule(until, PendingFaultEffect::Submit(id), shared);
                 return SubmissionDecision::Keep;
             }
             network.send(number, thread);
@@ -345,7 +345,7 @@ impl Faults {
             match pointers.place(&shared.requests[id].io) {
                 Some(offset) => shared.requests[id].io.offset = offset,
                 None => {
-                    self.refuse(now, id, number, shared);
+                    self.fail_for_full_zone(now, id, number, shared);
                     return SubmissionDecision::Keep;
                 }
             }
@@ -358,44 +358,44 @@ impl Faults {
     }
 
     /// Fails a request with `ENODEV` because the device has been removed, which the host knows at once.
-    fn lose(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) {
+    fn fail_for_removed_device(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) {
         let met = self.met.entry(number).or_default();
         if met.error.is_none() {
             met.error = Some(ENODEV);
             let removal = self.instants.iter_mut().find(|rule| rule.fault.action == FaultAction::Remove);
             removal.into_iter().for_each(|rule| rule.count_effect_at(now));
         }
-        self.fail_at_host(now, id, number, shared);
+        self.schedule_host_failure(now, id, number, shared);
     }
 
     /// Fails a write whose zone, since a restart of the device, has no room for it.
-    fn refuse(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) {
+    fn fail_for_full_zone(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) {
         self.met.entry(number).or_default().error.get_or_insert(EIO);
         self.refused += 1;
-        self.fail_at_host(now, id, number, shared);
+        self.schedule_host_failure(now, id, number, shared);
     }
 
     /// Schedules the end of a request that has failed and does not go to the device.
-    fn fail_at_host(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) {
+    fn schedule_host_failure(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) {
         let met = self.met.entry(number).or_default();
         met.completed = Some(id);
         // If the completion is to be lost, the host notices nothing before its timeout.
         if !met.is_lost || met.is_given_up {
             (met.is_lost, met.is_given_up) = (true, true);
-            self.schedule(now, DueEffect::GiveUp(number), shared);
+            self.schedule(now, PendingFaultEffect::GiveUp(number), shared);
         }
     }
 
     /// Fails the requests that faults hold back from the device, because the device has been removed.
-    fn lose_kept(&mut self, now: Time, shared: &mut Shared) {
-        let kept = |due: &DueEffect| if let DueEffect::Submit(id) = due { Some(*id) } else { None };
+    fn fail_held_requests(&mut self, now: Time, shared: &mut Shared) {
+        let kept = |due: &PendingFaultEffect| if let PendingFaultEffect::Submit(id) = due { Some(*id) } else { None };
         let lost: Vec<RequestId> = self.due.values().filter_map(kept).collect();
         self.due.retain(|_, due| kept(due).is_none());
-        lost.into_iter().for_each(|id| self.lose(now, id, shared.requests[id].number, shared));
+        lost.into_iter().for_each(|id| self.fail_for_removed_device(now, id, shared.requests[id].number, shared));
     }
 
     /// Handles a request that the device has completed. Returns true if its completion reaches the host now.
-    fn on_completed(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) -> bool {
+    fn on_device_completion(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) -> bool {
         self.requests_in_device.remove(&number);
         let Some(met) = self.met.get_mut(&number) else { return true };
         if met.is_lost {
@@ -404,25 +404,25 @@ impl Faults {
         }
         let slowed_by = |(since, factor): (Time, f64)| now.since(since).scale(factor - 1.0);
         if let Some(after) = met.whole_after.or(met.slowed.map(slowed_by)).filter(|_| !met.is_heard) {
-            self.schedule(now + after, DueEffect::Whole(id, number), shared);
+            self.schedule(now + after, PendingFaultEffect::DescribedThing(id, number), shared);
             return false;
         }
         if let Some(after) = met.repeats_after.filter(|_| !met.is_heard) {
-            self.schedule(now + after, DueEffect::Repeat(id, number), shared);
+            self.schedule(now + after, PendingFaultEffect::Repeat(id, number), shared);
         }
         true
     }
 
     /// True if the host waits for a completion of request number `number` at index `id`. The host tells by a number
     /// that each use of an index has for itself, as nvme_find_rq of Linux does.
-    fn is_awaited(&self, id: RequestId, number: u64, shared: &Shared) -> bool {
+    fn is_still_awaited(&self, id: RequestId, number: u64, shared: &Shared) -> bool {
         let is_heard = self.met.get(&number).is_none_or(|met| met.is_heard);
         shared.requests[id].number == number && !is_heard
     }
 
     /// Returns how many bytes of a packet with data of a write reach the memory. Where a command's data comes in
     /// several packets, some protocols name its request with the last packet alone; then only that one is torn off.
-    fn stored_bytes(&self, packet: &Packet, shared: &Shared) -> u32 {
+    fn write_bytes_reaching_memory(&self, packet: &Packet, shared: &Shared) -> u32 {
         let met = packet.request.and_then(|id| self.met.get(&shared.requests[id].number));
         let left = |torn_at: u64| low_u32(torn_at.saturating_sub(packet.device_offset).min(packet.bytes.into()));
         met.and_then(|met| met.torn_at).map_or(packet.bytes, left)
@@ -430,15 +430,17 @@ impl Faults {
 
     /// Applies the first matching rule to an interrupt message. Returns true if the message reaches the host now.
     fn on_message(&mut self, now: Time, vector: u16, shared: &mut Shared) -> bool {
-        let Some(place) = self.interrupts.iter_mut().position(|rule| rule.count_match(now)) else { return true };
+        let Some(place) = self.interrupts.iter_mut().position(|rule| rule.count_trigger_match(now)) else {
+            return true;
+        };
         let Fault { action, delay, timeout, .. } = self.interrupts[place].fault;
         let is_lost = action == FaultAction::LoseInterrupt;
-        self.schedule(now + if is_lost { timeout } else { delay }, DueEffect::Look { vector }, shared);
+        self.schedule(now + if is_lost { timeout } else { delay }, PendingFaultEffect::Look { vector }, shared);
         !is_lost
     }
 
     /// Returns the damage that a fault has done to the read whose packets have settled; `None` without such a fault.
-    fn damage_of(&self, settled: &Settled, shared: &Shared) -> Option<Damage> {
+    fn damage_of_read(&self, settled: &Settled, shared: &Shared) -> Option<SectorFaultDamage> {
         self.met.get(&shared.requests[settled.packet.request?].number)?.damage
     }
 
@@ -455,13 +457,13 @@ impl Faults {
         self.requests_in_device.clear();
         self.network.iter_mut().for_each(|network| network.forget_requests());
         self.due.retain(|_, due| {
-            use DueEffect::*;
-            !matches!(due, Submit(_) | GiveUp(_) | Repeat(..) | Whole(..) | Retry(_))
+            use PendingFaultEffect::*;
+            !matches!(due, Submit(_) | GiveUp(_) | Repeat(..) | DescribedThing(..) | Retry(_))
         });
     }
 
     fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        [&self.requests, &self.interrupts, &self.instants, &self.events].into_iter().flatten().map(Rule::count)
+        [&self.requests, &self.interrupts, &self.instants, &self.events].into_iter().flatten().map(FaultRule::count)
     }
 }
 
@@ -476,8 +478,8 @@ impl Engine {
     /// Adds a fault rule to a running machine; its times count from now on. Returns the rule as it is kept, by which it
     /// is [removed](Engine::remove_fault).
     pub fn add_fault(&mut self, drive: &Drive, fault: &Fault, seed: u64) -> Fault {
-        let fault = fault.from_now(self.now());
-        let rule = Rule::new(fault.clone(), seed);
+        let fault = fault.relative_to_start(self.now());
+        let rule = FaultRule::new(fault.clone(), seed);
         let faults = self.faults.get_or_insert_with(|| Box::new(Faults::new(&drive.without_faults(), seed)));
         if !faults.actions.contains(&fault.action) {
             faults.actions.push(fault.action);
@@ -485,13 +487,13 @@ impl Engine {
         match fault.subject() {
             FaultSubject::Event => faults.events.push(rule),
             FaultSubject::Request => faults.requests.push(rule),
-            FaultSubject::Bank => self.devices[0].media.add_faults(vec![rule]),
+            FaultSubject::BankState => self.devices[0].media.add_faults(vec![rule]),
             FaultSubject::Packet => self.devices[0].link.add_faults(&[rule]),
             FaultSubject::Interrupt => faults.interrupts.push(rule),
             FaultSubject::Instant => {
                 faults.instants.push(rule);
                 let place = faults.instants.len() - 1;
-                faults.schedule(Time::ZERO + fault.from, DueEffect::Instant(place), &mut self.shared);
+                faults.schedule(Time::ZERO + fault.from, PendingFaultEffect::Instant(place), &mut self.shared);
             }
         }
         fault
@@ -513,15 +515,15 @@ impl Engine {
     /// True if the completion of a request reaches the host now.
     #[cold]
     #[inline(never)]
-    pub(super) fn completion_reaches_host(&mut self, now: Time, id: RequestId) -> bool {
+    pub(super) fn does_completion_reach_host(&mut self, now: Time, id: RequestId) -> bool {
         let Some(faults) = &mut self.faults else { return true };
         let number = self.shared.requests[id].number;
-        let is_heard = faults.on_completed(now, id, number, &mut self.shared);
+        let is_heard = faults.on_device_completion(now, id, number, &mut self.shared);
         if let Some(met) = faults.met.get_mut(&number) {
             met.is_heard |= is_heard;
         }
         if is_heard && faults.met.get(&number).is_some_and(|met| met.is_given_up) {
-            self.shared.requests.charge_late(Some(id), Stage::Timeout, now);
+            self.shared.requests.charge_stage_until(Some(id), Stage::Timeout, now);
         }
         is_heard
     }
@@ -530,7 +532,7 @@ impl Engine {
     /// reset failed.
     #[cold]
     #[inline(never)]
-    pub(super) fn fail_refused(&mut self) {
+    pub(super) fn fail_refused_requests(&mut self) {
         let faults = self.faults.get_or_insert_default();
         for part in std::mem::take(&mut self.shared.requests.refused) {
             let number = self.shared.requests[part].number;
@@ -545,7 +547,7 @@ impl Engine {
     /// True if an interrupt message reaches the host now.
     #[cold]
     #[inline(never)]
-    pub(super) fn hears_interrupt(&mut self, now: Time, vector: u16) -> bool {
+    pub(super) fn does_interrupt_reach_host(&mut self, now: Time, vector: u16) -> bool {
         self.faults.as_mut().is_none_or(|faults| faults.on_message(now, vector, &mut self.shared))
     }
 
@@ -555,7 +557,7 @@ impl Engine {
     #[inline(never)]
     pub(super) fn damage(&mut self, settled: &Settled) {
         let Some(faults) = self.faults.as_ref().filter(|_| settled.packet.user_data) else { return };
-        let damage = faults.damage_of(settled, &self.shared);
+        let damage = faults.damage_of_read(settled, &self.shared);
         if let Some((damage, data)) = damage.zip(self.devices[0].data.as_ref()) {
             damage.write_damaged_bytes(settled, &data.contents, &mut self.memory);
         }
@@ -564,42 +566,43 @@ impl Engine {
     /// Applies the pending effect of a fault with this number.
     #[cold]
     #[inline(never)]
-    pub(super) fn on_fault(&mut self, now: Time, number: u32) {
+    pub(super) fn apply_fault_effect(&mut self, now: Time, number: u32) {
         let Some(due) = self.faults.as_mut().and_then(|faults| faults.due.remove(&number)) else { return };
         match due {
-            DueEffect::Submit(id) => self.submit_late(now, id),
-            DueEffect::Repeat(id, number) => {
-                if self.faults.as_ref().is_some_and(|faults| faults.is_awaited(id, number, &self.shared)) {
-                    self.see_completion(now, id);
+            PendingFaultEffect::Submit(id) => self.submit_held_request(now, id),
+            PendingFaultEffect::Repeat(id, number) => {
+                if self.faults.as_ref().is_some_and(|faults| faults.is_still_awaited(id, number, &self.shared)) {
+                    self.deliver_to_target_or_host(now, id);
                 }
             }
-            DueEffect::Whole(id, number) => self.take_whole(now, id, number),
-            DueEffect::GiveUp(number) => self.give_up(now, number),
-            DueEffect::Look { vector } => self.host.on_message(now, vector, &mut self.shared),
-            DueEffect::Instant(place) => self.on_instant(now, place),
-            DueEffect::Restore(place) => self.restore_link(now, place),
-            DueEffect::PowerCut(outage) => self.cut_power(now, outage),
-            DueEffect::PowerOn => self.on_power(now),
-            DueEffect::Disconnect { initiator, reconnect } => self.disconnect(now, initiator, reconnect),
-            DueEffect::Retry(id) => self.retry(now, id),
+            PendingFaultEffect::DescribedThing(id, number) => self.complete_invalid_completion(now, id, number),
+            PendingFaultEffect::GiveUp(number) => self.give_up_after_timeout(now, number),
+            PendingFaultEffect::Look { vector } => self.host.on_message(now, vector, &mut self.shared),
+            PendingFaultEffect::Instant(place) => self.apply_timed_rule(now, place),
+            PendingFaultEffect::Restore(place) => self.restore_link_width_and_rate(now, place),
+            PendingFaultEffect::PowerCut(outage) => self.cut_power(now, outage),
+            PendingFaultEffect::PowerOn => self.on_power_restored(now),
+            PendingFaultEffect::Disconnect { initiator, reconnect } => self.disconnect(now, initiator, reconnect),
+            PendingFaultEffect::Retry(id) => self.retry(now, id),
         }
     }
 
     /// Completes a request whose completion was not valid before, unless the request has been given up meanwhile.
-    fn take_whole(&mut self, now: Time, id: RequestId, number: u64) {
-        let Some(faults) = self.faults.as_mut().filter(|faults| faults.is_awaited(id, number, &self.shared)) else {
+    fn complete_invalid_completion(&mut self, now: Time, id: RequestId, number: u64) {
+        let Some(faults) = self.faults.as_mut().filter(|faults| faults.is_still_awaited(id, number, &self.shared))
+        else {
             return;
         };
         faults.met.entry(number).or_default().is_heard = true;
-        self.shared.requests.charge_late(Some(id), Stage::RequestQueue, now);
-        self.see_completion(now, id);
+        self.shared.requests.charge_stage_until(Some(id), Stage::RequestQueue, now);
+        self.deliver_to_target_or_host(now, id);
     }
 
     /// Submits a request that a fault has held back.
-    fn submit_late(&mut self, now: Time, id: RequestId) {
-        self.shared.requests.charge_late(Some(id), Stage::RequestQueue, now);
+    fn submit_held_request(&mut self, now: Time, id: RequestId) {
+        self.shared.requests.charge_stage_until(Some(id), Stage::RequestQueue, now);
         let Some(faults) = &mut self.faults else { return };
-        if let SubmissionDecision::Submit = faults.hand_down(now, id, &mut self.shared) {
+        if let SubmissionDecision::Submit = faults.pass_to_device(now, id, &mut self.shared) {
             if let Some(fabric) = &mut self.fabric {
                 return fabric.send_command(now, id, &mut self.shared);
             }
@@ -610,33 +613,33 @@ impl Engine {
 
     /// Gives up a request after its time-out. A request that the device still works on ends when the device completes
     /// it.
-    fn give_up(&mut self, now: Time, number: u64) {
+    fn give_up_after_timeout(&mut self, now: Time, number: u64) {
         let Some(met) = self.faults.as_mut().and_then(|faults| faults.met.get_mut(&number)) else { return };
         met.is_given_up = true;
         if let Some(id) = met.completed {
-            self.shared.requests.charge_late(Some(id), Stage::Timeout, now);
-            self.see_completion(now, id);
+            self.shared.requests.charge_stage_until(Some(id), Stage::Timeout, now);
+            self.deliver_to_target_or_host(now, id);
         }
     }
 
     /// Applies the fault rule of this index, which takes effect at an instant of its own.
-    fn on_instant(&mut self, now: Time, place: usize) {
+    fn apply_timed_rule(&mut self, now: Time, place: usize) {
         let Some(faults) = &mut self.faults else { return };
         let rule = &mut faults.instants[place];
-        // A removal is counted once for each request that it makes fail, and not here.
+        // A removal counts as an effect once for each request that it fails, so do not count the removal itself.
         if rule.fault.action != FaultAction::Remove {
             rule.count_effect_at(now);
         }
         if !rule.fault.until.is_zero() {
             let until = Time::ZERO + rule.fault.until;
-            faults.schedule(until, DueEffect::Restore(place), &mut self.shared);
+            faults.schedule(until, PendingFaultEffect::Restore(place), &mut self.shared);
         }
         let rule = &faults.instants[place];
         let Fault { action, lanes, generation, outage, direction, .. } = rule.fault;
         match action {
             FaultAction::PowerCut => self.cut_power(now, outage),
-            FaultAction::Reset => self.reset(now, DeviceAbsence::Until(now + outage)),
-            FaultAction::Remove => self.reset(now, DeviceAbsence::ForGood),
+            FaultAction::Reset => self.reset(now, DeviceAvailability::Until(now + outage)),
+            FaultAction::Remove => self.reset(now, DeviceAvailability::ForGood),
             FaultAction::StarveCredits => {
                 let direction = match direction {
                     FaultDirection::ToHost => Direction::Up,
@@ -644,12 +647,12 @@ impl Engine {
                 };
                 self.devices[0].link.starve(now, direction, now + outage);
             }
-            _ => self.devices[0].link.retrain(now, retrained(&mut faults.link, lanes, generation), outage),
+            _ => self.devices[0].link.retrain(now, set_retrained_link(&mut faults.link, lanes, generation), outage),
         }
     }
 
     /// Retrains the link to the described width and rate, at the end of a rule's time.
-    fn restore_link(&mut self, now: Time, place: usize) {
+    fn restore_link_width_and_rate(&mut self, now: Time, place: usize) {
         let Some(faults) = &mut self.faults else { return };
         let outage = faults.instants[place].fault.outage;
         faults.link = faults.drive.link.clone();
@@ -657,30 +660,32 @@ impl Engine {
     }
 
     /// Returns the fault rules that have had effects, with their number and times, in the order of the first effects.
-    pub(super) fn fault_summaries(&self) -> Vec<FaultSummary> {
+    pub(super) fn summarise_fault_effects(&self) -> Vec<FaultEffectSummary> {
         let Some(faults) = &self.faults else { return Vec::new() };
         let rules = [&faults.requests, &faults.interrupts, &faults.instants, &faults.events].into_iter().flatten();
-        let met = |rule: &Rule| {
+        let met = |rule: &FaultRule| {
             let span = rule.span();
-            FaultSummary {
+            FaultEffectSummary {
                 line: rule.fault.line(),
                 first: span.map(|it| it.0),
                 last: span.map(|it| it.1),
                 count: rule.counts().1,
             }
         };
-        let mut summaries: Vec<FaultSummary> = rules.map(met).filter(|met| met.count > 0).collect();
+        let mut summaries: Vec<FaultEffectSummary> = rules.map(met).filter(|met| met.count > 0).collect();
         summaries.sort_by_key(|met| met.first.unwrap_or(Time::NEVER));
         summaries
     }
 
     /// Resets the device: driver and controller start anew, and packets between them are gone. Requests that the device
     /// had are submitted again when it is back, or fail if it never is. Its memory keeps its contents.
-    fn reset(&mut self, now: Time, away: DeviceAbsence) {
+    fn reset(&mut self, now: Time, away: DeviceAvailability) {
         let Some(mut faults) = self.faults.take() else { return };
         // A device without power can be removed, but a reset has no effect on it.
-        if matches!((faults.away, away), (DeviceAbsence::ForGood, _) | (DeviceAbsence::Off(_), DeviceAbsence::Until(_)))
-        {
+        if matches!(
+            (faults.away, away),
+            (DeviceAvailability::ForGood, _) | (DeviceAvailability::Off(_), DeviceAvailability::Until(_))
+        ) {
             self.faults = Some(faults);
             return;
         }
@@ -690,30 +695,30 @@ impl Engine {
         if let Some(data) = &mut self.devices[0].data {
             data.on_reset();
         }
-        let zones = self.connect_again(now, &faults.drive, faults.seed, matches!(away, DeviceAbsence::Off(_)));
+        let zones = self.reconnect_device(now, &faults.drive, faults.seed, matches!(away, DeviceAvailability::Off(_)));
         let zone_bytes = faults.drive.zones.zone_bytes();
         faults.pointers = zones.map(|left| WritePointers::of(&left.zones, zone_bytes));
         for request in std::mem::take(&mut faults.requests_in_device).into_values() {
             let number = request.number;
             let id = self.shared.requests.insert(request);
-            self.shared.requests.charge_late(Some(id), Stage::Timeout, now);
+            self.shared.requests.charge_stage_until(Some(id), Stage::Timeout, now);
             match faults.away {
-                DeviceAbsence::ForGood => faults.lose(now, id, number, &mut self.shared),
-                DeviceAbsence::Until(until) | DeviceAbsence::Off(until) => {
-                    faults.schedule(until, DueEffect::Submit(id), &mut self.shared)
+                DeviceAvailability::ForGood => faults.fail_for_removed_device(now, id, number, &mut self.shared),
+                DeviceAvailability::Until(until) | DeviceAvailability::Off(until) => {
+                    faults.schedule(until, PendingFaultEffect::Submit(id), &mut self.shared)
                 }
-                DeviceAbsence::No => {}
+                DeviceAvailability::No => {}
             }
         }
-        if away == DeviceAbsence::ForGood {
-            faults.lose_kept(now, &mut self.shared);
+        if away == DeviceAvailability::ForGood {
+            faults.fail_held_requests(now, &mut self.shared);
         }
         self.faults = Some(faults);
     }
 
     /// Connects a new driver and a new controller by an empty link, after a reset or a loss of power. Returns the zones
     /// in the state after that, if the device has zones.
-    pub(super) fn connect_again(
+    pub(super) fn reconnect_device(
         &mut self,
         now: Time,
         drive: &Drive,
@@ -722,14 +727,14 @@ impl Engine {
     ) -> Option<ZonesLeft> {
         let zones = self.devices[0].controller.zones_left(loses_power);
         self.devices[0].link.clear(now, &drive.dma, &drive.link);
-        self.memory.release_reserved();
+        self.memory.release_device_buffers();
         (self.devices[0].driver, self.devices[0].controller) = connect(drive, seed, &mut self.memory, &mut self.shared);
         let AttachedDevice { controller, data, .. } = &mut self.devices[0];
         if let Some(data) = data {
             controller.keep_data(drive, seed, &data.contents, &mut self.memory);
         }
         zones.iter().for_each(|zones| controller.take_over_zones(zones.clone()));
-        (0..self.host.threads()).for_each(|thread| self.disable_interrupts_if_polling(thread));
+        (0..self.host.threads()).for_each(|thread| self.disable_interrupts_for_polling(thread));
         zones
     }
 
@@ -755,7 +760,7 @@ impl Engine {
 #[cold]
 #[inline(never)]
 pub(super) fn stored(faults: &Option<Box<Faults>>, packet: &Packet, shared: &Shared) -> Packet {
-    let bytes = faults.as_ref().map_or(packet.bytes, |faults| faults.stored_bytes(packet, shared));
+    let bytes = faults.as_ref().map_or(packet.bytes, |faults| faults.write_bytes_reaching_memory(packet, shared));
     Packet { bytes, ..*packet }
 }
 
@@ -774,7 +779,7 @@ pub(super) fn failure(faults: &mut Option<Box<Faults>>, request: &Request) -> Op
 }
 
 /// Sets the link's lanes and generation to those of a retraining, where 0 keeps the old value. Returns the link.
-fn retrained(link: &mut config::Link, lanes: u8, generation: u8) -> &config::Link {
+fn set_retrained_link(link: &mut config::Link, lanes: u8, generation: u8) -> &config::Link {
     link.lanes = if lanes == 0 { link.lanes } else { lanes };
     link.generation = if generation == 0 { link.generation } else { generation };
     link

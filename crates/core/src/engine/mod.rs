@@ -47,13 +47,13 @@ use std::collections::VecDeque;
 
 use crate::config::Wait;
 use crate::drive::Drive;
-use crate::fabric::{CommandStep, NetworkedTarget, host_queue_pairs};
+use crate::fabric::{FabricCommandStep, NetworkedTarget, host_queue_pair_count};
 use crate::host::{FinishedWork, Host};
 use crate::ledger::StageTimes;
 use crate::ledger::record::RecordedBurst;
 use crate::ledger::trace::Trace;
 use crate::link::Arrival;
-use crate::link::switch::Switches;
+use crate::link::switch::SwitchFabric;
 use crate::memory::HostMemory;
 use crate::number::low_u16;
 use crate::protocol::halves::{Controller, Driver, PollNames};
@@ -63,20 +63,20 @@ use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::shared::Shared;
 use crate::time::Time;
-use crate::tlp::{Direction, Kind, Packet, PacketId, Payload};
+use crate::tlp::{BurstId, Direction, Kind, Packet, Payload};
 use device::AttachedDevice;
 use devices::AttachedDevices;
 use driver_end::DriverEnd;
 use faults::Faults;
-pub use outside::{Completed, Input};
-use pending_jobs::PendingJobs;
+pub use outside::{CompletedInjection, ExternalInput};
+use pending_jobs::PendingJobGroups;
 use recorder::Recorder;
 use switched::SwitchedLinks;
-use warm_up::WarmUp;
+use warm_up::WarmUpState;
 
 /// Condition that ends the handling of events, besides the instant up to which they are handled.
 #[derive(Clone, Copy)]
-enum Goal {
+enum RunGoal {
     /// No further condition: events are handled up to the given instant.
     Time,
     /// Every thread with a job is done, and no group of jobs is left.
@@ -112,26 +112,26 @@ pub struct Engine {
     /// Names of the stages of the host's software stack, for traces.
     stack_names: Vec<String>,
     /// Completions of injected requests that have not been taken.
-    client_completed: VecDeque<Completed>,
+    client_completed: VecDeque<CompletedInjection>,
     /// Stages of the injected requests that are complete; `None` unless they are to be kept.
     completed_stages: Option<VecDeque<StageTimes>>,
     driver_end: DriverEnd,
     /// Thread that the commands of real hosts are counted for, by the number of their queue.
     queue_threads: Vec<u16>,
-    plan: PendingJobs,
-    warm_up: WarmUp,
+    plan: PendingJobGroups,
+    warm_up: WarmUpState,
 }
 
 impl Engine {
     /// Returns an idle machine with the devices of a description, at time zero.
     pub fn new(drive: &Drive, seed: u64) -> Engine {
-        let drive = &*drive.for_all_hosts();
+        let drive = &*drive.combined_hosts();
         let mut shared = Shared::default();
         let Drive { switch, peer, link, root_complex, drives, .. } = drive;
-        let switches = Switches::of(switch, peer, link, root_complex.write_accept, *drives);
+        let switches = SwitchFabric::of(switch, peer, link, root_complex.write_accept, *drives);
         let is_alone = *drives == 1 && switches.is_none();
         if !is_alone {
-            shared.scheduler.tell_sources_apart();
+            shared.scheduler.rank_by_source();
         }
         let mut memory = HostMemory::default();
         let devices = AttachedDevices::new(drive, seed, &mut memory, &mut shared);
@@ -147,18 +147,18 @@ impl Engine {
             devices,
             switched: switches.zip(switch.direction()).map(|(switches, to)| SwitchedLinks::new(switches, to)),
             is_alone,
-            vectors: low_u16(host_queue_pairs(drive)),
+            vectors: low_u16(host_queue_pair_count(drive)),
             faults,
             recorder: Recorder::default(),
             polling: drive.fabric.is_there() || drive.host.wait != Wait::Sleep && !drive.stack.has_engines(),
             fabric: NetworkedTarget::of(drive, seed),
-            stack_names: drive.stage_names(),
+            stack_names: drive.software_stage_names(),
             client_completed: VecDeque::new(),
             completed_stages: None,
             driver_end: DriverEnd::Host,
             queue_threads: Vec::new(),
-            plan: PendingJobs::default(),
-            warm_up: WarmUp::default(),
+            plan: PendingJobGroups::default(),
+            warm_up: WarmUpState::default(),
             shared,
         }
     }
@@ -168,7 +168,7 @@ impl Engine {
     pub fn with_data(drive: &Drive, seed: u64) -> Engine {
         let mut engine = Engine::new(drive, seed);
         let Engine { devices, memory, .. } = &mut engine;
-        memory.keep_buffers();
+        memory.back_buffers_with_bytes();
         devices.iter_mut().for_each(|device| device.keep_data(drive, seed, memory));
         engine.follow_power(drive, seed);
         engine
@@ -200,39 +200,39 @@ impl Engine {
     pub fn run_until(&mut self, until: Time) {
         // In most calls no event is due, so check before entering the loop.
         if self.shared.scheduler.is_due(until) {
-            self.handle(u64::MAX, until, Goal::Time);
+            self.handle_events(u64::MAX, until, RunGoal::Time);
         }
     }
 
     /// Handles up to `events` events up to and at `until`. Returns true if all events up to then have been handled.
-    pub fn run_some_until(&mut self, until: Time, events: u64) -> bool {
-        self.handle(events, until, Goal::Time);
+    pub fn run_events_until(&mut self, until: Time, events: u64) -> bool {
+        self.handle_events(events, until, RunGoal::Time);
         self.next_at().is_none_or(|next| next > until)
     }
 
     /// True if an event is pending up to `until`, or a completion of an injected request waits to be taken.
     #[inline]
-    pub fn has_due(&mut self, until: Time) -> bool {
+    pub fn has_due_work(&mut self, until: Time) -> bool {
         self.shared.scheduler.is_due(until) || !self.client_completed.is_empty()
     }
 
     /// Handles up to `events` events up to and at `until`, but no further than the completion of an injected request.
     /// Returns true if all events up to then have been handled, and that completion.
-    pub fn run_some_until_completed(&mut self, until: Time, events: u64) -> (bool, Option<Completed>) {
+    pub fn run_events_until_completed(&mut self, until: Time, events: u64) -> (bool, Option<CompletedInjection>) {
         if self.shared.scheduler.is_due(until) {
-            self.handle(events, until, Goal::Completion);
+            self.handle_events(events, until, RunGoal::Completion);
         }
         (self.next_at().is_none_or(|next| next > until), self.take_completed())
     }
 
     /// Handles up to `events` events. Returns false once every thread is done and no jobs are left to begin.
     pub fn run(&mut self, events: u64) -> bool {
-        self.handle(events, Time::NEVER, Goal::Threads)
+        self.handle_events(events, Time::NEVER, RunGoal::Threads)
     }
 
     /// Handles up to `events` events that come no later than `until`. Returns false if there are no more, or if the
     /// goal is reached.
-    fn handle(&mut self, events: u64, until: Time, goal: Goal) -> bool {
+    fn handle_events(&mut self, events: u64, until: Time, goal: RunGoal) -> bool {
         let last = self.shared.scheduler.events.saturating_add(events);
         while self.shared.scheduler.events < last {
             let last = last.min(self.next_cut());
@@ -243,7 +243,7 @@ impl Engine {
             if !goes_on {
                 return false;
             }
-            self.cut_if_due();
+            self.cut_power_if_due();
         }
         !self.is_over()
     }
@@ -251,20 +251,20 @@ impl Engine {
     /// Handles events up to the one of number `last`. Returns false if there are no more, or if the goal is reached.
     /// This is the only loop over events, so that loop and routing are one piece of code. A machine with one device has
     /// a loop of its own, which does not look up the device of an event.
-    fn handle_up_to<const IS_ALONE: bool>(&mut self, last: u64, until: Time, goal: Goal) -> bool {
+    fn handle_up_to<const IS_ALONE: bool>(&mut self, last: u64, until: Time, goal: RunGoal) -> bool {
         while self.shared.scheduler.events < last {
-            if self.is_reached(goal) {
+            if self.is_goal_reached(goal) {
                 return false;
             }
             self.shared.scheduler.go_on(last);
-            while self.shared.scheduler.may_continue() {
+            while self.shared.scheduler.may_handle_next() {
                 if !self.shared.scheduler.is_due(until) {
                     return false;
                 }
                 let (now, event) = self.shared.scheduler.take();
                 match IS_ALONE {
                     true => self.route(now, event, 0),
-                    false => self.route_among_devices(now, event),
+                    false => self.dispatch_to_device(now, event),
                 }
             }
         }
@@ -274,11 +274,11 @@ impl Engine {
     /// True if the goal is reached. If all threads are done, starts the next group of jobs instead, if there is one.
     /// Everything that may reach a goal makes the event loop
     /// [return to its caller](crate::scheduler::Scheduler::return_to_caller).
-    fn is_reached(&mut self, goal: Goal) -> bool {
+    fn is_goal_reached(&mut self, goal: RunGoal) -> bool {
         match goal {
-            Goal::Time => false,
-            Goal::Threads => self.host.finished() && !self.begin_group(),
-            Goal::Completion => !self.client_completed.is_empty(),
+            RunGoal::Time => false,
+            RunGoal::Threads => self.host.finished() && !self.begin_next_job_group(),
+            RunGoal::Completion => !self.client_completed.is_empty(),
         }
     }
 
@@ -303,7 +303,7 @@ impl Engine {
     }
 
     /// Returns the single requests that the run has kept, and keeps no more; `None` if none were to be kept.
-    pub fn take_requests(&mut self) -> Option<requests::KeptRequests> {
+    pub fn take_requests(&mut self) -> Option<requests::KeptRequestRecords> {
         self.recorder.take_requests()
     }
 
@@ -340,11 +340,11 @@ impl Engine {
         // All devices have the same driver type, so the host takes the software costs from the first.
         let driver = &devices[0].driver;
         match event {
-            Event::Thread(thread) => host.on_thread(now, thread, driver, shared),
+            Event::WorkloadThread(thread) => host.wake_thread_for_next_step(now, thread, driver, shared),
             Event::Path(thread) => host.on_path(now, thread, driver, shared),
-            Event::Release(lock) => host.on_release(now, lock, shared),
+            Event::Release(lock) => host.on_lock_release(now, lock, shared),
             Event::WorkDone(thread) => self.on_work_done(now, thread),
-            Event::Poller(thread) => {
+            Event::KernelPoller(thread) => {
                 let taken = host.on_poller(now, thread, driver, shared);
                 self.submit_together(now, taken.into_iter());
             }
@@ -352,7 +352,7 @@ impl Engine {
                 let (driver, mut ports) = devices.driver_side(device, memory, shared);
                 driver.on_timer(now, &mut ports);
             }
-            Event::Wire(wire) => devices[device].link.on_wire(now, wire.into(), shared),
+            Event::WireSender(wire) => devices[device].link.on_wire(now, wire.into(), shared),
             Event::Arrive(packet) => {
                 if let Some(arrival) = devices[device].link.on_arrival(now, packet, shared) {
                     self.on_arrival(now, arrival, device);
@@ -361,7 +361,7 @@ impl Engine {
             Event::Dma(packet) => self.on_dma(now, packet, device),
             Event::Recheck(packet) => {
                 let AttachedDevice { root_complex, link, .. } = &mut devices[device];
-                root_complex.sample_memory(now, packet, link, memory, shared);
+                root_complex.sample_host_memory(now, packet, link, memory, shared);
             }
             Event::ReadDone(packet) => {
                 let AttachedDevice { root_complex, link, .. } = &mut devices[device];
@@ -376,9 +376,9 @@ impl Engine {
                 self.on_settle_late(now, packet, 0, count, device);
             }
             Event::SettleOne { place, packet } => self.on_settle_late(now, packet, place.into(), 1, device),
-            Event::Fabric { step, context } => self.on_fabric(now, CommandStep::of_number(step), context),
+            Event::Fabric { step, context } => self.on_fabric_step(now, FabricCommandStep::of_number(step), context),
             Event::Interrupt { vector } => host.on_interrupt(now, vector, driver, shared),
-            Event::Fault(number) => self.on_fault(now, number),
+            Event::Fault(number) => self.apply_fault_effect(now, number),
             Event::Handled { vector } => self.on_handled(now, vector, device),
         }
     }
@@ -397,7 +397,7 @@ impl Engine {
             self.host.stall(now, vector, until, &mut self.shared);
         }
         self.on_completed(now);
-        self.host.leave_handler();
+        self.host.end_handler();
     }
 
     /// Handles the end of a thread's piece of work: submits or completes its requests, and lets the thread take its
@@ -407,16 +407,16 @@ impl Engine {
         match self.host.on_work_done(now, thread, &mut self.shared) {
             FinishedWork::Later(at) => return self.shared.scheduler.at(at, Event::WorkDone(thread)),
             FinishedWork::Submitted(request) => self.submit(now, request),
-            FinishedWork::Completed(request) => self.on_done(now, request),
+            FinishedWork::CompletedInjection(request) => self.on_done(now, request),
             FinishedWork::CompletedAndSubmitted(done, at, request) => {
                 self.on_done(at, done);
                 self.submit(now, request);
             }
-            FinishedWork::SubmittedTogether => self.submit_batch(now, thread),
+            FinishedWork::SubmittedTogether => self.submit_gathered_batch(now, thread),
             FinishedWork::LeftToPoller => {
                 self.host.leave_to_poller(now, thread, &self.devices[0].driver, &mut self.shared)
             }
-            FinishedWork::CompletedTogether => self.complete_together(thread),
+            FinishedWork::CompletedTogether => self.complete_collected_batch(thread),
         }
         self.host.step(now, thread, &self.devices[0].driver, &mut self.shared);
     }
@@ -424,7 +424,7 @@ impl Engine {
     /// Submits a request to the driver of its device, unless a fault keeps it back.
     #[inline(always)]
     fn submit(&mut self, now: Time, request: RequestId) {
-        if self.is_screened() && self.pass_screens(now, vec![request]).is_empty() {
+        if self.needs_submission_checks() && self.pass_submission_checks(now, vec![request]).is_empty() {
             return;
         }
         if !self.is_alone {
@@ -435,20 +435,20 @@ impl Engine {
     }
 
     /// Submits the batch of requests that a thread has gathered, all together.
-    fn submit_batch(&mut self, now: Time, thread: u16) {
-        let members = self.host.take_members(thread);
+    fn submit_gathered_batch(&mut self, now: Time, thread: u16) {
+        let members = self.host.take_batch_members(thread);
         self.submit_together(now, members.iter().map(|member| member.request));
-        self.host.give_members(thread, members);
+        self.host.return_batch_members(thread, members);
     }
 
     /// Submits requests of one thread together, except those that faults keep back.
     fn submit_together(&mut self, now: Time, requests: impl Iterator<Item = RequestId>) {
-        if self.is_alone && !self.is_screened() {
+        if self.is_alone && !self.needs_submission_checks() {
             return self.submit_to_only_device(now, requests);
         }
         let mut left: Vec<RequestId> = requests.collect();
-        if self.is_screened() {
-            left = self.pass_screens(now, left);
+        if self.needs_submission_checks() {
+            left = self.pass_submission_checks(now, left);
         }
         match self.is_alone {
             true => self.submit_to_only_device(now, left.into_iter()),
@@ -464,7 +464,7 @@ impl Engine {
 
     /// True if requests at the drivers are recorded, if faults may keep them back, or if they go over a fabric.
     #[inline(always)]
-    fn is_screened(&self) -> bool {
+    fn needs_submission_checks(&self) -> bool {
         self.faults.is_some() || self.fabric.is_some() || matches!(self.driver_end, DriverEnd::Recorded { .. })
     }
 
@@ -472,13 +472,13 @@ impl Engine {
     /// run records requests at the drivers, faults keep some back or fail them, and a fabric takes the others.
     #[cold]
     #[inline(never)]
-    fn pass_screens(&mut self, now: Time, mut requests: Vec<RequestId>) -> Vec<RequestId> {
+    fn pass_submission_checks(&mut self, now: Time, mut requests: Vec<RequestId>) -> Vec<RequestId> {
         if let DriverEnd::Recorded { .. } = self.driver_end {
             requests.iter().for_each(|request| self.note_submission(now, *request));
         }
         if let Some(faults) = &mut self.faults {
             let (shared, data) = (&mut self.shared, &mut self.devices[0].data);
-            requests.retain(|id| faults.lets_pass(now, *id, data, shared));
+            requests.retain(|id| faults.passes_to_driver(now, *id, data, shared));
         }
         self.send_over_fabric(now, &mut requests);
         requests
@@ -486,12 +486,12 @@ impl Engine {
 
     /// Completes the batch of requests whose completions a thread has collected, and tells the devices that they are
     /// consumed.
-    fn complete_together(&mut self, thread: u16) {
-        let members = self.host.take_members(thread);
+    fn complete_collected_batch(&mut self, thread: u16) {
+        let members = self.host.take_batch_members(thread);
         for member in &members {
             self.on_done(member.end, member.request);
         }
-        self.host.give_members(thread, members);
+        self.host.return_batch_members(thread, members);
         self.acknowledge(thread);
     }
 
@@ -502,14 +502,14 @@ impl Engine {
         let done = &requests[request];
         assert_eq!(done.parts_left, 0, "a request is complete while parts of it are in flight");
         if trace.is_on() {
-            trace.keep_request(done.number, &done.ledger, &self.stack_names);
+            trace.keep_finished_request(done.number, &done.ledger, &self.stack_names);
         }
         let error = self.faults.is_some().then(|| faults::failure(&mut self.faults, done)).flatten();
         match error {
             Some(error) => {
-                self.recorder.record_failed(now, done, error);
+                self.recorder.record_failed_request(now, done, error);
                 if let Some(data) = &mut self.devices[0].data {
-                    data.end_doubt(done.number);
+                    data.clear_expected_failure(done.number);
                 }
             }
             None => self.recorder.record(now, done),
@@ -519,7 +519,7 @@ impl Engine {
             self.host.take_group(thread, |handed_in| {
                 // A failed flush has made no record durable, so no client's commit counts as complete.
                 if error.is_none() {
-                    recorder.record_client(now, thread, handed_in);
+                    recorder.record_client_commit(now, thread, handed_in);
                 }
             });
         }
@@ -536,14 +536,14 @@ impl Engine {
     /// Keeps the completion of an injected request until it is taken.
     #[inline(never)]
     fn complete_for_client(&mut self, token: u32, now: Time, error: Option<u32>) {
-        self.client_completed.push_back(Completed { token, at: now, error });
+        self.client_completed.push_back(CompletedInjection { token, at: now, error });
         self.shared.scheduler.return_to_caller();
     }
 
     /// Handles the end of a step that a device's DMA engine has taken for a burst: a transfer that is complete arrives.
     // Not inlined: most drives have no DMA engine, and `on_arrival` is to be inlined only at the main call.
     #[inline(never)]
-    fn on_dma(&mut self, now: Time, packet: PacketId, device: usize) {
+    fn on_dma(&mut self, now: Time, packet: BurstId, device: usize) {
         if let Some(arrival) = self.devices[device].link.on_dma(now, packet, &mut self.shared) {
             self.on_arrival(now, arrival, device);
         }
@@ -560,7 +560,7 @@ impl Engine {
         if flight.packet.direction == Direction::Up {
             if let Some(burst) = recording {
                 let number = flight.packet.request.map(|request| self.shared.requests[request].number);
-                self.shared.trace.keep_burst(burst, number);
+                self.shared.trace.keep_arrived_burst(burst, number);
             }
             let is_settled = self.settles_alike && flight.packet.kind == Kind::MemoryWrite;
             if last && self.needs_delivery_events {
@@ -577,16 +577,16 @@ impl Engine {
         if last {
             let packet = flight.packet;
             self.devices[device].link.bursts.vacate(arrival.packet);
-            let payload = self.devices[device].link.bursts.take_payload(arrival.packet);
+            let payload = self.devices[device].link.bursts.take_burst_payload(arrival.packet);
             self.shared.requests.accepted = None;
             if self.devices[self.devices.holder(device)].data.is_some() && packet.user_data {
                 self.store(now, &packet, device);
             }
             let (controller, mut ports) = self.devices.controller_side(device, &mut self.shared);
             controller.on_packet(now, &packet, payload.as_deref().unwrap_or(Payload::zeros()), &mut ports);
-            self.devices[device].link.bursts.keep_payload(payload);
+            self.devices[device].link.bursts.reuse_payload(payload);
             if let Some(burst) = recording {
-                self.keep_answer(burst, &packet, device);
+                self.trace_arrived_packets(burst, &packet, device);
             }
         }
     }
@@ -597,7 +597,7 @@ impl Engine {
         let holder = self.devices.holder(device);
         let AttachedDevice { media, data, .. } = &mut self.devices[holder];
         let Some(data) = data else { return };
-        faults::keep_up_with_power(now, media, data);
+        faults::update_durable_programs(now, media, data);
         let packet = faults::stored(&self.faults, packet, &self.shared);
         let arrived = data.read_write_data(&packet, &self.memory);
         let (controller, mut ports) = self.devices.controller_side(device, &mut self.shared);
@@ -609,12 +609,12 @@ impl Engine {
 
     /// Returns the trace record of a burst that has arrived at `now`.
     #[cold]
-    fn burst(&self, now: Time, id: PacketId, device: usize) -> RecordedBurst {
+    fn burst(&self, now: Time, id: BurstId, device: usize) -> RecordedBurst {
         let flight = &self.devices[device].link.bursts[id];
         let (packets, wire_bytes) = (flight.count(), flight.wire_bytes());
         let up = flight.packet.direction == Direction::Up;
         let name = self.devices[self.devices.holder(device)].controller.packet_name(&flight.packet);
-        let to = now - self.devices[device].link.delivery_delay(&flight.packet);
+        let to = now - self.devices[device].link.settle_delay_of(&flight.packet);
         let memory = (flight.packet.address, flight.packet.bytes);
         RecordedBurst { name, up, packets, wire_bytes, from: flight.started(), to, memory }
     }
@@ -622,7 +622,7 @@ impl Engine {
     /// Adds packets that have reached the device to the trace. Only now is it known whose command a read of the queue
     /// has brought, if any.
     #[cold]
-    fn keep_answer(&mut self, mut burst: RecordedBurst, packet: &Packet, device: usize) {
+    fn trace_arrived_packets(&mut self, mut burst: RecordedBurst, packet: &Packet, device: usize) {
         let owner = self.shared.requests.accepted.or(packet.request);
         let number = owner.map(|request| self.shared.requests[request].number);
         match (self.devices[device].controller.poll_names(packet), number) {
@@ -630,18 +630,19 @@ impl Engine {
             (Some(PollNames { empty: Some(empty), .. }), None) => burst.name = empty,
             _ => {}
         }
-        self.shared.trace.keep_burst(burst, number);
+        self.shared.trace.keep_arrived_burst(burst, number);
     }
 
     /// Handles packets that are in host memory now: an interrupt message goes to a core, anything else to the driver.
     #[inline(always)]
-    fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32, device: usize) {
+    fn on_settle(&mut self, now: Time, id: BurstId, first: u32, count: u32, device: usize) {
         let flight = &self.devices[device].link.bursts[id];
         if flight.packet.interrupt {
             let vector = low_u16(flight.packet.token.context) + device as u16 * self.vectors;
             self.devices[device].link.bursts.vacate(id);
-            // The target's cores notice completions in their own time, see `NetworkedTarget::on_drive_completion`.
-            if self.fabric.is_some() || self.faults.is_some() && !self.hears_interrupt(now, vector) {
+            // On a networked target, the target's cores notice completions by themselves
+            // (`NetworkedTarget::on_drive_completion`), so ignore the interrupt.
+            if self.fabric.is_some() || self.faults.is_some() && !self.does_interrupt_reach_host(now, vector) {
                 return;
             }
             return self.host.on_message(now, vector, &mut self.shared);
@@ -662,13 +663,13 @@ impl Engine {
             self.damage(&settled);
         }
         if settled.packet.kind == Kind::Completion {
-            let answer = self.devices[device].link.bursts.take_payload(id);
-            self.host.resume_handler(low_u16(settled.packet.token.context) + device as u16 * self.vectors);
+            let answer = self.devices[device].link.bursts.take_burst_payload(id);
+            self.host.continue_handler(low_u16(settled.packet.token.context) + device as u16 * self.vectors);
             let (driver, mut ports) = self.devices.driver_side(device, &mut self.memory, &mut self.shared);
             driver.on_answer(now, answer.as_deref().unwrap_or(Payload::zeros()), &mut ports);
-            self.devices[device].link.bursts.keep_payload(answer);
+            self.devices[device].link.bursts.reuse_payload(answer);
             self.on_completed(now);
-            return self.host.leave_handler();
+            return self.host.end_handler();
         }
         let (driver, mut ports) = self.devices.driver_side(device, &mut self.memory, &mut self.shared);
         driver.on_settled(now, &settled, self.polling, &mut ports);
@@ -677,7 +678,7 @@ impl Engine {
 
     /// Handles packets that are in host memory where writes take different times to settle, which is rare.
     #[cold]
-    fn on_settle_late(&mut self, now: Time, id: PacketId, first: u32, count: u32, device: usize) {
+    fn on_settle_late(&mut self, now: Time, id: BurstId, first: u32, count: u32, device: usize) {
         self.on_settle(now, id, first, count, device);
     }
 
@@ -688,38 +689,38 @@ impl Engine {
             self.hand_over(now);
         }
         if !self.shared.requests.answered.is_empty() {
-            self.on_answered(now);
+            self.end_real_host_commands(now);
         }
     }
 
     fn hand_over(&mut self, now: Time) {
         if !self.shared.requests.refused.is_empty() {
-            self.fail_refused();
+            self.fail_refused_requests();
         }
         let mut next = 0;
         while let Some(&part) = self.shared.requests.completed.get(next) {
             next += 1;
             let Some(request) = splitting::completed(part, &mut self.shared) else { continue };
-            if self.faults.is_some() && !self.completion_reaches_host(now, request) {
+            if self.faults.is_some() && !self.does_completion_reach_host(now, request) {
                 continue;
             }
-            self.see_completion(now, request);
+            self.deliver_to_target_or_host(now, request);
         }
         self.shared.requests.completed.clear();
     }
 
     /// Hands a completion that a driver has seen to the target's core, if the drive is behind a network, or to the host.
     #[inline(always)]
-    fn see_completion(&mut self, now: Time, request: RequestId) {
+    fn deliver_to_target_or_host(&mut self, now: Time, request: RequestId) {
         match &mut self.fabric {
-            None => self.see_at_host(now, request),
+            None => self.deliver_to_host(now, request),
             Some(fabric) => fabric.on_drive_completion(now, request, &mut self.shared),
         }
     }
 
     /// Hands a completion to the simulated host, or to the caller at the driver.
     #[inline(always)]
-    fn see_at_host(&mut self, now: Time, request: RequestId) {
+    fn deliver_to_host(&mut self, now: Time, request: RequestId) {
         match self.driver_end {
             DriverEnd::Host => self.host.on_completed(now, request, &self.devices[0].driver, &mut self.shared),
             DriverEnd::Recorded { .. } | DriverEnd::Callers => self.on_driver_completion(now, request),
@@ -728,7 +729,7 @@ impl Engine {
 
     /// Ends the commands of real hosts whose completion queue entries are in memory.
     #[cold]
-    fn on_answered(&mut self, now: Time) {
+    fn end_real_host_commands(&mut self, now: Time) {
         while let Some((token, request)) = self.shared.requests.answered.pop_front() {
             match request {
                 Some(request) => self.on_done(now, request),

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::drive::Drive;
-use crate::host::InjectedRequest;
+use crate::host::ExternalRequest;
 use crate::media::keys::Key;
 use crate::protocol::halves::{Controller as _, Driver as _};
 use crate::protocol::real_hosts::HostCommand;
@@ -11,9 +11,9 @@ use crate::time::{Span, Time};
 
 /// Input from outside the simulation: a request of a client, or a register write or doorbell of a real host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum ExternalInput {
     /// Request that an application issues, for a thread made by [`Engine::add_client`]. The drive must
-    /// [have](Drive::check_operation) its operation. [`Engine::take_completed`] returns `token`, by which the caller
+    /// [have](Drive::check_supports_operation) its operation. [`Engine::take_completed`] returns `token`, by which the caller
     /// knows the request.
     Request {
         /// Number of the thread that submits the request.
@@ -35,7 +35,7 @@ pub enum Input {
         delayed: Span,
     },
     /// Request that enters at the driver, because the caller itself is the host's software; for a thread made by
-    /// [`Engine::add_driver_caller`]. The drive must [have](Drive::check_operation) its operation. Its completion is
+    /// [`Engine::add_driver_caller`]. The drive must [have](Drive::check_supports_operation) its operation. Its completion is
     /// that of the driver as well.
     DriverRequest {
         /// Number of the thread that submits the request.
@@ -64,7 +64,7 @@ pub enum Input {
 
 /// Completion of an injected request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completed {
+pub struct CompletedInjection {
     /// Token that the caller gave the request.
     pub token: u32,
     /// Instant at which the application had the result of the request.
@@ -76,14 +76,15 @@ pub struct Completed {
 impl Engine {
     /// Returns a machine whose queues the drivers of real hosts write into, without simulated host software. `None` if
     /// real drivers do not know the drive's protocol.
-    pub fn for_real_hosts(drive: &Drive, seed: u64) -> Option<Engine> {
-        // Real hosts have a network of their own, if any.
+    pub fn for_real_host_drivers(drive: &Drive, seed: u64) -> Option<Engine> {
+        // Real hosts reach the server over their own network, so do not model one.
         let mut engine = Engine::new(&drive.without_fabric(), seed);
         engine.devices[0].driver.real_hosts()?.hand_queues_to_real_hosts();
         engine.devices[0].controller.real_hosts()?.begin();
         let limits = drive.limits();
         engine.hold_keys(drive, &mut std::iter::empty());
-        engine.queue_threads = (0..limits.queue_pairs).map(|_| engine.add_queue_client(limits.queue_slots())).collect();
+        engine.queue_threads =
+            (0..limits.queue_pairs).map(|_| engine.add_queue_client(limits.queue_capacity())).collect();
         Some(engine)
     }
 
@@ -123,7 +124,7 @@ impl Engine {
         self.devices[0].driver.real_hosts().map_or(0, |queues| queues.room(queue))
     }
 
-    /// Places a command that arrives from a real host at `at` in the next slot of its queue. [`Input::Ring`] announces
+    /// Places a command that arrives from a real host at `at` in the next slot of its queue. [`ExternalInput::Ring`] announces
     /// it to the device. [`Engine::take_completed`] returns its token when its completion is in the host's memory.
     pub fn place(&mut self, at: Time, command: HostCommand) {
         self.run_until(at);
@@ -148,7 +149,7 @@ impl Engine {
     /// Adds a thread for injected requests, and returns its number.
     pub fn add_client(&mut self, iodepth: u32) -> u16 {
         let thread = self.add_queue_client(iodepth);
-        self.disable_interrupts_if_polling(thread);
+        self.disable_interrupts_for_polling(thread);
         thread
     }
 
@@ -163,26 +164,32 @@ impl Engine {
 
     /// Injects a request that was held back for `delayed` into the software of the host.
     #[inline]
-    fn inject_to_host(&mut self, at: Time, thread: u16, io: Io, token: u32, delayed: Span) {
-        let request = InjectedRequest { thread, io, token, due: at - delayed };
+    fn inject_delayed_request(&mut self, at: Time, thread: u16, io: Io, token: u32, delayed: Span) {
+        let request = ExternalRequest { thread, io, token, due: at - delayed };
         self.host.inject(at, request, &self.devices[0].driver, &mut self.shared);
     }
 
     /// Injects an input at `at`, after handling all events up to then; `at` may not lie before an event that has been
     /// handled.
-    pub fn inject(&mut self, at: Time, input: Input) {
+    pub fn inject(&mut self, at: Time, input: ExternalInput) {
         self.run_until(at);
         self.shared.scheduler.advance(at);
         self.set_event_source(0);
         match input {
-            Input::Request { thread, io, token } => self.inject_to_host(at, thread, io, token, Span::ZERO),
-            Input::DelayedRequest { thread, io, token, delayed } => self.inject_to_host(at, thread, io, token, delayed),
-            Input::DriverRequest { thread, drive, io, token } => self.submit_at_driver(at, thread, drive, io, token),
-            Input::RegisterWrite { address, value } => {
+            ExternalInput::Request { thread, io, token } => {
+                self.inject_delayed_request(at, thread, io, token, Span::ZERO)
+            }
+            ExternalInput::DelayedRequest { thread, io, token, delayed } => {
+                self.inject_delayed_request(at, thread, io, token, delayed)
+            }
+            ExternalInput::DriverRequest { thread, drive, io, token } => {
+                self.submit_at_driver(at, thread, drive, io, token)
+            }
+            ExternalInput::RegisterWrite { address, value } => {
                 let (controller, mut ports) = self.devices[0].controller_side(&mut self.shared);
                 controller.on_register_write(at, address, value, &mut ports);
             }
-            Input::Ring { queue } => {
+            ExternalInput::Ring { queue } => {
                 let (driver, mut ports) = self.devices[0].driver_side(&mut self.memory, &mut self.shared);
                 let queues = driver.real_hosts().expect("whoever rings has placed a command");
                 queues.ring(queue, &mut ports);
@@ -193,7 +200,7 @@ impl Engine {
 
     /// Removes and returns the next completion of an injected request, in the order of completion. Callers that inject
     /// requests must take all completions, as they are kept until then.
-    pub fn take_completed(&mut self) -> Option<Completed> {
+    pub fn take_completed(&mut self) -> Option<CompletedInjection> {
         self.client_completed.pop_front()
     }
 }
@@ -204,13 +211,13 @@ mod tests {
     use crate::request::Op;
 
     #[test]
-    fn the_latency_of_a_request_that_was_held_back_has_that_time_in_it() {
+    fn latency_of_a_held_request_includes_its_delay() {
         let total = |delayed: Span| {
             let mut engine = Engine::new(&Drive::shipped("nvme").unwrap(), 1);
             let thread = engine.add_client(1);
             let io = Io { op: Op::Read, offset: 0, bytes: 512 };
             let at = Time::ZERO + Span::from_ms(50);
-            engine.inject(at, Input::DelayedRequest { thread, io, token: 7, delayed });
+            engine.inject(at, ExternalInput::DelayedRequest { thread, io, token: 7, delayed });
             engine.run_until(at + Span::from_ms(1));
             let outcome = engine.outcome(&Drive::shipped("nvme").unwrap(), 1);
             let done = engine.take_completed().expect("the request is done");
@@ -223,17 +230,17 @@ mod tests {
     }
 
     #[test]
-    fn events_are_handled_no_further_than_a_request_from_outside_that_is_done() {
+    fn events_stop_at_the_completion_of_an_injected_request() {
         let mut engine = Engine::new(&Drive::shipped("dc-express").unwrap(), 1);
         let thread = engine.add_client(2);
         // A second request stays in flight, so the thread is still busy when the first completes.
         for (token, offset) in [(7, 0), (8, 4096)] {
             let io = Io { op: Op::Read, offset, bytes: 512 };
-            engine.inject(Time::ZERO, Input::Request { thread, io, token });
+            engine.inject(Time::ZERO, ExternalInput::Request { thread, io, token });
         }
         // The endpoint polls its queue throughout, so there are always more events to handle.
         let until = Time::ZERO + Span::from_us(100);
-        let (is_through, done) = engine.run_some_until_completed(until, u64::MAX);
+        let (is_through, done) = engine.run_events_until_completed(until, u64::MAX);
         assert!(!is_through && engine.now() < until, "{}", engine.now());
         assert_eq!(done.map(|done| (done.token, done.at)), Some((7, engine.now())));
     }

@@ -19,7 +19,7 @@
 
 /// Power parameters of a server, resolved from its description.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PowerModel {
+pub struct ServerPowerModel {
     /// Power of the idle server, its processor package asleep, in watts.
     pub idle_w: f64,
     /// Power that the package adds while a device's reads keep it awake, in watts.
@@ -36,11 +36,11 @@ pub struct PowerModel {
     pub volts_min_ghz: f64,
 }
 
-impl PowerModel {
+impl ServerPowerModel {
     /// Returns the core voltage at a clock: flat up to `volts_min_ghz`, then on the straight line through
     /// (`nominal_ghz`, `volts_max`), above the nominal clock too. Constant at `volts_max` if the nominal clock is not
     /// above `volts_min_ghz`, as there is no line then.
-    pub fn volts(&self, core_ghz: f64) -> f64 {
+    pub fn core_volts_at(&self, core_ghz: f64) -> f64 {
         let range_ghz = self.nominal_ghz - self.volts_min_ghz;
         if range_ghz <= 0.0 {
             return self.volts_max;
@@ -52,7 +52,7 @@ impl PowerModel {
     /// Returns the power in watts of one busy core at a clock: `core_w` times the ratio of clocks and the square of the
     /// ratio of voltages.
     pub fn core_w(&self, core_ghz: f64) -> f64 {
-        let volts_ratio = self.volts(core_ghz) / self.volts_max;
+        let volts_ratio = self.core_volts_at(core_ghz) / self.volts_max;
         self.core_w * (core_ghz / self.nominal_ghz) * volts_ratio * volts_ratio
     }
 
@@ -68,10 +68,10 @@ pub fn joules_per_io(server_w: f64, iops: f64) -> Option<f64> {
     (iops > 0.0).then(|| server_w / iops)
 }
 
-impl From<&crate::drive::Drive> for PowerModel {
-    fn from(drive: &crate::drive::Drive) -> PowerModel {
+impl From<&crate::drive::Drive> for ServerPowerModel {
+    fn from(drive: &crate::drive::Drive) -> ServerPowerModel {
         let power = &drive.power;
-        PowerModel {
+        ServerPowerModel {
             idle_w: power.idle_w,
             package_awake_w: power.package_awake_w,
             core_w: power.core_w,
@@ -87,7 +87,7 @@ impl From<&crate::drive::Drive> for PowerModel {
 mod tests {
     use super::*;
 
-    const SERVER: PowerModel = PowerModel {
+    const SERVER: ServerPowerModel = ServerPowerModel {
         idle_w: 100.0,
         package_awake_w: 6.0,
         core_w: 25.0,
@@ -102,44 +102,44 @@ mod tests {
     }
 
     #[test]
-    fn voltage_is_flat_up_to_its_knee_and_straight_above() {
-        assert_close(SERVER.volts(0.1), 0.8);
-        assert_close(SERVER.volts(1.2), 0.8);
-        assert_close(SERVER.volts(2.5), 1.0);
-        assert_close(SERVER.volts(3.8), 1.2);
-        assert_close(SERVER.volts(5.1), 1.4);
+    fn voltage_is_flat_below_its_knee_and_linear_above() {
+        assert_close(SERVER.core_volts_at(0.1), 0.8);
+        assert_close(SERVER.core_volts_at(1.2), 0.8);
+        assert_close(SERVER.core_volts_at(2.5), 1.0);
+        assert_close(SERVER.core_volts_at(3.8), 1.2);
+        assert_close(SERVER.core_volts_at(5.1), 1.4);
     }
 
     #[test]
-    fn without_a_range_of_clocks_the_voltage_is_constant() {
-        let fixed = PowerModel { volts_min_ghz: 3.8, ..SERVER };
-        assert_close(fixed.volts(1.0), 1.2);
+    fn voltage_is_constant_without_a_clock_range() {
+        let fixed = ServerPowerModel { volts_min_ghz: 3.8, ..SERVER };
+        assert_close(fixed.core_volts_at(1.0), 1.2);
         assert_close(fixed.core_w(1.9), 12.5);
     }
 
     #[test]
-    fn a_core_draws_its_power_by_clock_and_voltage_squared() {
+    fn core_power_is_clock_times_voltage_squared() {
         assert_close(SERVER.core_w(3.8), 25.0);
         assert_close(SERVER.core_w(2.5), 62.5 / 5.472);
         assert_close(SERVER.core_w(1.2), 3.508_771_929_824_561);
     }
 
     #[test]
-    fn a_polled_idle_server_draws_the_six_percent_of_the_paper_more() {
+    fn polling_idle_server_draws_the_published_six_percent_more() {
         assert_close(SERVER.server_w(0.0, 3.8, 0.0), 100.0);
         assert_close(SERVER.server_w(0.0, 3.8, 1.0), 106.0);
         assert_close(SERVER.server_w(0.5, 3.8, 0.25), 100.0 + 1.5 + 12.5);
     }
 
     #[test]
-    fn joules_of_an_io_are_watts_over_its_rate() {
+    fn joules_per_io_are_watts_over_rate() {
         assert_eq!(joules_per_io(140.0, 700_000.0), Some(0.0002));
         assert_eq!(joules_per_io(140.0, 0.0), None);
     }
 
     /// The shape of figure 6, if 89 ns of the paper's 1.4 us at 3.8 GHz follow the clock.
     #[test]
-    fn the_energy_of_a_read_is_flat_at_low_clocks_and_least_near_2_ghz() {
+    fn read_energy_is_flat_at_low_clocks_and_least_near_2_ghz() {
         let joules = |core_ghz: f64| {
             let latency_us = 1.311 + 0.089 * 3.8 / core_ghz;
             let server_w = SERVER.server_w(1.0, core_ghz, 1.0);

@@ -1,9 +1,11 @@
 //! Counting of the completed requests of a run, and the outcome made from the counts.
 
 use crate::drive::Drive;
-use crate::engine::power::PowerModel;
-use crate::engine::requests::{KeptRequest, KeptRequests};
-use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, MeasuredState, Outcome, PartUse, WireUse};
+use crate::engine::power::ServerPowerModel;
+use crate::engine::requests::{KeptRequestRecord, KeptRequestRecords};
+use crate::ledger::{
+    CpuUtilisation, DirectionOutcome, JobOutcome, Latency, MeasuredState, Outcome, PartBusyTime, ServerEnergy, WireUse,
+};
 use crate::request::Op;
 use crate::request::Request;
 use crate::time::{Span, Time};
@@ -11,7 +13,7 @@ use crate::workload::{Job, OpenQuery};
 
 /// Counts and latencies of one job so far.
 #[derive(Clone, Debug, Default)]
-struct JobRecord {
+struct JobMeasurements {
     outcome: JobOutcome,
     /// Instant from which on requests that become due are counted; `Time::NEVER` during the warm-up.
     ramp_end: Time,
@@ -31,7 +33,7 @@ struct JobRecord {
 /// Counts and latencies of a run so far, by job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorder {
-    jobs: Vec<JobRecord>,
+    jobs: Vec<JobMeasurements>,
     /// Index of each thread's job, by thread number; `usize::MAX` for kernel threads.
     threads: Vec<usize>,
     completed: u64,
@@ -41,19 +43,19 @@ pub(super) struct Recorder {
     /// Query in progress, for each thread whose job makes queries.
     queries: Vec<OpenQuery>,
     /// Single requests of the run; `None` unless they are to be kept.
-    kept: Option<Box<KeptRequests>>,
+    kept: Option<Box<KeptRequestRecords>>,
 }
 
 /// Measurements of the machine's links, cores, memory, power and counters.
 #[derive(Clone, Debug)]
-pub(super) struct PartOutcomes {
+pub(super) struct PartMeasurements {
     /// Start of the time that the measurements are about; `now` is its end.
     pub begin: Time,
     pub now: Time,
     pub upstream: WireUse,
     pub downstream: WireUse,
-    pub cpu: CpuUse,
-    pub parts: Vec<PartUse>,
+    pub cpu: CpuUtilisation,
+    pub parts: Vec<PartBusyTime>,
     pub awake_share: f64,
     /// Energy of the devices' memories in joules; `None` if it is not known.
     pub memory_j: Option<f64>,
@@ -62,11 +64,11 @@ pub(super) struct PartOutcomes {
     pub finished: bool,
 }
 
-impl PartOutcomes {
+impl PartMeasurements {
     /// Returns the measurements since an earlier time of the run. Counters of the protocol and of the memory still
     /// count from the start.
-    pub(super) fn since(self, earlier: &PartOutcomes) -> PartOutcomes {
-        PartOutcomes {
+    pub(super) fn since(self, earlier: &PartMeasurements) -> PartMeasurements {
+        PartMeasurements {
             begin: earlier.now,
             upstream: self.upstream.since(&earlier.upstream),
             downstream: self.downstream.since(&earlier.downstream),
@@ -84,14 +86,15 @@ impl Recorder {
     pub(super) fn add_job(&mut self, job: &Job, group: u32, start: Time, warms_up: bool) -> usize {
         let (name, iodepth, threads) = (job.name.clone(), job.iodepth, job.threads);
         let outcome = JobOutcome { name, iodepth, threads, group, options: job.options(), ..JobOutcome::default() };
-        let (has_commits, ramp_until) = (job.has_flushes(), start + job.ramp_time);
+        let (has_commits, ramp_until) = (job.includes_flushes(), start + job.ramp_time);
         let ramp_end = if warms_up { Time::NEVER } else { ramp_until };
         let query_ios = job.query_ios();
         // With group commit, commits are recorded for each client and not for each flush.
         let has_groups = job.group_commit > 0;
         let has_commits = has_commits && !has_groups;
         let (last, is_replay) = (Time::ZERO, job.trace.is_some());
-        let record = JobRecord { outcome, ramp_end, last, has_commits, is_replay, query_ios, has_groups, ramp_until };
+        let record =
+            JobMeasurements { outcome, ramp_end, last, has_commits, is_replay, query_ios, has_groups, ramp_until };
         self.jobs.push(record);
         self.jobs.len() - 1
     }
@@ -99,9 +102,9 @@ impl Recorder {
     /// Adds a job for the injected requests of a client, and returns its index.
     pub(super) fn add_client(&mut self, iodepth: u32) -> usize {
         let name = format!("client{}", self.jobs.len());
-        self.jobs.push(JobRecord {
+        self.jobs.push(JobMeasurements {
             outcome: JobOutcome { name, iodepth, threads: 1, ..JobOutcome::default() },
-            ..JobRecord::default()
+            ..JobMeasurements::default()
         });
         self.jobs.len() - 1
     }
@@ -116,11 +119,11 @@ impl Recorder {
 
     /// Keeps the first `limit` requests that are counted, each with its stages.
     pub(super) fn keep_requests(&mut self, limit: usize) {
-        self.kept = Some(Box::new(KeptRequests::new(limit)));
+        self.kept = Some(Box::new(KeptRequestRecords::new(limit)));
     }
 
     /// Returns the single requests that the run has kept, and keeps no more; `None` if none were to be kept.
-    pub(super) fn take_requests(&mut self) -> Option<KeptRequests> {
+    pub(super) fn take_requests(&mut self) -> Option<KeptRequestRecords> {
         self.kept.take().map(|kept| *kept)
     }
 
@@ -158,29 +161,29 @@ impl Recorder {
 
     /// Notes the end of a request, and updates the query that it belongs to. Returns the number of its job.
     #[inline(always)]
-    fn note_end(&mut self, now: Time, request: &Request) -> usize {
+    fn note_request_end(&mut self, now: Time, request: &Request) -> usize {
         self.completed += 1;
         self.last = now;
         let number = self.threads[usize::from(request.thread)];
         let job = &mut self.jobs[number];
         job.last = now;
         if job.query_ios > 0 {
-            // The query continues without the data of a failed read, as a search does with partial results.
-            self.note_query(now, request, number);
+            // The query continues without the data of a failed read, like a search that returns partial results.
+            self.update_query(now, request, number);
         }
         number
     }
 
     /// Records a completed request. Its latencies, bytes and stages count only if it was due after the ramp of its job.
     pub(super) fn record(&mut self, now: Time, request: &Request) {
-        let number = self.note_end(now, request);
+        let number = self.note_request_end(now, request);
         let job = &mut self.jobs[number];
         if request.ledger.start() < job.ramp_end {
             request.ledger.close(now);
             return;
         }
-        if let Some(kept) = self.kept.as_mut().filter(|_| request.io.op != Op::Flush) {
-            kept.keep(KeptRequest {
+        if let Some(kept) = self.kept.as_mut().filter(|_| request.io.op != Op::DeepFlush) {
+            kept.keep(KeptRequestRecord {
                 number: request.number,
                 job: number,
                 io: request.io,
@@ -192,7 +195,7 @@ impl Recorder {
         let direction = match request.io.op {
             Op::Read => &mut job.outcome.read,
             Op::Write => &mut job.outcome.write,
-            Op::Flush => &mut job.outcome.flush,
+            Op::DeepFlush => &mut job.outcome.flush,
             Op::Discard => &mut job.outcome.discard,
             Op::WriteZeroes => &mut job.outcome.zeroes,
         };
@@ -201,16 +204,16 @@ impl Recorder {
         direction.submission.record(request.submitted.since(request.issued));
         direction.completion.record(now.since(request.submitted));
         direction.total.record_at(now.since(request.ledger.start()), now);
-        request.ledger.close_into(now, &mut direction.stages);
+        request.ledger.close_into_sum(now, &mut direction.stages);
         if job.has_commits {
-            self.note_commit(now, request, number);
+            self.update_commit(now, request, number);
         }
     }
 
     /// Updates the commit of the request's thread: a write may begin it, and the request that ends it records its
     /// latency.
     #[cold]
-    fn note_commit(&mut self, now: Time, request: &Request, job: usize) {
+    fn update_commit(&mut self, now: Time, request: &Request, job: usize) {
         let thread = usize::from(request.thread);
         self.commits_begin.resize(self.threads.len(), None);
         let begin = &mut self.commits_begin[thread];
@@ -229,7 +232,7 @@ impl Recorder {
     }
 
     /// Records the commit of a client that handed in its record at `handed_in`, unless that was in the ramp.
-    pub(super) fn record_client(&mut self, now: Time, thread: u16, handed_in: Time) {
+    pub(super) fn record_client_commit(&mut self, now: Time, thread: u16, handed_in: Time) {
         let job = &mut self.jobs[self.threads[usize::from(thread)]];
         if handed_in >= job.ramp_end {
             job.outcome.commit.record_at(now.since(handed_in), now);
@@ -239,7 +242,7 @@ impl Recorder {
     /// Updates the query of the read's thread, which ends with the last of its reads. A query that began in the ramp
     /// does not count.
     #[cold]
-    fn note_query(&mut self, now: Time, request: &Request, job: usize) {
+    fn update_query(&mut self, now: Time, request: &Request, job: usize) {
         let (thread, job) = (usize::from(request.thread), &mut self.jobs[job]);
         self.queries.resize(self.threads.len(), OpenQuery::NEW);
         let begin = self.queries[thread].complete(request.ledger.start(), job.query_ios);
@@ -250,33 +253,39 @@ impl Recorder {
 
     /// Records a failed request: counts the failure and keeps the first error, but records no latency.
     #[cold]
-    pub(super) fn record_failed(&mut self, now: Time, request: &Request, error: u32) {
+    pub(super) fn record_failed_request(&mut self, now: Time, request: &Request, error: u32) {
         request.ledger.close(now);
-        let number = self.note_end(now, request);
+        let number = self.note_request_end(now, request);
         let job = &mut self.jobs[number];
         if request.ledger.start() >= job.ramp_end {
             job.outcome.failed += 1;
-            job.outcome.failed_flushes += u64::from(request.io.op == Op::Flush);
+            job.outcome.failed_flushes += u64::from(request.io.op == Op::DeepFlush);
             job.outcome.failed_resets += u64::from(request.io.op == Op::Discard && !job.is_replay);
             job.outcome.first_error.get_or_insert(error);
         }
     }
 
     /// Returns the outcome of the run so far.
-    pub(super) fn outcome(&self, drive: &Drive, seed: u64, measured: MeasuredState, parts: PartOutcomes) -> Outcome {
+    pub(super) fn outcome(
+        &self,
+        drive: &Drive,
+        seed: u64,
+        measured: MeasuredState,
+        parts: PartMeasurements,
+    ) -> Outcome {
         let elapsed = parts.now.since(parts.begin);
         Outcome {
             drive: drive.title(),
             seed,
             elapsed,
-            jobs: self.jobs.iter().map(JobRecord::outcome).collect(),
+            jobs: self.jobs.iter().map(JobMeasurements::outcome).collect(),
             upstream: parts.upstream,
             downstream: parts.downstream,
             cpu: parts.cpu,
             energy: energy(drive, &parts, elapsed),
             parts: parts.parts,
             memory_j: parts.memory_j,
-            stack_stages: drive.stage_names(),
+            stack_stages: drive.software_stage_names(),
             counters: parts.counters,
             events: parts.events,
             measured,
@@ -286,7 +295,7 @@ impl Recorder {
     }
 }
 
-impl JobRecord {
+impl JobMeasurements {
     fn outcome(&self) -> JobOutcome {
         let runtime = self.last.since(self.ramp_end);
         let over = |direction: &DirectionOutcome| DirectionOutcome { runtime, ..direction.clone() };
@@ -297,10 +306,10 @@ impl JobRecord {
     }
 }
 
-fn energy(drive: &Drive, parts: &PartOutcomes, elapsed: Span) -> Option<Energy> {
-    let model = PowerModel::from(drive);
+fn energy(drive: &Drive, parts: &PartMeasurements, elapsed: Span) -> Option<ServerEnergy> {
+    let model = ServerPowerModel::from(drive);
     let busy_cores = if elapsed.is_zero() { 0.0 } else { parts.cpu.busy().as_s() / elapsed.as_s() };
-    (drive.power.idle_w > 0.0).then(|| Energy {
+    (drive.power.idle_w > 0.0).then(|| ServerEnergy {
         server_w: model.server_w(busy_cores, drive.host.core_ghz, parts.awake_share),
         idle_w: drive.power.idle_w,
     })

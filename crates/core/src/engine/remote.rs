@@ -6,7 +6,7 @@
 
 use super::Engine;
 use super::driver_end::DriverEnd;
-use crate::fabric::{CommandStep, NetworkedTarget};
+use crate::fabric::{FabricCommandStep, NetworkedTarget};
 use crate::ledger::Stage;
 use crate::number::low_u16;
 use crate::request::RequestId;
@@ -33,29 +33,29 @@ impl Engine {
 
     /// Takes the next step of a command over the fabric, or of an interrupt vector of the initiator.
     #[inline(never)]
-    pub(super) fn on_fabric(&mut self, now: Time, step: CommandStep, context: u32) {
+    pub(super) fn on_fabric_step(&mut self, now: Time, step: FabricCommandStep, context: u32) {
         if self.faults.is_some() && self.is_held_back(now, step, context) {
             return;
         }
         let Engine { fabric: Some(fabric), shared, .. } = self else { return };
         match step {
-            CommandStep::Command => fabric.on_command(now, context, shared),
-            CommandStep::Ask => fabric.ask(now, context, shared),
-            CommandStep::Asked => self.on_asked(now, context),
-            CommandStep::SendData => fabric.send_data(now, context, shared),
-            CommandStep::Data => fabric.on_data(now, context, shared),
-            CommandStep::Submit => self.submit_at_target(now, context),
-            CommandStep::Respond => fabric.respond(now, context, shared),
-            CommandStep::Response => self.on_response(now, context),
-            CommandStep::Interrupt => self.host.on_message(now, low_u16(context), shared),
-            CommandStep::Receive => self.receive_responses(now, low_u16(context)),
+            FabricCommandStep::Command => fabric.on_command(now, context, shared),
+            FabricCommandStep::Ask => fabric.ask(now, context, shared),
+            FabricCommandStep::Asked => self.on_data_request(now, context),
+            FabricCommandStep::SendData => fabric.send_data(now, context, shared),
+            FabricCommandStep::Data => fabric.on_data(now, context, shared),
+            FabricCommandStep::Submit => self.submit_at_target(now, context),
+            FabricCommandStep::Respond => fabric.respond(now, context, shared),
+            FabricCommandStep::Response => self.on_initiator_response(now, context),
+            FabricCommandStep::Interrupt => self.host.on_message(now, low_u16(context), shared),
+            FabricCommandStep::Receive => self.receive_responses(now, low_u16(context)),
         }
     }
 
     /// Submits a request to the driver of its drive in the target.
     fn submit_at_target(&mut self, now: Time, request: RequestId) {
         if self.faults.is_some() && self.is_refused_by_target(request) {
-            return self.see_completion(now, request);
+            return self.deliver_to_target_or_host(now, request);
         }
         match self.is_alone {
             true => self.submit_to_only_device(now, std::iter::once(request)),
@@ -65,40 +65,40 @@ impl Engine {
 
     /// Handles the target's request for a write's data at the initiator. NVMe/TCP takes time of a core there, which
     /// receives the request and sends the data.
-    fn on_asked(&mut self, now: Time, id: RequestId) {
+    fn on_data_request(&mut self, now: Time, id: RequestId) {
         let thread = self.shared.requests[id].thread;
-        let (vector, is_polled) = (self.fabric().vector_of(thread), self.finds_responses(thread));
+        let (vector, is_polled) = (self.fabric().initiator_vector(thread), self.polls_for_responses(thread));
         let Engine { fabric: Some(fabric), shared, .. } = self else { return };
-        if !fabric.answers_by_software() {
+        if !fabric.needs_initiator_core_for_data() {
             return fabric.send_data(now, id, shared);
         }
         let time = fabric.answer + if is_polled { Span::ZERO } else { fabric.worker };
-        let end = self.host.answer_network(now, vector, is_polled, time, &mut self.shared);
-        self.shared.scheduler.at(end, CommandStep::SendData.of(id));
+        let end = self.host.charge_network_response(now, vector, is_polled, time, &mut self.shared);
+        self.shared.scheduler.at(end, FabricCommandStep::SendData.of(id));
     }
 
     /// True if a thread finds its responses by polling, without interrupts of the NIC.
-    fn finds_responses(&self, thread: u16) -> bool {
+    fn polls_for_responses(&self, thread: u16) -> bool {
         let has_polled_queues = self.fabric.as_ref().is_none_or(|fabric| fabric.polled_queues);
         match self.driver_end {
             DriverEnd::Callers => true,
-            DriverEnd::Host | DriverEnd::Recorded { .. } => self.host.polls_on_network(thread, has_polled_queues),
+            DriverEnd::Host | DriverEnd::Recorded { .. } => self.host.thread_polls_network(thread, has_polled_queues),
         }
     }
 
     /// Hands a response that has arrived at the initiator to its thread, or raises an interrupt for it.
-    fn on_response(&mut self, now: Time, id: RequestId) {
-        if self.faults.is_some() && !self.response_ends_request(now, id) {
+    fn on_initiator_response(&mut self, now: Time, id: RequestId) {
+        if self.faults.is_some() && !self.does_response_end_request(now, id) {
             return;
         }
         let thread = self.shared.requests[id].thread;
-        if self.finds_responses(thread) {
-            return self.see_at_host(now, id);
+        if self.polls_for_responses(thread) {
+            return self.deliver_to_host(now, id);
         }
         let fabric = self.fabric();
-        let vector = fabric.vector_of(thread);
-        if let Some(at) = fabric.await_interrupt(now, id, vector) {
-            self.shared.scheduler.at(at, CommandStep::Interrupt.of(context(vector)));
+        let vector = fabric.initiator_vector(thread);
+        if let Some(at) = fabric.add_response_to_interrupt(now, id, vector) {
+            self.shared.scheduler.at(at, FabricCommandStep::Interrupt.of(context(vector)));
         }
     }
 
@@ -108,21 +108,21 @@ impl Engine {
     pub(super) fn on_network_handled(&mut self, now: Time, vector: u16) {
         self.host.on_handled(vector);
         let until = now + self.fabric().worker;
-        let switched = until.min(now + self.host.worker_switches());
+        let switched = until.min(now + self.host.worker_switch_time());
         if switched > now {
             self.host.stall(now, vector, switched, &mut self.shared);
         }
-        self.host.leave_handler();
-        self.shared.scheduler.at(until, CommandStep::Receive.of(context(vector)));
+        self.host.end_handler();
+        self.shared.scheduler.at(until, FabricCommandStep::Receive.of(context(vector)));
     }
 
     /// Receives all responses that have arrived for an interrupt vector, and hands them to their threads.
     fn receive_responses(&mut self, now: Time, vector: u16) {
-        self.host.resume_handler(vector);
+        self.host.continue_handler(vector);
         for id in self.fabric().take_arrived(vector) {
             self.shared.requests.charge(Some(id), Stage::Interrupt, now);
-            self.see_at_host(now, id);
+            self.deliver_to_host(now, id);
         }
-        self.host.leave_handler();
+        self.host.end_handler();
     }
 }

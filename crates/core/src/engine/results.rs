@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::driver_end::DriverEnd;
-use super::recorder::PartOutcomes;
+use super::recorder::PartMeasurements;
 use crate::drive::Drive;
 use crate::ledger::{CreditState, MeasuredState, Outcome};
 use crate::time::Time;
@@ -13,17 +13,17 @@ impl Engine {
     /// device's counters.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters = self.devices.counters(self.fault_counts());
-        counters.extend(self.switch_counters());
+        counters.extend(self.switch_utilisation_counters());
         counters.extend(self.fabric.iter().flat_map(|fabric| fabric.counters()));
         counters
     }
 
     /// Asserts that no more requests have completed than were issued, and that all have when the threads of all jobs
     /// are done.
-    fn check_completions(&self) {
+    fn assert_all_completed(&self) {
         let (issued, completed) = (self.shared.requests.issued, self.recorder.completed());
         assert!(completed <= issued, "{completed} completions of {issued} requests");
-        // With real hosts or callers at the driver, requests may be in flight although no simulated thread is running.
+        // With real hosts or callers at the driver, requests may be in flight although no simulated thread runs.
         let has_threads_alone = self.queue_threads.is_empty() && !matches!(self.driver_end, DriverEnd::Callers);
         let is_over = self.is_over() && has_threads_alone;
         assert!(!is_over || completed == issued, "{completed} completions of {issued} requests, and none in flight");
@@ -31,8 +31,8 @@ impl Engine {
 
     /// Returns the outcome of the run so far, without its warm-up.
     pub fn outcome(&self, drive: &Drive, seed: u64) -> Outcome {
-        self.check_completions();
-        let parts = self.part_outcomes(self.recorder.last(), drive);
+        self.assert_all_completed();
+        let parts = self.measure_parts(self.recorder.last(), drive);
         let parts = match self.warm_up.base() {
             Some(base) => parts.since(base),
             None => parts,
@@ -46,7 +46,7 @@ impl Engine {
             },
             measured => measured,
         };
-        Outcome { faults: self.fault_summaries(), ..self.recorder.outcome(drive, seed, measured, parts) }
+        Outcome { faults: self.summarise_fault_effects(), ..self.recorder.outcome(drive, seed, measured, parts) }
     }
 
     /// Returns the state of the first device's burst credits, if it is a volume that has credits.
@@ -57,8 +57,8 @@ impl Engine {
     }
 
     /// Returns the measurements of the machine's links, cores, memory and power up to `now`.
-    pub(super) fn part_outcomes(&self, now: Time, drive: &Drive) -> PartOutcomes {
-        PartOutcomes {
+    pub(super) fn measure_parts(&self, now: Time, drive: &Drive) -> PartMeasurements {
+        PartMeasurements {
             begin: Time::ZERO,
             now,
             upstream: self.devices.used(Direction::Up),
@@ -67,7 +67,7 @@ impl Engine {
             parts: [self.devices.parts(now), self.fabric.as_ref().map_or_else(Vec::new, |fabric| fabric.parts())]
                 .concat(),
             awake_share: self.devices.awake_share(now),
-            memory_j: self.devices.memory_joules(drive),
+            memory_j: self.devices.total_memory_joules(drive),
             counters: self.counters(),
             events: self.events(),
             finished: self.host.finished(),

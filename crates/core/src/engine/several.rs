@@ -13,10 +13,10 @@ use crate::time::Time;
 impl Engine {
     /// Hands an event of the host, of one of several devices, or of the switches to the part that handles it.
     #[inline(never)]
-    pub(super) fn route_among_devices(&mut self, now: Time, event: Event) {
+    pub(super) fn dispatch_to_device(&mut self, now: Time, event: Event) {
         let source = self.shared.scheduler.source();
         if source == SWITCHES {
-            return self.on_switches(now, event);
+            return self.on_switch_event(now, event);
         }
         let device = match event {
             // The source of a handler's event is the host, so find the device by the interrupt vector.
@@ -31,18 +31,18 @@ impl Engine {
     /// Makes `device` the source of the events that are scheduled from now on.
     pub(super) fn set_event_source(&mut self, device: usize) {
         self.shared.scheduler.set_source(device as u8);
-        self.note_called(device);
+        self.note_device_call(device);
     }
 
     /// Submits requests of one thread to the drivers of their devices. Requests for one device are submitted together.
     #[inline(never)]
     pub(super) fn submit_to_devices(&mut self, now: Time, requests: &[RequestId]) {
         if let [request] = requests {
-            let device = self.device_of(*request);
+            let device = self.device_of_request(*request);
             return self.submit_to_device(now, device, std::iter::once(*request));
         }
         let mut left: Vec<(usize, RequestId)> =
-            requests.iter().map(|request| (self.device_of(*request), *request)).collect();
+            requests.iter().map(|request| (self.device_of_request(*request), *request)).collect();
         left.sort_by_key(|(device, _)| *device);
         for of_device in left.chunk_by(|(one, _), (other, _)| one == other) {
             self.submit_to_device(now, of_device[0].0, of_device.iter().map(|(_, request)| *request));
@@ -51,7 +51,7 @@ impl Engine {
 
     /// Returns the number of the device that a request goes to: its drive, or, where hosts share a device, the host of
     /// its thread.
-    fn device_of(&self, request: RequestId) -> usize {
+    fn device_of_request(&self, request: RequestId) -> usize {
         let request = &self.shared.requests[request];
         match self.devices.is_shared() {
             true => usize::from(request.thread) % self.devices.count(),
@@ -77,8 +77,8 @@ impl Engine {
     }
 
     /// Turns interrupts off for the queue of `thread` in all devices, if the thread's I/O engine polls for completions.
-    pub(super) fn disable_interrupts_if_polling(&mut self, thread: u16) {
-        if self.fabric.is_none() && self.host.polls_for_completions(thread) {
+    pub(super) fn disable_interrupts_for_polling(&mut self, thread: u16) {
+        if self.fabric.is_none() && self.host.thread_polls_for_completions(thread) {
             for device in self.devices.iter_mut() {
                 let queue = device.driver.begin_polling(thread);
                 device.controller.spare_interrupts(queue);
@@ -90,16 +90,16 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use crate::drive::Drive;
-    use crate::drive_file::Override;
+    use crate::drive_file::KeyOverride;
     use crate::engine::simulation::Simulation;
     use crate::ledger::Outcome;
     use crate::workload::fio;
 
     fn run(drives: u16, settings: &[&str], job: &[(&str, &str)]) -> Outcome {
-        let overrides: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
+        let overrides: Vec<KeyOverride> = settings.iter().map(|text| KeyOverride::parse(text).unwrap()).collect();
         let one = Drive::from_toml("test.toml", "preset = \"dram-card\"\n", &overrides).unwrap();
         let drive = Drive { drives, ..one };
-        let jobs = fio::from_flags(job).unwrap().resolve(&drive.limits(), &Default::default()).unwrap();
+        let jobs = fio::job_from_flags(job).unwrap().resolve(&drive.limits(), &Default::default()).unwrap();
         let mut simulation = Simulation::with_data(&drive, &jobs, 1).unwrap();
         while simulation.step(1 << 20) {}
         assert_eq!(simulation.data_problems(), [""; 0]);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn lone_request_takes_the_same_time_on_each_of_several_drives_sleeping_or_polling() {
+    fn lone_request_time_is_equal_on_each_of_several_drives() {
         let stacks = [&["host.variation=0"][..], &["host.variation=0", "stack.preset=linux-6", "nvme.interrupts=true"]];
         for settings in stacks {
             let job = [("rw", "randread"), ("bs", "4k"), ("number_ios", "200")];
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn drives_that_limit_give_as_many_times_as_much_and_each_holds_its_own_data() {
+    fn drive_limits_multiply_and_each_drive_has_its_own_data() {
         let job = [
             ("rw", "randrw"),
             ("bs", "4k"),
@@ -137,7 +137,7 @@ mod tests {
     /// At a switch that many drives share, the data of one drive is cut for that of others, and its completion takes
     /// another link.
     #[test]
-    fn a_completion_does_not_come_before_its_data_where_they_part_at_a_switch() {
+    fn completion_arrives_after_its_data_across_a_switch() {
         let settings = [
             "drives=16",
             "switch.drives=16",

@@ -6,14 +6,14 @@ use crate::data::check::BLOCK_BYTES;
 use crate::drive::Drive;
 use crate::engine::Engine;
 use crate::engine::driver_end::DriverRecord;
-use crate::engine::requests::KeptRequests;
+use crate::engine::requests::KeptRequestRecords;
 use crate::ledger::trace::Trace;
 use crate::ledger::{Latency, Outcome};
 use crate::number::{low_u32, real};
-use crate::problem::{Problem, Problems};
+use crate::problem::{InputProblem, Problems};
 use crate::time::{Span, Time};
 use crate::workload::trace::TraceRequests;
-use crate::workload::{Job, JobFile, JobPlace, Limits, problems_together, side_by_side};
+use crate::workload::{Job, JobPlace, Limits, WrittenJobFile, combined_job_problems, side_by_side};
 
 /// Run of jobs on a drive, about to begin or in progress.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl Simulation {
     /// Everything that keeps the jobs from running on this drive.
     pub fn new(drive: &Drive, jobs: &[Job], seed: u64) -> Result<Simulation, Problems> {
         Simulation::check(drive, jobs)?;
-        Ok(Simulation::set_up(drive, jobs, seed, Engine::new))
+        Ok(Simulation::set_up_run(drive, jobs, seed, Engine::new))
     }
 
     /// Sets up a run with real bytes, in which every read is verified; see [`Engine::with_data`]. With incomplete tags,
@@ -64,9 +64,9 @@ impl Simulation {
             let found =
                 String::from("a run with real bytes of a drive that stores values, whose bytes no simulation keeps");
             let allowed = "a run without real bytes, a served drive, or a drive with logical blocks";
-            return Err(Problem::new(drive.name.clone(), None, found, allowed).into());
+            return Err(InputProblem::new(drive.name.clone(), None, found, allowed).into());
         }
-        Ok(Simulation::set_up(drive, jobs, seed, Engine::with_data))
+        Ok(Simulation::set_up_run(drive, jobs, seed, Engine::with_data))
     }
 
     /// Checks that these jobs can run on this drive.
@@ -77,11 +77,11 @@ impl Simulation {
         problems(jobs, &drive.limits())
     }
 
-    fn set_up(drive: &Drive, jobs: &[Job], seed: u64, engine: fn(&Drive, u64) -> Engine) -> Simulation {
+    fn set_up_run(drive: &Drive, jobs: &[Job], seed: u64, engine: fn(&Drive, u64) -> Engine) -> Simulation {
         let drive = drive.preconditioned_for(jobs).into_owned();
         let mut engine = engine(&drive, seed);
         engine.add_jobs(jobs, &drive.limits(), seed);
-        // If the number of requests is unknown or overflows, it is left unknown.
+        // If the number of requests is unknown or would overflow, leave it unknown.
         let of_thread = |job: &Job| job.ios.or_else(|| job.trace.as_ref().map(TraceRequests::count));
         let ios =
             jobs.iter().try_fold(0u64, |sum, job| sum.checked_add(of_thread(job)?.checked_mul(job.threads.into())?));
@@ -112,7 +112,7 @@ impl Simulation {
     }
 
     /// Returns the single requests that the run has kept, and keeps no more; `None` if none were to be kept.
-    pub fn take_requests(&mut self) -> Option<KeptRequests> {
+    pub fn take_requests(&mut self) -> Option<KeptRequestRecords> {
         self.engine.take_requests()
     }
 
@@ -206,7 +206,7 @@ impl Simulation {
 fn problems(jobs: &[Job], limits: &Limits) -> Result<(), Problems> {
     let place = JobPlace::new("jobs", None);
     let mut problems: Vec<_> = jobs.iter().flat_map(|job| job.problems(&place, limits)).collect();
-    problems.extend(problems_together(jobs, &place, limits));
+    problems.extend(combined_job_problems(jobs, &place, limits));
     Problems(problems).or(())
 }
 
@@ -237,7 +237,7 @@ pub fn simulate(drive: &Drive, jobs: &[Job], seed: u64) -> Result<Outcome, Probl
 ///
 /// # Errors
 /// Everything that is wrong with the jobs.
-pub fn simulate_file(drive: &Drive, file: &JobFile, seed: u64) -> Result<Outcome, Problems> {
+pub fn simulate_file(drive: &Drive, file: &WrittenJobFile, seed: u64) -> Result<Outcome, Problems> {
     let jobs = file.resolve(&drive.limits(), &BTreeMap::new())?;
     simulate(drive, &jobs, seed)
 }

@@ -6,7 +6,7 @@
 use super::Engine;
 use crate::ledger::Stage;
 use crate::link::Arrival;
-use crate::link::switch::{SwitchArrival, SwitchDeparture, Switches};
+use crate::link::switch::{SwitchArrival, SwitchDeparture, SwitchFabric};
 use crate::number::whole;
 use crate::scheduler::{Event, SWITCHES};
 use crate::time::Time;
@@ -15,7 +15,7 @@ use crate::tlp::Direction;
 /// Switches of a machine, and the devices whose links may have packets for them.
 #[derive(Clone, Debug)]
 pub(super) struct SwitchedLinks {
-    pub(super) switches: Switches,
+    pub(super) switches: SwitchFabric,
     /// Direction of packets that go from the link of one drive or host to the shared link: up from drives, down from
     /// hosts that share a device.
     to_shared: Direction,
@@ -25,12 +25,12 @@ pub(super) struct SwitchedLinks {
 
 impl SwitchedLinks {
     /// Returns idle switches, with the links of idle devices.
-    pub(super) fn new(switches: Switches, to_shared: Direction) -> Box<SwitchedLinks> {
+    pub(super) fn new(switches: SwitchFabric, to_shared: Direction) -> Box<SwitchedLinks> {
         Box::new(SwitchedLinks { switches, to_shared, called: Vec::new() })
     }
 
     /// Returns a direction as the switches see it: all packets to the shared link go up.
-    fn shared_link_direction(&self, direction: Direction) -> Direction {
+    fn direction_at_switch(&self, direction: Direction) -> Direction {
         if self.to_shared == Direction::Up { direction } else { direction.opposite() }
     }
 }
@@ -38,7 +38,7 @@ impl SwitchedLinks {
 impl Engine {
     /// Notes that the driver or controller of a device is about to be called. Packets that it sends are then handed to
     /// its switch.
-    pub(super) fn note_called(&mut self, device: usize) {
+    pub(super) fn note_device_call(&mut self, device: usize) {
         if let Some(switched) = self.switched.as_mut().filter(|switched| switched.called.last() != Some(&device)) {
             switched.called.push(device);
         }
@@ -46,11 +46,11 @@ impl Engine {
 
     /// Handles an event of the switches. Packets that have passed a switch go on to the root port, or to the link of
     /// their device.
-    pub(super) fn on_switches(&mut self, now: Time, event: Event) {
+    pub(super) fn on_switch_event(&mut self, now: Time, event: Event) {
         let Some(switched) = &mut self.switched else { return };
         self.shared.scheduler.set_source(SWITCHES);
         if let Some(passed) = switched.switches.on_event(now, event, &mut self.shared.scheduler) {
-            self.on_passed(now, passed);
+            self.forward_passed_packets(now, passed);
             self.pass_on(now);
         }
     }
@@ -76,10 +76,10 @@ impl Engine {
     fn enter_switch(&mut self, now: Time, device: usize, packets: Arrival) {
         let link = &mut self.devices[device].link;
         let packet = link.bursts[packets.packet].packet;
-        let beside = link.packets_time(&packet, packets.first, packets.count);
-        let first_at = now - beside + link.packet_times(&packet).0;
+        let beside = link.partial_burst_time(&packet, packets.first, packets.count);
+        let first_at = now - beside + link.burst_packet_times(&packet).0;
         let Some(switched) = &mut self.switched else { return };
-        let direction = switched.shared_link_direction(packet.direction);
+        let direction = switched.direction_at_switch(packet.direction);
         let coming = SwitchArrival { drive: device as u16, packets, direction, beside };
         let scheduler = &mut self.shared.scheduler;
         scheduler.set_source(SWITCHES);
@@ -90,7 +90,7 @@ impl Engine {
 
     /// Hands on packets that have passed their switch: up to the root port (or the shared device), down to the link of
     /// the device.
-    fn on_passed(&mut self, now: Time, passed: SwitchDeparture) {
+    fn forward_passed_packets(&mut self, now: Time, passed: SwitchDeparture) {
         let SwitchDeparture { coming: SwitchArrival { drive, packets, direction, .. }, left_at } = passed;
         let device = usize::from(drive);
         self.set_event_source(device);
@@ -110,13 +110,13 @@ impl Engine {
 
     /// Returns the utilisation of the shared links in per cent, with the names of the counters. Where hosts share a
     /// device, adds their shares of loads and stores.
-    pub(super) fn switch_counters(&self) -> Vec<(&'static str, u64)> {
+    pub(super) fn switch_utilisation_counters(&self) -> Vec<(&'static str, u64)> {
         let Some(switched) = &self.switched else { return Vec::new() };
         let now = self.recorder.last();
-        let busy = |direction| switched.switches.busy_share(now, switched.shared_link_direction(direction));
+        let busy = |direction| switched.switches.busy_share(now, switched.direction_at_switch(direction));
         let percent = |direction| whole((busy(direction) * 100.0).round());
         if switched.to_shared == Direction::Down {
-            let [least, most] = self.devices.line_shares();
+            let [least, most] = self.devices.host_line_share_percent();
             return vec![
                 ("device_link_to_hosts_percent", percent(Direction::Up)),
                 ("device_link_to_device_percent", percent(Direction::Down)),

@@ -14,8 +14,8 @@ const EVENTS: u64 = 64;
 
 /// Course of a run in progress: its windows of equally many completed requests.
 #[derive(Clone, Debug)]
-pub struct Timeline {
-    windows: Vec<Window>,
+pub struct RunTimeline {
+    windows: Vec<RunWindow>,
     window_ios: u64,
     seen: Latency,
     from: Option<Time>,
@@ -23,7 +23,7 @@ pub struct Timeline {
 
 /// Window of a run: requests that were completed one after the other, with their latencies.
 #[derive(Clone, Debug)]
-pub struct Window {
+pub struct RunWindow {
     /// Instant at which this window (range of consecutive requests of the run) begins.
     pub from: Time,
     /// Instant at which this window (range of consecutive requests of the run) ends.
@@ -32,13 +32,13 @@ pub struct Window {
     pub latency: Latency,
 }
 
-impl Default for Timeline {
-    fn default() -> Timeline {
-        Timeline { windows: Vec::new(), window_ios: WINDOW_IOS, seen: Latency::default(), from: None }
+impl Default for RunTimeline {
+    fn default() -> RunTimeline {
+        RunTimeline { windows: Vec::new(), window_ios: WINDOW_IOS, seen: Latency::default(), from: None }
     }
 }
 
-impl Timeline {
+impl RunTimeline {
     /// Handles about `events` more events of a run, as [`Simulation::step`] does, and adds the windows that this
     /// completes. Returns false once the jobs are done.
     pub fn step(&mut self, simulation: &mut Simulation, events: u64) -> bool {
@@ -46,12 +46,12 @@ impl Timeline {
         let mut goes_on = true;
         while goes_on && simulation.events() < last {
             goes_on = simulation.step(EVENTS);
-            self.watch(simulation);
+            self.update_from(simulation);
         }
         goes_on
     }
 
-    fn watch(&mut self, simulation: &Simulation) {
+    fn update_from(&mut self, simulation: &Simulation) {
         // Requests of the ramp are not counted, so the first window begins at the first counted request.
         let from = *self.from.get_or_insert(simulation.now());
         if simulation.counted_requests() == 0 {
@@ -62,7 +62,7 @@ impl Timeline {
         }
         let now = simulation.latency();
         let latency = now.without(&self.seen);
-        self.windows.push(Window { from, to: simulation.now(), latency });
+        self.windows.push(RunWindow { from, to: simulation.now(), latency });
         (self.seen, self.from) = (now, Some(simulation.now()));
         if self.windows.len() >= WINDOWS_MAX {
             self.pair();
@@ -79,16 +79,16 @@ impl Timeline {
     }
 
     /// Returns the windows of the run so far. Requests completed since the last window ended are in none of them.
-    pub fn windows(&self) -> &[Window] {
+    pub fn windows(&self) -> &[RunWindow] {
         &self.windows
     }
 }
 
-impl Window {
-    fn with(&self, next: &Window) -> Window {
+impl RunWindow {
+    fn with(&self, next: &RunWindow) -> RunWindow {
         let mut latency = self.latency.clone();
         latency.merge(&next.latency);
-        Window { from: self.from, to: next.to, latency }
+        RunWindow { from: self.from, to: next.to, latency }
     }
 
     /// Returns the throughput of the window in requests per second of simulated time.
@@ -103,17 +103,17 @@ mod tests {
     use crate::drive::Drive;
     use crate::workload::fio;
 
-    fn watched(number_ios: &str) -> (Simulation, Timeline) {
+    fn watched(number_ios: &str) -> (Simulation, RunTimeline) {
         let drive = Drive::shipped("dc-express").unwrap();
-        let file = fio::from_flags(&[("rw", "randread"), ("bs", "512"), ("number_ios", number_ios)]).unwrap();
+        let file = fio::job_from_flags(&[("rw", "randread"), ("bs", "512"), ("number_ios", number_ios)]).unwrap();
         let jobs = file.resolve(&drive.limits(), &Default::default()).unwrap();
-        let (mut simulation, mut timeline) = (Simulation::new(&drive, &jobs, 1).unwrap(), Timeline::default());
+        let (mut simulation, mut timeline) = (Simulation::new(&drive, &jobs, 1).unwrap(), RunTimeline::default());
         while timeline.step(&mut simulation, 1000) {}
         (simulation, timeline)
     }
 
     #[test]
-    fn windows_follow_each_other_and_hold_the_requests_of_the_run() {
+    fn windows_are_consecutive_and_cover_the_runs_requests() {
         let (simulation, timeline) = watched("10000");
         let windows = timeline.windows();
         assert!((WINDOWS_MAX / 2..WINDOWS_MAX).contains(&windows.len()), "{}", windows.len());
@@ -125,10 +125,10 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_watched_gives_what_it_gives_alone() {
+    fn watching_a_run_does_not_change_its_results() {
         let (watched, _) = watched("3000");
         let drive = Drive::shipped("dc-express").unwrap();
-        let file = fio::from_flags(&[("rw", "randread"), ("bs", "512"), ("number_ios", "3000")]).unwrap();
+        let file = fio::job_from_flags(&[("rw", "randread"), ("bs", "512"), ("number_ios", "3000")]).unwrap();
         let alone = super::super::simulation::simulate_file(&drive, &file, 1).unwrap();
         assert_eq!(watched.outcome(), alone);
     }

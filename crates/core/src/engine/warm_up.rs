@@ -1,7 +1,7 @@
 //! Warm-up of a run: requests count once each drive's write buffer has been turned over.
 
 use super::Engine;
-use super::recorder::PartOutcomes;
+use super::recorder::PartMeasurements;
 use crate::config::Precondition;
 use crate::drive::Drive;
 use crate::ledger::MeasuredState;
@@ -16,7 +16,7 @@ const EVENTS_BETWEEN_LOOKS: u64 = 4096;
 
 /// State of the warm-up of a run, and the properties of its jobs that decide what the outcome says about it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct WarmUp {
+pub(super) struct WarmUpState {
     /// True during the warm-up, while requests do not count.
     is_on: bool,
     /// True if the drives have a steady state and the jobs write, so that a warm-up makes a difference.
@@ -33,13 +33,13 @@ pub(super) struct WarmUp {
 struct WarmUpEnd {
     ios: u64,
     is_steady: bool,
-    parts: PartOutcomes,
+    parts: PartMeasurements,
 }
 
-impl WarmUp {
+impl WarmUpState {
     /// Returns the warm-up, not yet begun, of these jobs on a drive with these limits.
-    pub(super) fn of(jobs: &[Job], limits: &Limits) -> WarmUp {
-        WarmUp {
+    pub(super) fn of(jobs: &[Job], limits: &Limits) -> WarmUpState {
+        WarmUpState {
             is_on: false,
             matters: limits.has_steady_state && jobs.iter().any(Job::has_writes),
             is_steady: jobs.iter().any(Job::warms_up),
@@ -57,7 +57,7 @@ impl WarmUp {
     }
 
     /// Returns what the machine's parts had counted at the end of the warm-up; `None` without a warm-up.
-    pub(super) fn base(&self) -> Option<&PartOutcomes> {
+    pub(super) fn base(&self) -> Option<&PartMeasurements> {
         self.end.as_ref().map(|end| &end.parts)
     }
 
@@ -69,7 +69,7 @@ impl WarmUp {
             None if self.is_steady => MeasuredState::Burst("the run was over before the write buffer had filled"),
             None => MeasuredState::Burst("requests count from the first one on, which finds the write buffer empty"),
             Some(end) if !end.is_steady => MeasuredState::Burst("the write buffer had not filled"),
-            Some(_) if self.writes_at_random && precondition != Precondition::Random => MeasuredState::Burst(
+            Some(_) if self.writes_at_random && precondition != Precondition::RandomStream => MeasuredState::Burst(
                 "the translation layer had not been overwritten at random: translation.precondition is not random",
             ),
             Some(end) => MeasuredState::Steady { warm_up_ios: end.ios, warm_up: end.parts.now.since(Time::ZERO) },
@@ -112,7 +112,7 @@ impl Engine {
         self.warm_up.is_on = false;
         let begin = self.host.begin_to_count(now);
         self.recorder.begin_to_count(begin);
-        let parts = self.part_outcomes(now, drive);
+        let parts = self.measure_parts(now, drive);
         self.warm_up.end = Some(Box::new(WarmUpEnd { ios, is_steady, parts }));
     }
 }

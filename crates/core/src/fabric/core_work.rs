@@ -1,6 +1,6 @@
 //! Cores of the target: when they work, poll and sleep, and what a command costs them.
 
-use super::pdu::Framing;
+use super::pdu::TransportFraming;
 use crate::config;
 use crate::number::whole;
 use crate::request::{Io, Op};
@@ -8,13 +8,13 @@ use crate::time::{Span, Time};
 
 /// Core of the target, which serves the commands and completions of its queue pairs in turn.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct TargetCore {
+pub struct TargetCoreQueue {
     free_at: Time,
     /// Time that the core has worked for commands, without polling.
     pub worked: Span,
 }
 
-impl TargetCore {
+impl TargetCoreQueue {
     /// True if the core sleeps at `now`, because it has had no work for longer than it polls.
     pub fn sleeps(&self, now: Time, poll: Span) -> bool {
         now > self.free_at + poll
@@ -31,7 +31,7 @@ impl TargetCore {
 
 /// Processor time of the target for commands, responses and data.
 #[derive(Clone, Copy, Debug)]
-pub struct CoreCosts {
+pub struct TargetCoreCosts {
     command: Span,
     response: Span,
     segment: Span,
@@ -39,12 +39,12 @@ pub struct CoreCosts {
     send_ps_per_byte: f64,
 }
 
-impl CoreCosts {
+impl TargetCoreCosts {
     /// Returns the costs of a drive file's target.
-    pub fn new(config: &config::Fabric) -> CoreCosts {
+    pub fn new(config: &config::Fabric) -> TargetCoreCosts {
         let each = |rate: f64| if rate > 0.0 { 1e3 / rate } else { 0.0 };
         let digest = if config.data_digest { each(config.digest_bytes_per_ns) } else { 0.0 };
-        CoreCosts {
+        TargetCoreCosts {
             command: config.target_command,
             response: config.target_response,
             segment: config.target_segment,
@@ -53,24 +53,24 @@ impl CoreCosts {
         }
     }
 
-    fn data(&self, bytes: u32, ps_per_byte: f64, framing: &Framing) -> Span {
+    fn data(&self, bytes: u32, ps_per_byte: f64, framing: &TransportFraming) -> Span {
         let segments = self.segment * u64::from(framing.segments(bytes));
         segments + Span::from_ps(whole((f64::from(bytes) * ps_per_byte).round()))
     }
 
     /// Returns the time to receive this many bytes of a write.
-    pub fn receive(&self, bytes: u32, framing: &Framing) -> Span {
+    pub fn receive(&self, bytes: u32, framing: &TransportFraming) -> Span {
         self.data(bytes, self.receive_ps_per_byte, framing)
     }
 
     /// Returns the time to receive a command, with the data in its capsule, and to submit it or to ask for its data.
-    pub fn command(&self, io: &Io, framing: &Framing) -> Span {
-        let in_capsule = io.op == Op::Write && !framing.asks_for_data(io);
+    pub fn command(&self, io: &Io, framing: &TransportFraming) -> Span {
+        let in_capsule = io.op == Op::Write && !framing.needs_data_request(io);
         self.command + if in_capsule { self.receive(io.bytes, framing) } else { Span::ZERO }
     }
 
     /// Returns the time to complete a command and to send its response, with the data of a read.
-    pub fn response(&self, io: &Io, framing: &Framing) -> Span {
+    pub fn response(&self, io: &Io, framing: &TransportFraming) -> Span {
         let data_bytes = if io.op == Op::Read { io.bytes } else { 0 };
         self.response + self.data(data_bytes, self.send_ps_per_byte, framing)
     }
@@ -81,8 +81,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn core_sleeps_once_it_has_polled_in_vain_for_its_time() {
-        let mut core = TargetCore::default();
+    fn target_core_sleeps_after_polling_without_work() {
+        let mut core = TargetCoreQueue::default();
         let at = |us: u64| Time::ZERO + Span::from_us(us);
         assert_eq!(core.take(at(5), Span::from_us(2)), at(5));
         let poll = Span::from_us(40);

@@ -24,20 +24,20 @@ pub mod pdu;
 use crate::config::{self, Transport};
 use crate::drive::Drive;
 use crate::ledger::record::RecordedBurst;
-use crate::ledger::{PartUse, Stage};
+use crate::ledger::{PartBusyTime, Stage};
 use crate::number::{index, narrow, real, short_length, whole};
-use crate::random::Random;
+use crate::random::RandomStream;
 use crate::request::{Io, Op, RequestId};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use core_work::{CoreCosts, TargetCore};
-use path::{Network, NetworkDirection, Transit};
-use pdu::Framing;
+use core_work::{TargetCoreCosts, TargetCoreQueue};
+use path::{MessageInstants, Network, NetworkDirection};
+use pdu::TransportFraming;
 
 /// CommandStep of a command over a fabric, as an event names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommandStep {
+pub enum FabricCommandStep {
     /// The command capsule is in the target's memory.
     Command,
     /// A target core has received the command of a large write, and asks for its data.
@@ -60,26 +60,26 @@ pub enum CommandStep {
     Receive,
 }
 
-impl CommandStep {
-    const ALL: [CommandStep; 10] = [
-        CommandStep::Command,
-        CommandStep::Ask,
-        CommandStep::Asked,
-        CommandStep::SendData,
-        CommandStep::Data,
-        CommandStep::Submit,
-        CommandStep::Respond,
-        CommandStep::Response,
-        CommandStep::Interrupt,
-        CommandStep::Receive,
+impl FabricCommandStep {
+    const ALL: [FabricCommandStep; 10] = [
+        FabricCommandStep::Command,
+        FabricCommandStep::Ask,
+        FabricCommandStep::Asked,
+        FabricCommandStep::SendData,
+        FabricCommandStep::Data,
+        FabricCommandStep::Submit,
+        FabricCommandStep::Respond,
+        FabricCommandStep::Response,
+        FabricCommandStep::Interrupt,
+        FabricCommandStep::Receive,
     ];
 
     /// Returns the step of this number in an event.
     ///
     /// # Panics
     /// If no step has the number.
-    pub fn of_number(number: u8) -> CommandStep {
-        CommandStep::ALL[usize::from(number)]
+    pub fn of_number(number: u8) -> FabricCommandStep {
+        FabricCommandStep::ALL[usize::from(number)]
     }
 
     /// Returns the event of this step of a request or interrupt vector.
@@ -93,7 +93,7 @@ pub const TARGET_CORES: &str = "target cores";
 
 /// Interrupts of the initiator's NIC for one vector.
 #[derive(Clone, Debug, Default)]
-struct ReceiveQueue {
+struct ReceiveInterruptQueue {
     /// Requests whose responses are in the initiator's memory, and which no thread has seen yet.
     arrived: Vec<RequestId>,
     /// True from the interrupt until the responses have been received: no further interrupt is raised meanwhile.
@@ -106,11 +106,11 @@ struct ReceiveQueue {
 #[derive(Clone, Debug)]
 pub struct NetworkedTarget {
     transport: Transport,
-    framing: Framing,
-    costs: CoreCosts,
+    framing: TransportFraming,
+    costs: TargetCoreCosts,
     network: Network,
-    cores: Vec<TargetCore>,
-    connections: Connections,
+    cores: Vec<TargetCoreQueue>,
+    connections: FabricConnections,
     /// True if polling threads find responses without interrupts.
     pub polled_queues: bool,
     /// Time from the end of the NIC's interrupt handler to the reception of responses.
@@ -123,9 +123,9 @@ pub struct NetworkedTarget {
     notice: Span,
     loss_ratio: f64,
     retransmit: Span,
-    random: Random,
+    random: RandomStream,
     /// Receive queues of the initiators' NICs, by interrupt vector.
-    queues: Vec<ReceiveQueue>,
+    queues: Vec<ReceiveInterruptQueue>,
     /// Instants of the last arrivals at the target and at the initiator, by connection. Packets of one
     /// connection stay in order.
     last_arrivals: Vec<[Time; 2]>,
@@ -143,11 +143,11 @@ impl NetworkedTarget {
         let connections = index(connections(drive));
         NetworkedTarget {
             transport: config.transport,
-            framing: Framing::new(config),
-            costs: CoreCosts::new(config),
+            framing: TransportFraming::new(config),
+            costs: TargetCoreCosts::new(config),
             network: Network::new(drive),
-            cores: vec![TargetCore::default(); usize::from(config.target_cores)],
-            connections: Connections::of(drive),
+            cores: vec![TargetCoreQueue::default(); usize::from(config.target_cores)],
+            connections: FabricConnections::of(drive),
             polled_queues: config.polled_queues,
             worker: config.initiator_worker,
             answer: config.initiator_receive.scale(drive.software_ratio()),
@@ -157,8 +157,8 @@ impl NetworkedTarget {
             notice: config.target_notice,
             loss_ratio: config.loss_ratio,
             retransmit: config.retransmit,
-            random: Random::stream(seed, "network"),
-            queues: vec![ReceiveQueue::default(); index(host_queue_pairs(drive))],
+            random: RandomStream::stream(seed, "network"),
+            queues: vec![ReceiveInterruptQueue::default(); index(host_queue_pair_count(drive))],
             last_arrivals: vec![[Time::ZERO; 2]; connections],
             retransmissions: 0,
         }
@@ -166,11 +166,11 @@ impl NetworkedTarget {
 
     /// Forgets all commands in flight, as after a loss of the target's power.
     pub fn forget_requests(&mut self) {
-        self.queues.iter_mut().for_each(|queue| *queue = ReceiveQueue::default());
+        self.queues.iter_mut().for_each(|queue| *queue = ReceiveInterruptQueue::default());
     }
 
     /// Returns the interrupt vector of the initiator for the responses of a thread.
-    pub fn vector_of(&self, thread: u16) -> u16 {
+    pub fn initiator_vector(&self, thread: u16) -> u16 {
         thread % narrow::<u16, usize>(self.queues.len())
     }
 
@@ -181,9 +181,9 @@ impl NetworkedTarget {
         let request = &mut shared.requests[id];
         let (initiator, connection) = self.connections.of_thread(request.thread);
         let packets = self.framing.packets(bytes);
-        let Transit { sent, mut arrived, idle } = self.network.send(now, direction, initiator, packets);
+        let MessageInstants { sent, mut arrived, idle } = self.network.send(now, direction, initiator, packets);
         if self.loss_ratio > 0.0 {
-            arrived += self.resend_time(packets.count);
+            arrived += self.draw_resend_delay(packets.count);
         }
         let last = &mut self.last_arrivals[connection][direction as usize];
         arrived = arrived.max(*last);
@@ -196,14 +196,14 @@ impl NetworkedTarget {
             let up = direction == NetworkDirection::ToInitiator;
             let burst =
                 RecordedBurst { name, up, packets: packets.count, wire_bytes, from: sent, to: arrived, memory: (0, 0) };
-            shared.trace.keep_burst(burst, Some(number));
+            shared.trace.keep_arrived_burst(burst, Some(number));
         }
         arrived
     }
 
     /// Draws whether one of some packets is lost, and returns the time until it is sent again.
     #[cold]
-    fn resend_time(&mut self, packets: u32) -> Span {
+    fn draw_resend_delay(&mut self, packets: u32) -> Span {
         let kept = libm::pow(1.0 - self.loss_ratio, f64::from(packets));
         if self.random.unit() < kept {
             return Span::ZERO;
@@ -218,34 +218,42 @@ impl NetworkedTarget {
         let message =
             Message { name: "command capsule", bytes, direction: NetworkDirection::ToTarget, stage: Stage::Capsule };
         let at = self.send(now, id, &message, shared);
-        shared.scheduler.at(at, CommandStep::Command.of(id));
+        shared.scheduler.at(at, FabricCommandStep::Command.of(id));
     }
 
     /// Lets a target core receive a command that has arrived at `now`.
     pub fn on_command(&mut self, now: Time, id: RequestId, shared: &mut Shared) {
         let io = shared.requests[id].io;
-        let next = if self.framing.asks_for_data(&io) { CommandStep::Ask } else { CommandStep::Submit };
-        let ready = self.woken_at(now, shared.requests[id].thread);
-        self.work(ready, id, self.costs.command(&io, &self.framing), next, shared);
+        let next =
+            if self.framing.needs_data_request(&io) { FabricCommandStep::Ask } else { FabricCommandStep::Submit };
+        let ready = self.core_wake_time(now, shared.requests[id].thread);
+        self.work_on_target_core(ready, id, self.costs.command(&io, &self.framing), next, shared);
     }
 
     /// Returns the instant at which the core that serves a thread's queue pair takes up a message from `now`: later if
     /// the core sleeps.
-    fn woken_at(&self, now: Time, thread: u16) -> Time {
-        let core = &self.cores[self.core_of(thread)];
+    fn core_wake_time(&self, now: Time, thread: u16) -> Time {
+        let core = &self.cores[self.target_core_of(thread)];
         if core.sleeps(now, self.poll) { now + self.wake } else { now }
     }
 
     /// Returns the number of the target core that serves a thread's queue pair.
-    fn core_of(&self, thread: u16) -> usize {
+    fn target_core_of(&self, thread: u16) -> usize {
         self.connections.of_thread(thread).1 % self.cores.len()
     }
 
     /// Lets a target core work for a command for `time`, from `ready` on or as soon as the core is free. Schedules the
     /// command's next step at the end.
-    fn work(&mut self, ready: Time, id: RequestId, time: Span, next: CommandStep, shared: &mut Shared) {
+    fn work_on_target_core(
+        &mut self,
+        ready: Time,
+        id: RequestId,
+        time: Span,
+        next: FabricCommandStep,
+        shared: &mut Shared,
+    ) {
         let request = &mut shared.requests[id];
-        let core = self.core_of(request.thread);
+        let core = self.target_core_of(request.thread);
         let begin = self.cores[core].take(ready, time);
         request.ledger.until(Stage::TargetWake, ready);
         request.ledger.until(Stage::TargetWait, begin);
@@ -255,14 +263,14 @@ impl NetworkedTarget {
 
     /// Asks the initiator for the data of a write.
     pub fn ask(&mut self, now: Time, id: RequestId, shared: &mut Shared) {
-        let bytes = self.framing.ask_bytes();
+        let bytes = self.framing.data_request_bytes();
         let message = Message { name: "R2T", bytes, direction: NetworkDirection::ToInitiator, stage: Stage::WriteData };
         let at = self.send(now, id, &message, shared);
-        shared.scheduler.at(at, CommandStep::Asked.of(id));
+        shared.scheduler.at(at, FabricCommandStep::Asked.of(id));
     }
 
     /// True if a core of the initiator has to handle the target's request for data; RDMA leaves this to the NIC.
-    pub fn answers_by_software(&self) -> bool {
+    pub fn needs_initiator_core_for_data(&self) -> bool {
         self.transport == Transport::Tcp
     }
 
@@ -273,22 +281,34 @@ impl NetworkedTarget {
         let message =
             Message { name: "H2C data", bytes, direction: NetworkDirection::ToTarget, stage: Stage::WriteData };
         let at = self.send(now, id, &message, shared);
-        shared.scheduler.at(at, CommandStep::Data.of(id));
+        shared.scheduler.at(at, FabricCommandStep::Data.of(id));
     }
 
     /// Lets a target core receive the data of a write, which arrived at `now`.
     pub fn on_data(&mut self, now: Time, id: RequestId, shared: &mut Shared) {
         let bytes = shared.requests[id].io.data_bytes();
-        let ready = self.woken_at(now, shared.requests[id].thread);
-        self.work(ready, id, self.costs.receive(bytes, &self.framing), CommandStep::Submit, shared);
+        let ready = self.core_wake_time(now, shared.requests[id].thread);
+        self.work_on_target_core(
+            ready,
+            id,
+            self.costs.receive(bytes, &self.framing),
+            FabricCommandStep::Submit,
+            shared,
+        );
     }
 
     /// Lets a target core complete a command that the drive has completed at `now`.
     pub fn on_drive_completion(&mut self, now: Time, id: RequestId, shared: &mut Shared) {
         // A split request takes over the ledger of its last part, whose charges may end earlier.
-        shared.requests.charge_late(Some(id), Stage::TargetWait, now);
+        shared.requests.charge_stage_until(Some(id), Stage::TargetWait, now);
         let io = shared.requests[id].io;
-        self.work(now + self.notice, id, self.costs.response(&io, &self.framing), CommandStep::Respond, shared);
+        self.work_on_target_core(
+            now + self.notice,
+            id,
+            self.costs.response(&io, &self.framing),
+            FabricCommandStep::Respond,
+            shared,
+        );
     }
 
     /// Sends the response of a command, with the data of a read.
@@ -298,12 +318,12 @@ impl NetworkedTarget {
         let bytes = self.framing.response_bytes(&io);
         let message = Message { name, bytes, direction: NetworkDirection::ToInitiator, stage: Stage::Response };
         let at = self.send(now, id, &message, shared);
-        shared.scheduler.at(at, CommandStep::Response.of(id));
+        shared.scheduler.at(at, FabricCommandStep::Response.of(id));
     }
 
     /// Adds a response that has arrived at the initiator to those that its next interrupt announces. Returns the instant
     /// of that interrupt if it has to be raised for this response.
-    pub fn await_interrupt(&mut self, now: Time, id: RequestId, vector: u16) -> Option<Time> {
+    pub fn add_response_to_interrupt(&mut self, now: Time, id: RequestId, vector: u16) -> Option<Time> {
         let gap = self.interrupt_gap;
         let queue = &mut self.queues[usize::from(vector)];
         queue.arrived.push(id);
@@ -324,9 +344,9 @@ impl NetworkedTarget {
     }
 
     /// Returns the use of those cores of the target that have worked, and of its link in each direction.
-    pub fn parts(&self) -> Vec<PartUse> {
+    pub fn parts(&self) -> Vec<PartBusyTime> {
         let worked: Vec<Span> = self.cores.iter().map(|core| core.worked).filter(|worked| !worked.is_zero()).collect();
-        let part = |resource, servers, busy| PartUse { resource, servers, busy };
+        let part = |resource, servers, busy| PartBusyTime { resource, servers, busy };
         vec![
             part(TARGET_CORES, short_length(worked.len()).max(1), worked.into_iter().sum()),
             part("network to target", 1, self.network.busy(NetworkDirection::ToTarget)),
@@ -353,15 +373,15 @@ struct Message {
 
 /// Connections of I/O queue pairs between the initiators of a drive and its target.
 #[derive(Clone, Copy, Debug)]
-pub struct Connections {
+pub struct FabricConnections {
     initiators: u16,
     queue_pairs: u16,
 }
 
-impl Connections {
+impl FabricConnections {
     /// Returns the connections of a drive behind a network.
-    pub fn of(drive: &Drive) -> Connections {
-        Connections { initiators: drive.fabric.initiators, queue_pairs: queue_pairs(drive) }
+    pub fn of(drive: &Drive) -> FabricConnections {
+        FabricConnections { initiators: drive.fabric.initiators, queue_pairs: queue_pairs(drive) }
     }
 
     /// Returns the number of the initiator that a thread belongs to, and of the connection of its queue pair.
@@ -385,14 +405,14 @@ pub fn connections(drive: &Drive) -> u32 {
 
 /// Returns the number of I/O queue pairs, each with an interrupt vector, that the host of a drive has: those of the
 /// drive, or those that all initiators connect.
-pub fn host_queue_pairs(drive: &Drive) -> u32 {
+pub fn host_queue_pair_count(drive: &Drive) -> u32 {
     let pairs = if drive.fabric.is_there() { connections(drive) } else { drive.limits().queue_pairs };
     pairs.clamp(1, u16::MAX.into())
 }
 
 /// Costs of the initiator's transport beyond the stages of the software stack, unscaled.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct InitiatorCosts {
+pub struct InitiatorTransportCosts {
     /// Processor time to send a command.
     pub submit: Span,
     /// Processor time to receive a response, without its data.
@@ -403,17 +423,17 @@ pub struct InitiatorCosts {
     pub write_ps_per_byte: f64,
 }
 
-impl InitiatorCosts {
+impl InitiatorTransportCosts {
     /// Name of the stage of the software stack that these costs are reported as.
     pub const STAGE: &'static str = "initiator";
 
     /// Returns the costs of a drive's initiator; `None` if the drive is in its host.
-    pub fn of(config: &config::Fabric) -> Option<InitiatorCosts> {
-        let framing = Framing::new(config);
+    pub fn of(config: &config::Fabric) -> Option<InitiatorTransportCosts> {
+        let framing = TransportFraming::new(config);
         let each = |rate: f64| if rate > 0.0 { 1e3 / rate } else { 0.0 };
         let digest = if config.data_digest { each(config.digest_bytes_per_ns) } else { 0.0 };
         let segments = real(config.initiator_segment.as_ps()) / f64::from(framing.payload_bytes());
-        config.is_there().then(|| InitiatorCosts {
+        config.is_there().then(|| InitiatorTransportCosts {
             submit: config.initiator_submit,
             receive: config.initiator_receive,
             read_ps_per_byte: each(config.initiator_copy_bytes_per_ns) + digest + segments,
@@ -429,7 +449,7 @@ impl InitiatorCosts {
 
 /// Times of a lone request over an idle network, for closed forms.
 #[derive(Clone, Debug)]
-pub struct LoneTimes {
+pub struct LoneRemoteTimes {
     /// Time of the command capsule, from the initiator's memory to the target's.
     pub capsule: Span,
     /// Work of the target core for the command.
@@ -446,22 +466,23 @@ pub struct LoneTimes {
     pub on_wire: [Span; 2],
 }
 
-impl LoneTimes {
+impl LoneRemoteTimes {
     /// Returns the times of a request on the network of a drive; `None` if the drive is in its host.
-    pub fn of(drive: &Drive, io: &Io) -> Option<LoneTimes> {
+    pub fn of(drive: &Drive, io: &Io) -> Option<LoneRemoteTimes> {
         let config = Some(&drive.fabric).filter(|fabric| fabric.is_there())?;
-        let (framing, costs, network) = (Framing::new(config), CoreCosts::new(config), Network::new(drive));
+        let (framing, costs, network) =
+            (TransportFraming::new(config), TargetCoreCosts::new(config), Network::new(drive));
         let idle = |bytes: u32| network.idle(framing.packets(bytes));
         let (command, response) = (framing.command_bytes(io), framing.response_bytes(io));
-        let asks = framing.asks_for_data(io);
+        let asks = framing.needs_data_request(io);
         let data = framing.data_bytes(io.data_bytes());
         let on_wire = |bytes: u32| network.wire_time(framing.packets(bytes));
         let (more_to_target, more_to_initiator) =
-            if asks { (on_wire(data), on_wire(framing.ask_bytes())) } else { (Span::ZERO, Span::ZERO) };
-        Some(LoneTimes {
+            if asks { (on_wire(data), on_wire(framing.data_request_bytes())) } else { (Span::ZERO, Span::ZERO) };
+        Some(LoneRemoteTimes {
             capsule: idle(command),
             command: costs.command(io, &framing),
-            write_data: asks.then(|| [idle(framing.ask_bytes()), idle(data)]),
+            write_data: asks.then(|| [idle(framing.data_request_bytes()), idle(data)]),
             data_work: if asks { costs.receive(io.data_bytes(), &framing) } else { Span::ZERO },
             response_work: costs.response(io, &framing),
             response: idle(response),

@@ -7,9 +7,9 @@
 //! Each of the four is a server of packets in order. A message's packets pass from one to the next as they are ready
 //! (cut-through between packets, store and forward of each packet).
 
-use super::pdu::{Framing, Packets};
+use super::pdu::{Packets, TransportFraming};
 use crate::drive::Drive;
-use crate::link::overhead::Overhead;
+use crate::link::overhead::PacketOverhead;
 use crate::link::rate::WireRate;
 use crate::link::root_complex::RootComplex;
 use crate::number::whole;
@@ -46,7 +46,7 @@ impl PacketTrain {
         PacketTrain { first: now, previous: now, last: now }
     }
 
-    fn after(self, span: Span) -> PacketTrain {
+    fn delayed_by(self, span: Span) -> PacketTrain {
         PacketTrain { first: self.first + span, previous: self.previous + span, last: self.last + span }
     }
 }
@@ -68,7 +68,7 @@ impl Server {
 
 /// One side's servers: DMA from and to its memory, its link to the network, and the switch port towards it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Station {
+struct NetworkStation {
     fetch: Server,
     store: Server,
     link: Server,
@@ -77,7 +77,7 @@ struct Station {
 
 /// Instants of a message on the network.
 #[derive(Clone, Copy, Debug)]
-pub struct Transit {
+pub struct MessageInstants {
     /// Instant at which the first packet enters the sender's link.
     pub sent: Time,
     /// Instant at which the last packet is in the receiver's memory.
@@ -88,7 +88,7 @@ pub struct Transit {
 
 /// Times of packets on the servers of the network, which are the same for all stations.
 #[derive(Clone, Copy, Debug)]
-struct Times {
+struct NetworkPacketTimes {
     /// From the doorbell of a NIC until the first packet of a message leaves memory.
     fetch: Span,
     /// From the end of a packet on a NIC's PCI Express link until it is in memory.
@@ -112,35 +112,35 @@ struct Times {
 /// Network of a target and its initiators.
 #[derive(Clone, Debug)]
 pub struct Network {
-    times: Times,
-    target: Station,
-    initiators: Vec<Station>,
+    times: NetworkPacketTimes,
+    target: NetworkStation,
+    initiators: Vec<NetworkStation>,
     /// Number of messages that a full port of the switch has dropped.
     pub dropped: u64,
     /// Number of messages whose sender a full port of the switch has paused.
     pub pauses: u64,
 }
 
-impl Times {
-    fn new(drive: &Drive) -> Times {
+impl NetworkPacketTimes {
+    fn new(drive: &Drive) -> NetworkPacketTimes {
         let config = &drive.fabric;
         let root_complex = RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, 0);
-        let one_way = drive.link.one_way_time();
+        let one_way = drive.link.one_way_packet_time();
         let nic_link = config.nic_link(&drive.link);
         let byte_ps = 8e3 / config.link_gbit_per_s;
         let buffer_bytes = f64::from(config.switch_buffer_kib) * 1024.0;
-        Times {
-            // Doorbell, read request, and way of the first completion.
+        NetworkPacketTimes {
+            // Three one-way delays (doorbell, read request, first completion) and the read of host memory.
             fetch: one_way * 3 + root_complex.data_read_latency(),
-            store: one_way + root_complex.write_latency(),
+            store: one_way + root_complex.least_write_latency(),
             nic: config.nic,
             propagation: config.propagation,
             switch: Some(config.switch).filter(|switch| !switch.is_zero()),
             byte_ps,
-            overhead_bytes: Framing::new(config).overhead_bytes,
+            overhead_bytes: TransportFraming::new(config).overhead_bytes,
             nic_rate: WireRate::new(&nic_link),
             nic_payload_bytes: drive.data_payload_bytes(),
-            nic_overhead_bytes: Overhead::new(&nic_link).of(Direction::Up, Kind::MemoryWrite),
+            nic_overhead_bytes: PacketOverhead::new(&nic_link).of(Direction::Up, Kind::MemoryWrite),
             buffer: (buffer_bytes > 0.0).then(|| Span::from_ps(whole(buffer_bytes * byte_ps))),
             is_lossless: config.lossless,
             retransmit: config.retransmit,
@@ -161,15 +161,15 @@ impl Times {
 
     /// Passes a message from one station to another, and returns when it enters the sender's link and when its last
     /// packet is in the receiver's memory.
-    fn pass(&self, now: Time, from: &mut Station, to: &mut Station, packets: &Packets) -> (Time, Time) {
+    fn pass(&self, now: Time, from: &mut NetworkStation, to: &mut NetworkStation, packets: &Packets) -> (Time, Time) {
         let (on_wire, on_nic) = (self.on_wire(packets), self.on_nic(packets));
-        let fetched = from.fetch.pass(PacketTrain::at(now + self.fetch), packets.count, on_nic).after(self.nic);
+        let fetched = from.fetch.pass(PacketTrain::at(now + self.fetch), packets.count, on_nic).delayed_by(self.nic);
         let sent = from.link.free_at.max(fetched.first);
-        let mut train = from.link.pass(fetched, packets.count, on_wire).after(self.propagation);
+        let mut train = from.link.pass(fetched, packets.count, on_wire).delayed_by(self.propagation);
         if let Some(switch) = self.switch {
-            train = to.port.pass(train.after(switch), packets.count, on_wire).after(self.propagation);
+            train = to.port.pass(train.delayed_by(switch), packets.count, on_wire).delayed_by(self.propagation);
         }
-        let stored = to.store.pass(train.after(self.nic), packets.count, on_nic);
+        let stored = to.store.pass(train.delayed_by(self.nic), packets.count, on_nic);
         (sent, stored.last + self.store)
     }
 }
@@ -177,26 +177,38 @@ impl Times {
 impl Network {
     /// Returns the idle network of a drive with one.
     pub fn new(drive: &Drive) -> Network {
-        let initiators = vec![Station::default(); usize::from(drive.fabric.initiators)];
-        Network { times: Times::new(drive), target: Station::default(), initiators, dropped: 0, pauses: 0 }
+        let initiators = vec![NetworkStation::default(); usize::from(drive.fabric.initiators)];
+        Network {
+            times: NetworkPacketTimes::new(drive),
+            target: NetworkStation::default(),
+            initiators,
+            dropped: 0,
+            pauses: 0,
+        }
     }
 
     /// Sends a message between the target and an initiator, from the doorbell of the sender's NIC at `now`.
-    pub fn send(&mut self, now: Time, direction: NetworkDirection, initiator: usize, packets: Packets) -> Transit {
+    pub fn send(
+        &mut self,
+        now: Time,
+        direction: NetworkDirection,
+        initiator: usize,
+        packets: Packets,
+    ) -> MessageInstants {
         let idle = self.idle(packets);
-        let delay = self.full_port_delay(now, direction, initiator, &packets);
+        let delay = self.full_port_wait(now, direction, initiator, &packets);
         let (target, initiator) = (&mut self.target, &mut self.initiators[initiator]);
         let (from, to) = match direction {
             NetworkDirection::ToTarget => (initiator, target),
             NetworkDirection::ToInitiator => (target, initiator),
         };
         let (sent, arrived) = self.times.pass(now + delay, from, to, &packets);
-        Transit { sent, arrived, idle }
+        MessageInstants { sent, arrived, idle }
     }
 
     /// Returns the time for which a message is held back because the port of the switch has no room for it: until it has
     /// room if the switch pauses the sender, until the sender tries again if the switch drops packets.
-    fn full_port_delay(&mut self, now: Time, direction: NetworkDirection, initiator: usize, packets: &Packets) -> Span {
+    fn full_port_wait(&mut self, now: Time, direction: NetworkDirection, initiator: usize, packets: &Packets) -> Span {
         let Some(buffer) = self.times.buffer else { return Span::ZERO };
         let port = match direction {
             NetworkDirection::ToTarget => &self.target.port,
@@ -221,7 +233,7 @@ impl Network {
     /// Returns the time of a message on an idle network, from the doorbell of the sender's NIC until its last packet is
     /// in the receiver's memory.
     pub fn idle(&self, packets: Packets) -> Span {
-        let (mut from, mut to) = (Station::default(), Station::default());
+        let (mut from, mut to) = (NetworkStation::default(), NetworkStation::default());
         self.times.pass(Time::ZERO, &mut from, &mut to, &packets).1.since(Time::ZERO)
     }
 
@@ -249,7 +261,7 @@ mod tests {
     const LAST: Span = Span::from_ns(40);
 
     #[test]
-    fn packets_pass_a_faster_server_as_they_come_and_a_slower_one_back_to_back() {
+    fn packets_spread_on_a_fast_server_and_queue_on_a_slow_one() {
         let mut slow = Server::default();
         let train = slow.pass(PacketTrain::at(Time::ZERO), 3, [FULL, LAST]);
         assert_eq!([train.first, train.previous, train.last].map(Time::as_ps), [100_000, 200_000, 240_000]);
@@ -260,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn message_waits_for_the_message_before() {
+    fn message_waits_for_its_predecessor() {
         let mut server = Server::default();
         server.pass(PacketTrain::at(Time::ZERO), 2, [FULL, LAST]);
         assert_eq!(server.pass(PacketTrain::at(Time::ZERO), 1, [FULL, LAST]).last.as_ps(), 180_000);

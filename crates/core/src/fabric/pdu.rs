@@ -37,7 +37,7 @@ pub struct Packets {
 
 /// Rules by which a transport turns commands and data into messages, and messages into packets.
 #[derive(Clone, Copy, Debug)]
-pub struct Framing {
+pub struct TransportFraming {
     is_tcp: bool,
     payload_bytes: u32,
     /// Bytes of a packet on the wire beside its payload.
@@ -49,16 +49,16 @@ pub struct Framing {
     success_flag: bool,
 }
 
-impl Framing {
+impl TransportFraming {
     /// Returns the rules of a drive file's network.
-    pub fn new(config: &config::Fabric) -> Framing {
+    pub fn new(config: &config::Fabric) -> TransportFraming {
         let is_tcp = config.transport != Transport::Rdma;
         let (headers, payload_bytes) = match is_tcp {
             true => (TCP_BYTES, config.mtu_bytes - TCP_BYTES),
-            false => (ROCE_BYTES, rdma_mtu(config.mtu_bytes)),
+            false => (ROCE_BYTES, largest_rdma_mtu(config.mtu_bytes)),
         };
         let digest = |is_on: bool| if is_on { DIGEST_BYTES } else { 0 };
-        Framing {
+        TransportFraming {
             is_tcp,
             payload_bytes,
             overhead_bytes: ETHERNET_BYTES + headers,
@@ -85,7 +85,7 @@ impl Framing {
     }
 
     /// True if the target asks for the data of this request, because it is larger than what a capsule may carry.
-    pub fn asks_for_data(&self, io: &Io) -> bool {
+    pub fn needs_data_request(&self, io: &Io) -> bool {
         io.op == Op::Write && io.bytes > self.in_capsule_bytes
     }
 
@@ -97,7 +97,7 @@ impl Framing {
 
     /// Returns the bytes of a request's command capsule, with its data if that may be in the capsule.
     pub fn command_bytes(&self, io: &Io) -> u32 {
-        let data_bytes = if io.op == Op::Write && !self.asks_for_data(io) { io.bytes } else { 0 };
+        let data_bytes = if io.op == Op::Write && !self.needs_data_request(io) { io.bytes } else { 0 };
         match self.is_tcp {
             true => self.pdu_bytes(HEADER_BYTES + ENTRY_BYTES.0, data_bytes),
             false => ENTRY_BYTES.0 + data_bytes,
@@ -105,7 +105,7 @@ impl Framing {
     }
 
     /// Returns the bytes by which the target asks for the data of a write: R2T, or an RDMA READ request.
-    pub fn ask_bytes(&self) -> u32 {
+    pub fn data_request_bytes(&self) -> u32 {
         if self.is_tcp { self.pdu_bytes(DATA_HEADER_BYTES, 0) } else { RETH_BYTES }
     }
 
@@ -149,7 +149,7 @@ impl Framing {
 }
 
 /// Returns the path MTU of RDMA on a network with this MTU: the largest power of two that fits beside the headers.
-fn rdma_mtu(mtu_bytes: u32) -> u32 {
+fn largest_rdma_mtu(mtu_bytes: u32) -> u32 {
     let room = mtu_bytes.saturating_sub(ROCE_BYTES + RETH_BYTES).max(256);
     (1 << room.ilog2()).min(RDMA_MTU_MAX)
 }
@@ -159,34 +159,37 @@ mod tests {
     use super::*;
     use crate::config::Fabric;
 
-    fn framing(config: Fabric) -> Framing {
-        Framing::new(&Fabric { transport: Transport::Tcp, ..config })
+    fn framing(config: Fabric) -> TransportFraming {
+        TransportFraming::new(&Fabric { transport: Transport::Tcp, ..config })
     }
 
     const READ: Io = Io { op: Op::Read, offset: 0, bytes: 4096 };
     const WRITE: Io = Io { op: Op::Write, offset: 0, bytes: 8192 };
 
     #[test]
-    fn pdus_have_the_lengths_of_the_transport_specification() {
+    fn pdu_lengths_equal_those_of_the_transport_specification() {
         let plain = framing(Fabric::default());
         assert_eq!([plain.command_bytes(&READ), plain.response_bytes(&READ)], [72, 24 + 4096 + 24]);
-        assert_eq!([plain.ask_bytes(), plain.data_bytes(8192), plain.response_bytes(&WRITE)], [24, 24 + 8192, 24]);
+        assert_eq!(
+            [plain.data_request_bytes(), plain.data_bytes(8192), plain.response_bytes(&WRITE)],
+            [24, 24 + 8192, 24]
+        );
         let digests =
             framing(Fabric { header_digest: true, data_digest: true, success_flag: true, ..Fabric::default() });
         assert_eq!([digests.command_bytes(&READ), digests.response_bytes(&READ)], [76, 28 + 4096 + 4]);
     }
 
     #[test]
-    fn writes_up_to_the_in_capsule_size_travel_with_their_command() {
+    fn writes_up_to_the_in_capsule_size_are_sent_with_their_command() {
         let framing = |bytes| framing(Fabric { in_capsule_bytes: bytes, ..Fabric::default() });
-        assert_eq!((framing(8192).command_bytes(&WRITE), framing(8192).asks_for_data(&WRITE)), (72 + 8192, false));
-        assert_eq!((framing(8191).command_bytes(&WRITE), framing(8191).asks_for_data(&WRITE)), (72, true));
+        assert_eq!((framing(8192).command_bytes(&WRITE), framing(8192).needs_data_request(&WRITE)), (72 + 8192, false));
+        assert_eq!((framing(8191).command_bytes(&WRITE), framing(8191).needs_data_request(&WRITE)), (72, true));
     }
 
     #[test]
-    fn messages_are_cut_at_the_payload_of_the_mtu() {
+    fn messages_are_segmented_at_the_mtu() {
         let packets = framing(Fabric { mtu_bytes: 1500, ..Fabric::default() }).packets(4144);
         assert_eq!(packets, Packets { count: 3, full_bytes: 1448, last_bytes: 4144 - 2 * 1448 });
-        assert_eq!([1500, 9000].map(rdma_mtu), [1024, 4096]);
+        assert_eq!([1500, 9000].map(largest_rdma_mtu), [1024, 4096]);
     }
 }

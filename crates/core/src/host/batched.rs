@@ -8,17 +8,17 @@
 
 use std::sync::Arc;
 
-use super::interrupts::HandlerRun;
-use super::locks::{SharedLine, SpinLock, Spinner};
-use super::poller::Poller;
-use super::posted::PostedWrites;
+use super::interrupts::InterruptHandlerRun;
+use super::locks::{LockSpinner, SharedCacheLine, SpinLock};
+use super::poller::KernelPoller;
+use super::posted::PostedWriteQueue;
 use super::processors::{HostContext, LockGrant, Processors};
-use super::software::{self, Cost, LockCost, Software, charge};
+use super::software::{self, EngineStack, StageCostTime, StageLockCost, charge};
 use super::stack::Way;
-use super::thread::{State, Thread, Work};
+use super::thread::{State, Work, WorkloadThread};
 use crate::config::{EngineOptions, IoEngine, LockScope, Stack, Wait};
 use crate::drive::Drive;
-use crate::fabric::host_queue_pairs;
+use crate::fabric::host_queue_pair_count;
 use crate::ledger::Stage;
 use crate::number::{index, length, short_length};
 use crate::protocol::dispatch::AnyDriver;
@@ -32,7 +32,7 @@ use crate::workload::{Batch, BatchSizes, Job};
 
 /// Leg of the software's work on a batch of requests: a cost in time, a lock, or an end.
 #[derive(Clone, Copy, Debug)]
-enum Leg {
+enum BatchLeg {
     /// Work for one request of the batch.
     Each { member: usize, stage: Stage, time: Span, stalls: bool },
     /// Work for one request of the batch under a spinlock.
@@ -47,7 +47,7 @@ enum Leg {
 
 /// Request of a batch, with the end of the thread's work on it.
 #[derive(Clone, Copy, Debug)]
-pub struct Member {
+pub struct BatchMember {
     /// Index of the request in the table of requests in flight.
     pub request: RequestId,
     /// Instant at which the request's application has its result, or at which the request has left the thread.
@@ -56,12 +56,12 @@ pub struct Member {
 
 /// State of a thread that works on batches: its I/O engine and its present batch.
 #[derive(Clone, Debug)]
-pub(super) struct Batcher {
-    pub software: Arc<Software>,
+pub(super) struct BatchingThread {
+    pub software: Arc<EngineStack>,
     together: BatchSizes,
     way: Way,
-    pub members: Vec<Member>,
-    legs: Vec<Leg>,
+    pub members: Vec<BatchMember>,
+    legs: Vec<BatchLeg>,
     /// Index of the next leg (cost, lock or end) of the present work on a batch.
     place: usize,
     /// Instant up to which the present work has been charged to its requests.
@@ -73,7 +73,7 @@ pub(super) struct Batcher {
     /// True from when all slots are taken until completions have freed enough of them for the next batch.
     is_draining: bool,
     /// Poll thread of the kernel for the thread's ring; `None` without one.
-    pub poller: Option<Poller>,
+    pub poller: Option<KernelPoller>,
     /// Processor that the job chooses for the poll thread.
     pub poller_cpu: Option<usize>,
     /// Number of the thread's queue pair on each drive.
@@ -86,15 +86,15 @@ pub(super) struct Batcher {
 
 /// Software whose requests go in batches: state of each thread, and what the threads share.
 #[derive(Clone, Debug)]
-pub(super) struct Batched {
+pub(super) struct BatchingStack {
     /// Description of the drive, whose software stack offers a choice of I/O engines.
     drive: Arc<Drive>,
     /// Batching state of each thread, by thread number.
-    pub(super) batchers: Vec<Batcher>,
+    pub(super) batchers: Vec<BatchingThread>,
     /// Cache lines that processors share, by drive.
-    lines: Vec<SharedLine>,
+    lines: Vec<SharedCacheLine>,
     /// Register writes that cores have posted; `None` if the room for them cannot fill up.
-    pub(super) posted: Option<PostedWrites>,
+    pub(super) posted: Option<PostedWriteQueue>,
     /// Number of interrupt vectors of each drive.
     vectors: usize,
     /// Core that handles each interrupt vector of a drive: that of the first thread that uses the vector's queue, or of
@@ -102,9 +102,9 @@ pub(super) struct Batched {
     pub(super) vector_cores: Vec<usize>,
 }
 
-impl Batcher {
-    pub(super) fn new(software: Arc<Software>, together: BatchSizes) -> Batcher {
-        Batcher {
+impl BatchingThread {
+    pub(super) fn new(software: Arc<EngineStack>, together: BatchSizes) -> BatchingThread {
+        BatchingThread {
             software,
             together,
             way: Way::Down,
@@ -125,16 +125,20 @@ impl Batcher {
 
     /// Returns the batching state for the engine and the batch sizes of a job on this drive; without a job, for those
     /// that the stack has by default.
-    pub(super) fn of(drive: &Drive, iodepth: u32, job: Option<&Job>) -> Batcher {
+    pub(super) fn of(drive: &Drive, iodepth: u32, job: Option<&Job>) -> BatchingThread {
         let support = drive.limits().engine_support.expect("the stack has engines");
         let engine = job.map_or(Some(support.default), |job| support.engine(job)).expect("jobs are checked");
         let switches = job.map_or_else(EngineOptions::default, |job| job.engine_choice.switches);
         let batch = job.map_or_else(Batch::default, |job| job.batch);
-        let together = batch.with_slots(iodepth, engine == IoEngine::Spdk);
+        let together = batch.batch_for_slots(iodepth, engine == IoEngine::Spdk);
         let Stack { poller_idle, poller_wake, .. } = drive.stack;
-        let poller = switches.sqthread_poll.then(|| Poller::new(0, poller_idle, poller_wake));
+        let poller = switches.sqthread_poll.then(|| KernelPoller::new(0, poller_idle, poller_wake));
         let poller_cpu = job.and_then(|job| job.engine_choice.poller_cpu).map(index);
-        Batcher { poller, poller_cpu, ..Batcher::new(Arc::new(Software::new(drive, engine, switches)), together) }
+        BatchingThread {
+            poller,
+            poller_cpu,
+            ..BatchingThread::new(Arc::new(EngineStack::new(drive, engine, switches)), together)
+        }
     }
 
     /// True if the thread waits for a flush as for a system call. Rings take flushes like any request, and so do
@@ -155,48 +159,49 @@ impl Batcher {
     }
 
     /// Returns the number of completions that a thread with `outstanding` requests in flight needs to go on.
-    fn completions_wanted(&self, outstanding: u32) -> usize {
+    fn completions_needed(&self, outstanding: u32) -> usize {
         index(self.together.complete_min.min(outstanding).max(1))
     }
 
     /// Delays by `time` the requests of the batch whose work ends after an interrupt handler began at `begin`.
-    fn preempt(&mut self, begin: Time, time: Span, shared: &mut Shared) {
+    fn delay_for_interrupt(&mut self, begin: Time, time: Span, shared: &mut Shared) {
         for member in self.members.iter_mut().filter(|member| member.end > begin) {
             member.end += time;
-            shared.requests[member.request].wait_for_core(time);
+            shared.requests[member.request].charge_core_wait(time);
         }
     }
 
     /// Plans the legs of one request of the batch: each cost, with its shared cache lines and its lock. Leaves out what
     /// an interrupt handler has done on another processor.
-    fn each(&mut self, member: usize, costs: &[Cost], shared: &Shared) {
+    fn each(&mut self, member: usize, costs: &[StageCostTime], shared: &Shared) {
         let request = &shared.requests[self.members[member].request];
         for cost in costs.iter().filter(|cost| !(cost.in_handler && self.is_handled_elsewhere)) {
             let stage = cost.stage;
             let lock = cost.lock.filter(|lock| lock.scope == LockScope::Drive || self.shares_queue);
-            // The time under the lock of a queue pair is part of the cost.
+            // The cost of the stage includes the time under its queue lock, so subtract that to get the time without
+            // the lock.
             let held = lock.filter(|lock| lock.scope == LockScope::Queue).map_or(Span::ZERO, |lock| lock.hold);
             let (time, stalls) = (cost.of(&request.io) - held, cost.stalls);
-            self.legs.push(Leg::Each { member, stage, time, stalls });
+            self.legs.push(BatchLeg::Each { member, stage, time, stalls });
             let first = usize::from(request.drive) * self.software.lines + cost.lines.first;
             let lines = first..first + usize::from(cost.lines.count);
-            self.legs.extend(lines.map(|line| Leg::Line { member, stage, line }));
+            self.legs.extend(lines.map(|line| BatchLeg::Line { member, stage, line }));
             self.legs.extend(lock.map(|lock| {
-                let LockCost { hold, lines, .. } = lock;
+                let StageLockCost { hold, lines, .. } = lock;
                 let lock = self.software.locks.number(&lock, request.drive, self.queue);
-                Leg::Locked { member, stage, lock, hold, lines }
+                BatchLeg::Locked { member, stage, lock, hold, lines }
             }));
         }
     }
 
     /// Plans the legs of a submission in the kernel: first those of the whole batch, then those of each request.
     /// `outstanding` is the number of the thread's requests in flight.
-    fn plan_down(&mut self, software: &Software, outstanding: u32, shared: &Shared) {
+    fn plan_submission_legs(&mut self, software: &EngineStack, outstanding: u32, shared: &Shared) {
         self.legs.clear();
         let first = shared.requests[self.members[0].request].io.op.direction();
         let batch = software.down(first).batch.iter();
         let others = u64::from(outstanding).saturating_sub(length(self.members.len()));
-        self.legs.extend(batch.map(|cost| Leg::All { stage: cost.stage, time: cost.time + cost.depth * others }));
+        self.legs.extend(batch.map(|cost| BatchLeg::All { stage: cost.stage, time: cost.time + cost.depth * others }));
         let own = if self.poller.is_some() { 0 } else { self.members.len() };
         for member in 0..own {
             let direction = shared.requests[self.members[member].request].io.op.direction();
@@ -206,28 +211,28 @@ impl Batcher {
 
     /// Plans the legs of a completion: acknowledgement, the kernel's work, the work for the whole batch, and the
     /// application's work.
-    fn plan_up(&mut self, software: &Software, acknowledge: Span, shared: &Shared) {
+    fn plan_completion_legs(&mut self, software: &EngineStack, acknowledge: Span, shared: &Shared) {
         self.legs.clear();
         if !acknowledge.is_zero() {
-            self.legs.push(Leg::All { stage: Stage::Driver, time: acknowledge });
+            self.legs.push(BatchLeg::All { stage: Stage::Driver, time: acknowledge });
         }
         let look = software.look.iter().filter(|cost| !self.has_waited && !cost.if_waited);
-        self.legs.extend(look.map(|cost| Leg::All { stage: cost.stage, time: cost.time }));
+        self.legs.extend(look.map(|cost| BatchLeg::All { stage: cost.stage, time: cost.time }));
         let own = if self.poller.is_some() { 0 } else { self.members.len() };
         for member in 0..own {
             self.each(member, &software.up.kernel, shared);
         }
         let met = software.up.batch.iter().filter(|cost| self.has_waited || !cost.if_waited);
-        self.legs.extend(met.map(|cost| Leg::All { stage: cost.stage, time: cost.time }));
+        self.legs.extend(met.map(|cost| BatchLeg::All { stage: cost.stage, time: cost.time }));
         for member in 0..self.members.len() {
             self.each(member, &software.up.user, shared);
-            self.legs.push(Leg::End { member });
+            self.legs.push(BatchLeg::End { member });
         }
     }
 
     /// Charges a request of the batch for holding a lock, or for fetching a cache line, until `until`, and moves the work
     /// on to that instant.
-    fn hold_lock(&mut self, member: usize, stage: Stage, until: Time, shared: &mut Shared) {
+    fn charge_lock_hold(&mut self, member: usize, stage: Stage, until: Time, shared: &mut Shared) {
         let ledger = &mut shared.requests[self.members[member].request].ledger;
         ledger.until(Stage::Batch, self.cursor.max(ledger.cursor()));
         ledger.until(stage, until);
@@ -235,15 +240,15 @@ impl Batcher {
     }
 
     /// Charges a leg without a lock to the requests of the batch, and moves the work on to its end.
-    fn take(&mut self, leg: Leg, shared: &mut Shared) {
+    fn take(&mut self, leg: BatchLeg, shared: &mut Shared) {
         match leg {
-            Leg::Each { member, stage, time, stalls } => {
+            BatchLeg::Each { member, stage, time, stalls } => {
                 let ledger = &mut shared.requests[self.members[member].request].ledger;
                 ledger.until(Stage::Batch, self.cursor);
                 charge(ledger, stage, time, stalls);
                 self.cursor = ledger.cursor();
             }
-            Leg::All { stage, time } => {
+            BatchLeg::All { stage, time } => {
                 let from = self.cursor;
                 for (place, member) in self.members.iter().enumerate() {
                     let ledger = &mut shared.requests[member.request].ledger;
@@ -255,8 +260,10 @@ impl Batcher {
                     self.cursor = ledger.cursor();
                 }
             }
-            Leg::End { member } => self.members[member].end = self.cursor,
-            Leg::Locked { .. } | Leg::Line { .. } => unreachable!("locks and lines are taken at their instants"),
+            BatchLeg::End { member } => self.members[member].end = self.cursor,
+            BatchLeg::Locked { .. } | BatchLeg::Line { .. } => {
+                unreachable!("locks and lines are taken at their instants")
+            }
         }
     }
 }
@@ -264,7 +271,7 @@ impl Batcher {
 /// Charges the last request of a batch for the doorbells of `drives` drives, with the waits for room among posted
 /// register writes.
 pub(super) fn ring(
-    posted: &mut Option<PostedWrites>,
+    posted: &mut Option<PostedWriteQueue>,
     core: usize,
     drives: u32,
     driver: &AnyDriver,
@@ -281,38 +288,46 @@ pub(super) fn ring(
     }
 }
 
-impl Batched {
+impl BatchingStack {
     /// Creates the software of this drive's host; `None` if its threads do not choose among engines.
-    pub(super) fn of(drive: &Drive) -> Option<Batched> {
-        drive.stack.has_engines().then(|| Batched {
+    pub(super) fn of(drive: &Drive) -> Option<BatchingStack> {
+        drive.stack.has_engines().then(|| BatchingStack {
             drive: Arc::new(drive.clone()),
             batchers: Vec::new(),
-            lines: vec![SharedLine::default(); software::shared_lines(&drive.stack) * usize::from(drive.drives)],
-            posted: PostedWrites::of(&drive.host),
-            vectors: index(host_queue_pairs(drive)),
+            lines: vec![
+                SharedCacheLine::default();
+                software::count_shared_lines(&drive.stack) * usize::from(drive.drives)
+            ],
+            posted: PostedWriteQueue::of(&drive.host),
+            vectors: index(host_queue_pair_count(drive)),
             vector_cores: Vec::new(),
         })
     }
 
     /// Adds the batching state of a thread. Returns the thread with the completion method of its engine.
-    pub(super) fn thread(&mut self, thread: Thread, job: Option<&Job>, processors: &Processors) -> Thread {
-        let batcher = Batcher::of(&self.drive, thread.iodepth, job);
+    pub(super) fn thread(
+        &mut self,
+        thread: WorkloadThread,
+        job: Option<&Job>,
+        processors: &Processors,
+    ) -> WorkloadThread {
+        let batcher = BatchingThread::of(&self.drive, thread.iodepth, job);
         let (wait, waits_for_flush) = (batcher.wait(processors.wait), batcher.waits_for_flush());
         self.batchers.push(batcher);
-        Thread { wait, waits_for_flush, ..thread }
+        WorkloadThread { wait, waits_for_flush, ..thread }
     }
 
     /// Gives a new thread its queue pair, whose interrupts go to the core of the first thread that uses it. Notes which
     /// threads share the queue pair from several cores.
-    pub(super) fn join_queue(&mut self, thread: u16, processors: &mut Processors) {
-        let queues = index(host_queue_pairs(&self.drive));
+    pub(super) fn assign_queue_pair(&mut self, thread: u16, processors: &mut Processors) {
+        let queues = index(host_queue_pair_count(&self.drive));
         let (thread, queue) = (usize::from(thread), queue_of(thread, queues));
         let core = processors.threads[thread].core;
         if queue == self.vector_cores.len() {
             self.vector_cores.push(core);
         }
         let software = self.batchers[thread].software.clone();
-        processors.cores[core].waits_for_io |= software.waits_in_call();
+        processors.cores[core].waits_for_io |= software.waits_in_system_call();
         self.batchers[thread].queue = queue;
         // The kernel gives each processor a queue pair if there are enough, so that only threads of one processor share it.
         let is_short = processors.cores.len() > queues;
@@ -340,9 +355,9 @@ impl Batched {
     }
 
     /// Delays the batch whose work an interrupt handler has interrupted.
-    pub(super) fn on_handler(&mut self, run: &HandlerRun, shared: &mut Shared) {
+    pub(super) fn on_handler(&mut self, run: &InterruptHandlerRun, shared: &mut Shared) {
         if let Some(thread) = run.batch_of {
-            self.batchers[usize::from(thread)].preempt(run.begin, run.time, shared);
+            self.batchers[usize::from(thread)].delay_for_interrupt(run.begin, run.time, shared);
         }
     }
 
@@ -352,29 +367,35 @@ impl Batched {
     #[inline(never)]
     pub(super) fn step(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) {
         let HostContext { processors, shared, .. } = context;
-        let begin = processors.free_time(now, thread);
-        if self.gather(begin, thread, processors, shared) {
+        let begin = processors.thread_processor_free_at(now, thread);
+        if self.gather_due_requests(begin, thread, processors, shared) {
             let batcher = &mut self.batchers[usize::from(thread)];
             let software = batcher.software.clone();
-            batcher.plan_down(&software, processors.threads[usize::from(thread)].outstanding, shared);
-            return self.take_legs(now, thread, context);
+            batcher.plan_submission_legs(&software, processors.threads[usize::from(thread)].outstanding, shared);
+            return self.charge_legs_until_lock(now, thread, context);
         }
         let this = &processors.threads[usize::from(thread)];
         let (outstanding, iodepth, done) = (this.outstanding, this.iodepth, this.done.len());
         let batcher = &mut self.batchers[usize::from(thread)];
         batcher.is_draining |= outstanding >= iodepth;
-        if done >= batcher.completions_wanted(outstanding) {
+        if done >= batcher.completions_needed(outstanding) {
             return self.collect(now, thread, context);
         }
         if outstanding < iodepth {
-            processors.set_alarm(thread, shared);
+            processors.set_thread_timer(thread, shared);
         }
-        self.call_and_wait(now, thread, processors, shared);
+        self.enter_wait_call(now, thread, processors, shared);
     }
 
     /// Draws due requests into free slots, as many as go together, and charges the application's work. Returns false if
     /// there are none.
-    fn gather(&mut self, begin: Time, thread: u16, processors: &mut Processors, shared: &mut Shared) -> bool {
+    fn gather_due_requests(
+        &mut self,
+        begin: Time,
+        thread: u16,
+        processors: &mut Processors,
+        shared: &mut Shared,
+    ) -> bool {
         let outstanding = processors.threads[usize::from(thread)].outstanding;
         let batcher = &mut self.batchers[usize::from(thread)];
         if batcher.is_draining && outstanding > batcher.together.low {
@@ -395,7 +416,7 @@ impl Batched {
                 charge(ledger, cost.stage, cost.of(&next.io), cost.stalls);
             }
             cursor = ledger.cursor();
-            batcher.members.push(Member { request: path.request, end: Time::NEVER });
+            batcher.members.push(BatchMember { request: path.request, end: Time::NEVER });
             batcher.cursor = cursor;
         }
         !batcher.members.is_empty()
@@ -409,46 +430,47 @@ impl Batched {
         let batcher = &mut self.batchers[usize::from(thread)];
         let count = this.done.len().min(index(batcher.together.complete_max));
         let is_flushed =
-            this.is_flushing && this.done.iter().take(count).any(|it| shared.requests[*it].io.op == Op::Flush);
+            this.is_flushing && this.done.iter().take(count).any(|it| shared.requests[*it].io.op == Op::DeepFlush);
         this.is_flushing &= !is_flushed;
         batcher.members.clear();
-        batcher.members.extend(this.done.drain(..count).map(|request| Member { request, end: Time::NEVER }));
+        batcher.members.extend(this.done.drain(..count).map(|request| BatchMember { request, end: Time::NEVER }));
         let software = batcher.software.clone();
         let newest = batcher.members.iter().map(|member| shared.requests[member.request].visible).max();
-        // A thread that was polling sees the completion after one poll. A thread that polls later finds it at once.
+        // A thread that was polling sees the completion at its next poll. A thread that begins to poll later finds it
+        // at once.
         let poll = if newest == Some(now) { processors.poll } else { Span::ZERO };
-        let begin = processors.free_time(now + poll, thread);
+        let begin = processors.thread_processor_free_at(now + poll, thread);
         processors.piece_from = begin;
         let latest = batcher.members.iter().map(|member| shared.requests[member.request].ledger.cursor()).max();
         let begin = begin.max(latest.unwrap_or(begin));
         (batcher.way, batcher.place, batcher.from, batcher.cursor) = (Way::Up, 0, begin, begin);
         let acknowledge = match software.polls() && batcher.poller.is_none() {
-            true => self.acknowledge_time(begin, core, self.drives_of(thread, shared), driver),
+            true => self.completion_doorbell_time(begin, core, self.count_drives_of_batch(thread, shared), driver),
             false => Span::ZERO,
         };
         let batcher = &mut self.batchers[usize::from(thread)];
-        batcher.plan_up(&software, acknowledge, shared);
+        batcher.plan_completion_legs(&software, acknowledge, shared);
         batcher.has_waited = false;
         let until = if batcher.together.complete_min > 1 { Stage::Batch } else { Stage::CoreWait };
         for member in &batcher.members {
-            let pace = processors.draw_pace(begin, core);
+            let pace = processors.draw_software_pace(begin, core);
             let ledger = &mut shared.requests[member.request].ledger;
             ledger.until(until, now.max(ledger.cursor()));
-            ledger.until(Stage::Poll, (now + poll).max(ledger.cursor()));
+            ledger.until(Stage::QueueReadInFlight, (now + poll).max(ledger.cursor()));
             ledger.until(Stage::CoreWait, begin);
-            ledger.set_pace(pace);
+            ledger.set_stretch_factor(pace);
         }
-        self.take_legs(now, thread, context);
+        self.charge_legs_until_lock(now, thread, context);
     }
 
     /// Continues a thread's work on a batch after a stop at a lock; waits first for an interrupt handler that has come
     /// in between.
-    pub(super) fn on_legs(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) {
+    pub(super) fn continue_legs(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) {
         let HostContext { processors, shared, .. } = context;
-        let free_at = processors.free_time(Time::ZERO, thread);
+        let free_at = processors.thread_processor_free_at(Time::ZERO, thread);
         let batcher = &mut self.batchers[usize::from(thread)];
         if free_at > now {
-            // An interrupt handler has taken the core in between, so the batch continues after it.
+            // An interrupt handler has used the core meanwhile, so the batch continues after it.
             for member in &batcher.members {
                 let ledger = &mut shared.requests[member.request].ledger;
                 ledger.until(Stage::CoreWait, free_at.max(ledger.cursor()));
@@ -457,11 +479,11 @@ impl Batched {
             return shared.scheduler.at(free_at, Event::Path(thread));
         }
         batcher.from = now;
-        self.take_legs(now, thread, context);
+        self.charge_legs_until_lock(now, thread, context);
     }
 
     /// Charges leg after leg of a thread's work, up to a lock that has not been reached yet or to the end.
-    fn take_legs(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) {
+    fn charge_legs_until_lock(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) {
         let HostContext { processors, shared, .. } = context;
         let this = &mut processors.threads[usize::from(thread)];
         this.state = State::Busy;
@@ -469,7 +491,7 @@ impl Batched {
         let core = this.core;
         let batcher = &mut self.batchers[usize::from(thread)];
         while let Some(&leg) = batcher.legs.get(batcher.place) {
-            if !matches!(leg, Leg::Locked { .. } | Leg::Line { .. }) {
+            if !matches!(leg, BatchLeg::Locked { .. } | BatchLeg::Line { .. }) {
                 batcher.place += 1;
                 batcher.take(leg, shared);
                 continue;
@@ -482,39 +504,41 @@ impl Batched {
             }
             batcher.place += 1;
             let (member, stage, lock, hold, lines) = match leg {
-                Leg::Locked { member, stage, lock, hold, lines } => (member, stage, lock, hold, lines),
-                Leg::Line { member, stage, line } => {
+                BatchLeg::Locked { member, stage, lock, hold, lines } => (member, stage, lock, hold, lines),
+                BatchLeg::Line { member, stage, line } => {
                     let written = self.lines[line].write(now, core, &processors.distances);
-                    batcher.hold_lock(member, stage, written, shared);
+                    batcher.charge_lock_hold(member, stage, written, shared);
                     continue;
                 }
                 _ => unreachable!("other legs take their time above"),
             };
             let spin_lock = &mut processors.spin_locks[lock];
-            let fetched = hold + spin_lock.fetch_time(core, lines, &processors.distances);
+            let fetched = hold + spin_lock.lock_line_fetch_time(core, lines, &processors.distances);
             let Some(start) = spin_lock.take(now, core, fetched, &processors.distances) else {
-                let spinner = Spinner { thread, core, hold, lines, stage };
+                let spinner = LockSpinner { thread, core, hold, lines, stage };
                 return processors.spin(now, lock, spinner, Work::Legs, shared);
             };
             let hold = fetched;
             processors.cores[core].mask(start + hold);
-            batcher.hold_lock(member, stage, start + hold, shared);
+            batcher.charge_lock_hold(member, stage, start + hold, shared);
         }
-        self.finish_legs(thread, context);
+        self.finish_batch_legs(thread, context);
     }
 
     /// Charges a batch whose thread has spun for a lock, and has it now, for holding the lock.
-    pub(super) fn on_lock(&mut self, granted: &LockGrant, shared: &mut Shared) {
+    pub(super) fn charge_lock_acquired(&mut self, granted: &LockGrant, shared: &mut Shared) {
         let batcher = &mut self.batchers[usize::from(granted.thread)];
-        let Leg::Locked { member, .. } = batcher.legs[batcher.place - 1] else { unreachable!("it spins for a lock") };
-        batcher.hold_lock(member, granted.stage, granted.until, shared);
+        let BatchLeg::Locked { member, .. } = batcher.legs[batcher.place - 1] else {
+            unreachable!("it spins for a lock")
+        };
+        batcher.charge_lock_hold(member, granted.stage, granted.until, shared);
     }
 
     /// Ends a piece of work whose legs have all been charged: rings the doorbells of a submission, and schedules the
     /// end of the work.
-    fn finish_legs(&mut self, thread: u16, context: &mut HostContext<'_>) {
+    fn finish_batch_legs(&mut self, thread: u16, context: &mut HostContext<'_>) {
         let HostContext { processors, driver, shared } = context;
-        let drives = self.drives_of(thread, shared);
+        let drives = self.count_drives_of_batch(thread, shared);
         let this = &mut processors.threads[usize::from(thread)];
         let core = this.core;
         let batcher = &mut self.batchers[usize::from(thread)];
@@ -530,7 +554,7 @@ impl Batched {
                 let ledger = &mut shared.requests[member.request].ledger;
                 ledger.until(Stage::Batch, batcher.cursor);
                 if batcher.poller.is_none() {
-                    ledger.set_pace(0);
+                    ledger.set_stretch_factor(0);
                 }
             }
         }
@@ -541,7 +565,7 @@ impl Batched {
     }
 
     /// Returns the number of drives that the requests of a thread's batch are for; each of them needs its own doorbell.
-    pub(super) fn drives_of(&self, thread: u16, shared: &Shared) -> u32 {
+    pub(super) fn count_drives_of_batch(&self, thread: u16, shared: &Shared) -> u32 {
         if self.drive.drives == 1 {
             return 1;
         }
@@ -552,7 +576,7 @@ impl Batched {
 
     /// Returns the processor time, from `now` on, for telling `drives` drives how far their completion queues have been
     /// consumed.
-    pub(super) fn acknowledge_time(&mut self, now: Time, core: usize, drives: u32, driver: &AnyDriver) -> Span {
+    pub(super) fn completion_doorbell_time(&mut self, now: Time, core: usize, drives: u32, driver: &AnyDriver) -> Span {
         let each = driver.acknowledge_work();
         let Some(posted) = self.posted.as_mut().filter(|_| !each.is_zero()) else { return each * u64::from(drives) };
         let tell = |at: Time, _| at + each + posted.write(at + each, core);
@@ -562,7 +586,13 @@ impl Batched {
     /// Ends a piece of work on a batch: notes that its requests are submitted, or frees their slots. Returns the
     /// direction in which they go.
     #[inline(never)]
-    pub(super) fn end_work(&mut self, now: Time, thread: u16, processors: &mut Processors, shared: &mut Shared) -> Way {
+    pub(super) fn end_batch_work(
+        &mut self,
+        now: Time,
+        thread: u16,
+        processors: &mut Processors,
+        shared: &mut Shared,
+    ) -> Way {
         let batcher = &self.batchers[usize::from(thread)];
         match batcher.way {
             Way::Down => {
@@ -577,11 +607,11 @@ impl Batched {
 
     /// Makes a thread with nothing to do wait for completions. Charges its core first for the system call that waits,
     /// once for each wait.
-    fn call_and_wait(&mut self, now: Time, thread: u16, processors: &mut Processors, shared: &mut Shared) {
+    fn enter_wait_call(&mut self, now: Time, thread: u16, processors: &mut Processors, shared: &mut Shared) {
         let this = &processors.threads[usize::from(thread)];
         let (core, outstanding) = (this.core, this.outstanding);
         let batcher = &mut self.batchers[usize::from(thread)];
-        let wait = batcher.software.wait_time();
+        let wait = batcher.software.empty_poll_time();
         if outstanding > 0 && !std::mem::replace(&mut batcher.has_waited, true) && !wait.is_zero() {
             let core = &mut processors.cores[core];
             core.free_at = core.free_at.max(now) + wait;
@@ -598,7 +628,7 @@ impl Batched {
         let Some(core) = processors.handler_core.filter(|_| batcher.is_handled_elsewhere) else { return };
         let costs = batcher.software.up.kernel.iter().filter(|cost| cost.in_handler);
         let time = costs.map(|cost| cost.alone(&shared.requests[request].io)).sum();
-        let run = processors.run_handler(now, core, time, shared);
+        let run = processors.run_interrupt_handler(now, core, time, shared);
         self.on_handler(&run, shared);
         shared.requests.charge(Some(request), Stage::Interrupt, run.end());
     }
@@ -609,7 +639,7 @@ impl Batched {
         self.complete_in_handler(now, thread, request, context);
         let HostContext { processors, shared, .. } = context;
         let this = &mut processors.threads[usize::from(thread)];
-        let wanted = self.batchers[usize::from(thread)].completions_wanted(this.outstanding);
+        let wanted = self.batchers[usize::from(thread)].completions_needed(this.outstanding);
         if this.done.len() < wanted {
             return;
         }
@@ -617,10 +647,10 @@ impl Batched {
             (Some(_), State::Away) if !processors.wake.is_zero() && (this.queued || this.woken) => {}
             (Some(core), State::Away) if !processors.wake.is_zero() => {
                 this.woken = true;
-                let run = processors.run_handler(now, core, processors.wake, shared);
+                let run = processors.run_interrupt_handler(now, core, processors.wake, shared);
                 self.on_handler(&run, shared);
                 shared.requests.charge(Some(request), Stage::Interrupt, run.end());
-                shared.scheduler.at(run.end(), Event::Thread(thread));
+                shared.scheduler.at(run.end(), Event::WorkloadThread(thread));
             }
             _ if processors.notify_thread(now, thread, shared) => self.step(now, thread, context),
             _ => {}

@@ -3,7 +3,7 @@
 //! As in the menu governor of Linux, a core enters the deepest state whose residency is no longer than the idle time
 //! that it expects: the mean of its last eight (drivers/cpuidle/governors/menu.c).
 
-use crate::config::{self, IdleState, IdleWake};
+use crate::config::{self, CoreIdleState, IdleWakeTime};
 use crate::number::length;
 use crate::time::Span;
 
@@ -12,39 +12,39 @@ const REMEMBERED: usize = 8;
 
 /// Idle governor of a host: chooses how deep its cores sleep.
 #[derive(Clone, Debug)]
-pub(super) struct Governor {
+pub(super) struct IdleGovernor {
     host: config::Host,
     has_states: bool,
 }
 
 /// Last idle times of a core, from which the next one is predicted.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Idles {
+pub(super) struct RecentIdleTimes {
     times: [Span; REMEMBERED],
     count: usize,
 }
 
-impl Governor {
-    pub(super) fn new(host: &config::Host) -> Governor {
-        Governor { has_states: host.idle_states != IdleState::None, host: host.clone() }
+impl IdleGovernor {
+    pub(super) fn new(host: &config::Host) -> IdleGovernor {
+        IdleGovernor { has_states: host.idle_states != CoreIdleState::None, host: host.clone() }
     }
 
     /// Returns the extra time of an interrupt on a core that has idled for `idle`, and remembers that idle time. If
     /// `waits_for_io`, a thread of the core waits in a synchronous call.
-    pub(super) fn wake(&self, idles: &mut Idles, idle: Span, waits_for_io: bool) -> IdleWake {
+    pub(super) fn wake(&self, idles: &mut RecentIdleTimes, idle: Span, waits_for_io: bool) -> IdleWakeTime {
         if !self.has_states {
-            return IdleWake { exit: self.host.idle_exit, cold: self.host.cold_time(idle) };
+            return IdleWakeTime { exit: self.host.idle_exit, cold: self.host.cold_core_time(idle) };
         }
-        let expected = idles.mean().unwrap_or(idle);
+        let expected = idles.mean_idle_time().unwrap_or(idle);
         idles.note(idle);
-        self.host.idle_wake(idle, expected, waits_for_io)
+        self.host.idle_wake_time(idle, expected, waits_for_io)
     }
 }
 
-impl Idles {
+impl RecentIdleTimes {
     /// Returns the mean of the last idle times; `None` for a core that has not idled yet, whose prediction is taken to
     /// be exact.
-    fn mean(&self) -> Option<Span> {
+    fn mean_idle_time(&self) -> Option<Span> {
         let known = self.count.min(REMEMBERED);
         (known > 0).then(|| self.times[..known].iter().copied().sum::<Span>() / length(known))
     }
@@ -59,10 +59,10 @@ impl Idles {
 mod tests {
     use super::*;
 
-    fn governor() -> Governor {
+    fn governor() -> IdleGovernor {
         let (us, ns) = (Span::from_us, Span::from_ns);
-        Governor::new(&config::Host {
-            idle_states: IdleState::C6,
+        IdleGovernor::new(&config::Host {
+            idle_states: CoreIdleState::C6,
             c1_exit: ns(300),
             c1_residency: us(2),
             c1e_exit: us(2),
@@ -74,8 +74,8 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_entered_at_its_residency_and_not_a_picosecond_below() {
-        let exit = |idle: Span| governor().wake(&mut Idles::default(), idle, false).exit;
+    fn idle_state_is_entered_exactly_at_its_residency() {
+        let exit = |idle: Span| governor().wake(&mut RecentIdleTimes::default(), idle, false).exit;
         assert_eq!(exit(Span::from_us(2) - Span::from_ps(1)), Span::ZERO);
         assert_eq!(exit(Span::from_us(2)), Span::from_ns(300));
         assert_eq!(exit(Span::from_us(20) - Span::from_ps(1)), Span::from_ns(300));
@@ -84,13 +84,13 @@ mod tests {
     }
 
     #[test]
-    fn a_core_expects_the_mean_of_its_last_eight_idle_times() {
-        let (governor, mut idles) = (governor(), Idles::default());
+    fn expected_idle_is_the_mean_of_the_last_eight() {
+        let (governor, mut idles) = (governor(), RecentIdleTimes::default());
         for _ in 0..8 {
             governor.wake(&mut idles, Span::from_us(10), false);
         }
-        // The first long idle times follow short ones, so the expected time is short and the core is in C1. After eight
-        // long ones it is in C6.
+        // The first long idle periods follow short ones, so the governor expects a short one and chooses C1. After
+        // eight long ones it chooses C6.
         let exits: Vec<Span> = (0..8).map(|_| governor.wake(&mut idles, Span::from_us(1000), false).exit).collect();
         assert_eq!(exits[0], Span::from_ns(300));
         assert_eq!(exits[1], Span::from_us(2));
@@ -98,17 +98,17 @@ mod tests {
     }
 
     #[test]
-    fn core_is_half_as_cold_after_half_of_the_time() {
+    fn core_is_half_cold_after_half_of_the_time() {
         let host = config::Host { cold: Span::from_ns(3000), cold_after: Span::from_us(60), ..governor().host };
-        let cold = |us: u64| host.cold_time(Span::from_us(us)).as_ns();
+        let cold = |us: u64| host.cold_core_time(Span::from_us(us)).as_ns();
         assert_eq!([cold(0), cold(30), cold(60), cold(600)], [0.0, 1500.0, 3000.0, 3000.0]);
-        assert_eq!(governor().host.cold_time(Span::from_us(600)), Span::ZERO);
+        assert_eq!(governor().host.cold_core_time(Span::from_us(600)), Span::ZERO);
     }
 
     #[test]
-    fn core_of_a_synchronous_call_polls_and_stays_warm_until_it_may_halt() {
+    fn core_of_a_synchronous_call_polls_until_it_may_halt() {
         let us = Span::from_us;
-        let governor = Governor::new(&config::Host {
+        let governor = IdleGovernor::new(&config::Host {
             io_wait_factor: 11,
             c1_stated_exit: us(2),
             c1e_stated_exit: us(10),
@@ -116,10 +116,10 @@ mod tests {
             cold: us(3),
             ..governor().host
         });
-        let wake = |idle: Span, in_call| governor.wake(&mut Idles::default(), idle, in_call);
+        let wake = |idle: Span, in_call| governor.wake(&mut RecentIdleTimes::default(), idle, in_call);
         // C1 states 2 us, so a core that waits in a call may enter C1 from 22 us on, and C1E from 110 us on.
         let below = us(22) - Span::from_ps(1);
-        assert_eq!(wake(below, true), IdleWake { exit: Span::ZERO, cold: Span::ZERO });
+        assert_eq!(wake(below, true), IdleWakeTime { exit: Span::ZERO, cold: Span::ZERO });
         assert_eq!(wake(below, false).exit, us(2));
         assert_eq!(wake(us(22), true).exit, Span::from_ns(300));
         assert!(wake(us(22), true).cold > us(1));
@@ -128,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn deep_states_can_be_forbidden() {
+    fn deep_idle_states_can_be_disabled() {
         let mut host = governor().host;
-        host.idle_states = IdleState::C1;
-        assert_eq!(host.idle_exit_after(Span::from_us(1000)), Span::from_ns(300));
+        host.idle_states = CoreIdleState::C1;
+        assert_eq!(host.expected_idle_exit_time(Span::from_us(1000)), Span::from_ns(300));
     }
 }

@@ -5,27 +5,27 @@
 //! disabled, as those of the block layer and of drivers do (`spin_lock_irqsave`; Love, "Linux Kernel Development", 3rd
 //! edition, chapters 4, 7 and 10).
 
-use super::processors::{Core, Processors};
-use crate::config::IdleWake;
+use super::processors::{ProcessorState, Processors};
+use crate::config::IdleWakeTime;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 
 /// Run of an interrupt handler on a processor: its start, its duration, and the work that it delays.
-pub(super) struct HandlerRun {
+pub(super) struct InterruptHandlerRun {
     pub begin: Time,
     pub time: Span,
     /// Thread whose work on a batch the handler has delayed; `None` if there is none.
     pub batch_of: Option<u16>,
 }
 
-impl HandlerRun {
+impl InterruptHandlerRun {
     /// Returns the instant at which the handler ends.
     pub(super) fn end(&self) -> Time {
         self.begin + self.time
     }
 }
 
-impl Core {
+impl ProcessorState {
     /// Makes the core take no interrupt before `until`.
     pub(super) fn mask(&mut self, until: Time) {
         self.masked_until = self.masked_until.max(until);
@@ -45,31 +45,43 @@ impl Processors {
 
     /// Returns the time from the arrival of an interrupt message to the start of its handler, if the core takes
     /// interrupts then. A core that idles takes longer.
-    pub(super) fn interrupt_time(&mut self, now: Time, core: usize) -> Span {
+    pub(super) fn interrupt_start_delay(&mut self, now: Time, core: usize) -> Span {
         let core = &mut self.cores[core];
         let is_idle = core.current.is_none() && !core.polls && core.free_at <= now;
         if !is_idle {
             return self.interrupt;
         }
         let idle = now.since(core.free_at);
-        let IdleWake { exit, cold } = self.governor.wake(&mut core.idles, idle, core.waits_for_io);
+        let IdleWakeTime { exit, cold } = self.governor.wake(&mut core.idles, idle, core.waits_for_io);
         self.used.switching += cold;
         self.interrupt + exit + cold
     }
 
     /// Runs an interrupt handler, or a further part of it, for `time` on a core, at the present pace of that core.
-    pub(super) fn run_handler(&mut self, now: Time, core: usize, time: Span, shared: &mut Shared) -> HandlerRun {
-        let time = match self.draw_pace(now, core) {
+    pub(super) fn run_interrupt_handler(
+        &mut self,
+        now: Time,
+        core: usize,
+        time: Span,
+        shared: &mut Shared,
+    ) -> InterruptHandlerRun {
+        let time = match self.draw_software_pace(now, core) {
             0 => time,
             pace => time.paced(pace),
         };
-        self.occupy_handler(now, core, time, shared)
+        self.occupy_with_handler(now, core, time, shared)
     }
 
     /// Keeps a core in an interrupt handler for `time`, as soon as it takes interrupts, and delays what the core was
     /// doing.
     #[inline(always)]
-    pub(super) fn occupy_handler(&mut self, now: Time, place: usize, time: Span, shared: &mut Shared) -> HandlerRun {
+    pub(super) fn occupy_with_handler(
+        &mut self,
+        now: Time,
+        place: usize,
+        time: Span,
+        shared: &mut Shared,
+    ) -> InterruptHandlerRun {
         let core = &mut self.cores[place];
         let begin = now.max(core.masked_until);
         core.masked_until = begin + time;
@@ -77,6 +89,6 @@ impl Processors {
         core.handlers += time;
         self.used.switching += time;
         let delayed = core.current.filter(|thread| self.threads[usize::from(*thread)].preempt(begin, time, shared));
-        HandlerRun { begin, time, batch_of: delayed }
+        InterruptHandlerRun { begin, time, batch_of: delayed }
     }
 }

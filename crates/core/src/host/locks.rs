@@ -11,17 +11,17 @@ use crate::time::{Span, Time};
 
 /// Times that a modified cache line takes from one core to another, within a socket and between sockets.
 #[derive(Clone, Copy, Debug)]
-pub struct Distances {
+pub struct CacheLineDistances {
     cores: usize,
     cores_per_socket: usize,
     near: Span,
     far: Span,
 }
 
-impl Distances {
+impl CacheLineDistances {
     /// Creates the transfer times of cache lines between the cores of this host.
-    pub fn new(host: &config::Host) -> Distances {
-        Distances {
+    pub fn new(host: &config::Host) -> CacheLineDistances {
+        CacheLineDistances {
             cores: host.cores.into(),
             cores_per_socket: usize::from(host.cores.div_ceil(host.sockets)).max(1),
             near: host.cache_line_transfer,
@@ -45,15 +45,15 @@ impl Distances {
 
 /// Cache line that any core may write without a lock: a counter, or a word of a bitmap.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SharedLine {
+pub struct SharedCacheLine {
     owner: Option<usize>,
     free_at: Time,
 }
 
-impl SharedLine {
+impl SharedCacheLine {
     /// Writes the shared cache line from `core`. Returns the time at which that core has the line, after all cores that
     /// asked for it before.
-    pub fn write(&mut self, now: Time, core: usize, distances: &Distances) -> Time {
+    pub fn write(&mut self, now: Time, core: usize, distances: &CacheLineDistances) -> Time {
         let transfer = self.owner.map_or(Span::ZERO, |owner| distances.transfer_time(owner, core));
         self.owner = Some(core);
         self.free_at = self.free_at.max(now) + transfer;
@@ -63,7 +63,7 @@ impl SharedLine {
 
 /// Thread that spins for a spinlock, with what it will do under the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spinner {
+pub struct LockSpinner {
     /// Number of the thread that spins.
     pub thread: u16,
     /// Processor that the thread spins on.
@@ -82,18 +82,18 @@ pub struct Spinner {
 pub struct SpinLock {
     owner: Option<usize>,
     free_at: Time,
-    spinners: VecDeque<Spinner>,
+    spinners: VecDeque<LockSpinner>,
 }
 
 impl SpinLock {
     /// Returns the time that `core` takes to fetch `lines` cache lines that the last holder of the lock has written.
-    pub fn fetch_time(&self, core: usize, lines: u8, distances: &Distances) -> Span {
+    pub fn lock_line_fetch_time(&self, core: usize, lines: u8, distances: &CacheLineDistances) -> Span {
         self.owner.map_or(Span::ZERO, |owner| distances.transfer_time(owner, core)) * u64::from(lines)
     }
 
     /// Takes the lock for `hold`, if nobody holds it or spins for it. Returns when `core` has it; `None` if the lock is
     /// not free.
-    pub fn take(&mut self, now: Time, core: usize, hold: Span, distances: &Distances) -> Option<Time> {
+    pub fn take(&mut self, now: Time, core: usize, hold: Span, distances: &CacheLineDistances) -> Option<Time> {
         if self.free_at > now || !self.spinners.is_empty() {
             return None;
         }
@@ -104,7 +104,7 @@ impl SpinLock {
 
     /// Adds a thread to the end of the queue of threads that spin for this lock. Returns the instant of the lock's
     /// release if the thread is the first.
-    pub fn add_waiter(&mut self, spinner: Spinner) -> Option<Time> {
+    pub fn add_waiter(&mut self, spinner: LockSpinner) -> Option<Time> {
         self.spinners.push_back(spinner);
         (self.spinners.len() == 1).then_some(self.free_at)
     }
@@ -115,7 +115,7 @@ impl SpinLock {
     /// Then all read the line again, one after the other, and the next in line finds itself in the middle of them on
     /// average. So a hand-over takes longer the more wait (Boyd-Wickizer et al., "Non-scalable locks are dangerous",
     /// Linux Symposium 2012).
-    pub fn release(&mut self, now: Time, distances: &Distances) -> Option<(Spinner, Time)> {
+    pub fn release(&mut self, now: Time, distances: &CacheLineDistances) -> Option<(LockSpinner, Time)> {
         let owner = self.owner?;
         let transfers = self.spinners.iter().map(|spinner| distances.transfer_time(owner, spinner.core));
         let (farthest, all) = (transfers.clone().max()?, transfers.sum::<Span>());
@@ -135,21 +135,21 @@ impl SpinLock {
 
 /// Mutex that a request keeps until it is back, and whose waiters sleep. `W` is the type of a waiter.
 #[derive(Clone, Debug)]
-pub struct RequestLock<W> {
+pub struct SleepingLock<W> {
     taken: bool,
-    line: SharedLine,
+    line: SharedCacheLine,
     waiting: VecDeque<W>,
 }
 
-impl<W> Default for RequestLock<W> {
-    fn default() -> RequestLock<W> {
-        RequestLock { taken: false, line: SharedLine::default(), waiting: VecDeque::new() }
+impl<W> Default for SleepingLock<W> {
+    fn default() -> SleepingLock<W> {
+        SleepingLock { taken: false, line: SharedCacheLine::default(), waiting: VecDeque::new() }
     }
 }
 
-impl<W> RequestLock<W> {
+impl<W> SleepingLock<W> {
     /// Takes the mutex if it is free. Returns when `core` has it; `None` if another request keeps it.
-    pub fn take(&mut self, now: Time, core: usize, distances: &Distances) -> Option<Time> {
+    pub fn take(&mut self, now: Time, core: usize, distances: &CacheLineDistances) -> Option<Time> {
         (!std::mem::replace(&mut self.taken, true)).then(|| self.line.write(now, core, distances))
     }
 
@@ -171,22 +171,22 @@ mod tests {
     use super::*;
 
     /// Returns the line transfer times of two sockets of two cores: 30 ns within one, 110 ns between them.
-    fn distances() -> Distances {
+    fn distances() -> CacheLineDistances {
         let (near, far) = (Span::from_ns(30), Span::from_ns(110));
-        Distances { cores: 4, cores_per_socket: 2, near, far }
+        CacheLineDistances { cores: 4, cores_per_socket: 2, near, far }
     }
 
     fn at(ns: u64) -> Time {
         Time::ZERO + Span::from_ns(ns)
     }
 
-    fn spinner(core: usize) -> Spinner {
-        Spinner { thread: core as u16, core, hold: Span::from_ns(100), lines: 0, stage: Stage::stack(0) }
+    fn spinner(core: usize) -> LockSpinner {
+        LockSpinner { thread: core as u16, core, hold: Span::from_ns(100), lines: 0, stage: Stage::stack(0) }
     }
 
     #[test]
-    fn a_line_costs_nothing_where_it_is_and_a_transfer_elsewhere() {
-        let mut line = SharedLine::default();
+    fn cache_line_costs_only_a_transfer_to_another_core() {
+        let mut line = SharedCacheLine::default();
         let mut write = |now, core| line.write(at(now), core, &distances());
         assert_eq!(write(0, 0), at(0));
         assert_eq!(write(10, 0), at(10));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_taken_at_its_release_and_not_a_picosecond_before() {
+    fn lock_is_acquired_exactly_at_its_release() {
         let mut lock = SpinLock::default();
         let hold = Span::from_ns(100);
         assert_eq!(lock.take(at(0), 0, hold, &distances()), Some(at(0)));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_over_takes_longer_the_more_spin() {
+    fn lock_transfer_takes_longer_with_more_spinners() {
         let handed = |cores: &[usize]| {
             let mut lock = SpinLock::default();
             lock.take(at(0), 0, Span::from_ns(100), &distances());
@@ -219,18 +219,18 @@ mod tests {
             assert_eq!(next, spinner(cores[0]));
             seen.since(at(100))
         };
-        // 30 ns to invalidate the other copy, 30 ns to read the line.
+        // 30 ns to invalidate the other core's copy and 30 ns to read the line.
         assert_eq!(handed(&[1]), Span::from_ns(60));
         assert_eq!(handed(&[2]), Span::from_ns(220));
-        // 110 ns to invalidate all copies. Reads of 30, 110 and 110 ns are queued, and the own read of 30 ns is at the
-        // mean position among them.
+        // 110 ns to invalidate all copies. Reads of 30, 110 and 110 ns are queued, and this thread's read of 30 ns has
+        // the mean position among them.
         assert_eq!(handed(&[1, 2, 3]), Span::from_ns(110 + (30 + 250) / 2));
         // The next thread runs on the same core, which already holds the line.
         assert_eq!(handed(&[0]), Span::ZERO);
     }
 
     #[test]
-    fn spinners_have_their_turn_in_order_of_arrival_and_nobody_passes_them() {
+    fn spinners_acquire_the_lock_in_arrival_order() {
         let mut lock = SpinLock::default();
         lock.take(at(0), 0, Span::from_ns(100), &distances());
         assert_eq!(lock.add_waiter(spinner(1)), Some(at(100)));
@@ -246,8 +246,8 @@ mod tests {
     }
 
     #[test]
-    fn a_request_lock_goes_to_the_first_in_line() {
-        let mut lock = RequestLock::default();
+    fn sleeping_lock_goes_to_the_first_waiter() {
+        let mut lock = SleepingLock::default();
         assert_eq!(lock.take(at(5), 0, &distances()), Some(at(5)));
         assert_eq!(lock.take(at(6), 1, &distances()), None);
         lock.add_waiter('a');

@@ -21,35 +21,35 @@ mod waiting;
 
 use crate::config::Wait;
 use crate::drive::Drive;
-use crate::ledger::CpuUse;
+use crate::ledger::CpuUtilisation;
 use crate::protocol::dispatch::AnyDriver;
-use crate::request::{Io, Next, Op, Request, RequestId, WriteTarget};
+use crate::request::{Io, NamedWritePlace, NextRequest, Op, Request, RequestId};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::workload::generator::Generator;
+use crate::workload::generator::RequestGenerator;
 use crate::workload::{Job, Rounds};
-use batched::Batched;
-pub use batched::Member;
-use blocking::Blocking;
+pub use batched::BatchMember;
+use batched::BatchingStack;
+use blocking::BlockingStack;
 use processors::{HostContext, Processors};
-use software::LockNumbers;
+use software::StackLockNumbers;
 use stack::Way;
 pub use thread::FinishedWork;
-use thread::{State, Thread, Work};
+use thread::{State, Work, WorkloadThread};
 
 /// Software of the host, by how requests enter and leave it.
 #[derive(Clone, Debug)]
 enum Submission {
     /// Requests enter and leave the software one at a time.
-    Blocking(Blocking),
+    BlockingStack(BlockingStack),
     /// Requests enter and leave the software in batches, each through the I/O engine of its job.
-    Batched(Batched),
+    BatchingStack(BatchingStack),
 }
 
 /// Request from outside the simulation, for a thread without a generator.
 #[derive(Clone, Copy, Debug)]
-pub struct InjectedRequest {
+pub struct ExternalRequest {
     /// Number of the thread that submits the request.
     pub thread: u16,
     /// Operation, offset and length of the request.
@@ -72,20 +72,20 @@ pub struct Host {
 impl Host {
     /// Creates the host of this drive, without threads.
     pub fn new(drive: &Drive, seed: u64) -> Host {
-        let submission = match Batched::of(drive) {
-            Some(batched) => Submission::Batched(batched),
-            None => Submission::Blocking(Blocking::new(drive)),
+        let submission = match BatchingStack::of(drive) {
+            Some(batched) => Submission::BatchingStack(batched),
+            None => Submission::BlockingStack(BlockingStack::new(drive)),
         };
         let spin_locks = match &submission {
-            Submission::Blocking(blocking) => blocking.stack.spin_locks,
-            Submission::Batched(_) => LockNumbers::new(drive).count(0),
+            Submission::BlockingStack(blocking) => blocking.stack.spin_locks,
+            Submission::BatchingStack(_) => StackLockNumbers::new(drive).count(0),
         };
         Host { processors: Processors::new(drive, spin_locks, seed), submission, supported: drive.limits().supported }
     }
 
     /// Adds a thread that keeps up to `iodepth` requests in flight, and returns its number. Without a generator, its
     /// requests come from outside the simulation.
-    pub fn add_thread(&mut self, iodepth: u32, generator: Option<Generator>, job: Option<&Job>) -> u16 {
+    pub fn add_thread(&mut self, iodepth: u32, generator: Option<RequestGenerator>, job: Option<&Job>) -> u16 {
         let Host { processors, submission, .. } = self;
         let number = processors.threads.len() as u16;
         // A thread without a generator is idle until the first request is injected.
@@ -93,18 +93,18 @@ impl Host {
         processors.unfinished += usize::from(state != State::Finished);
         let core = usize::from(number) % processors.cores.len();
         let rounds = job.map(Rounds::of).unwrap_or_default();
-        let thread = Thread { state, core, iodepth, generator, rounds, ..Thread::default() };
+        let thread = WorkloadThread { state, core, iodepth, generator, rounds, ..WorkloadThread::default() };
         let mut thread = match submission {
-            Submission::Blocking(blocking) => blocking.thread(thread, processors),
-            Submission::Batched(batched) => batched.thread(thread, job, processors),
+            Submission::BlockingStack(blocking) => blocking.thread(thread, processors),
+            Submission::BatchingStack(batched) => batched.thread(thread, job, processors),
         };
-        // Injected requests belong to many independent callers, and only the caller of a flush waits for it. So the
-        // thread as a whole does not wait.
+        // Injected requests come from many independent callers, and only the caller of a flush waits for it, so the
+        // thread as a whole does not.
         thread.waits_for_flush &= thread.generator.is_some();
         processors.threads.push(thread);
-        if let Submission::Batched(batched) = submission {
-            batched.join_queue(number, processors);
-            batched.place_pollers(processors);
+        if let Submission::BatchingStack(batched) = submission {
+            batched.assign_queue_pair(number, processors);
+            batched.assign_poller_processors(processors);
         }
         number
     }
@@ -123,7 +123,7 @@ impl Host {
     pub fn begin_to_count(&mut self, now: Time) -> Time {
         let threads = &mut self.processors.threads;
         let generators = || threads.iter().filter_map(|thread| thread.generator.as_ref());
-        let issued_until = generators().map(Generator::issued_until).max().unwrap_or(now);
+        let issued_until = generators().map(RequestGenerator::issued_until).max().unwrap_or(now);
         let begin = now.max(issued_until + Span::from_ps(1));
         let generators = threads.iter_mut().filter_map(|thread| thread.generator.as_mut());
         generators.for_each(|generator| generator.begin_to_count(begin));
@@ -131,36 +131,43 @@ impl Host {
     }
 
     /// True if a thread polls for completions by itself, on a host whose threads choose among engines.
-    pub fn polls_for_completions(&self, thread: u16) -> bool {
+    pub fn thread_polls_for_completions(&self, thread: u16) -> bool {
         match &self.submission {
-            Submission::Blocking(_) => false,
-            Submission::Batched(batched) => batched.batchers[usize::from(thread)].software.polls(),
+            Submission::BlockingStack(_) => false,
+            Submission::BatchingStack(batched) => batched.batchers[usize::from(thread)].software.polls(),
         }
     }
 
     /// True if a thread finds responses from a network by polling; `has_polled_queues` is true if its engine can.
-    pub fn polls_on_network(&self, thread: u16, has_polled_queues: bool) -> bool {
+    pub fn thread_polls_network(&self, thread: u16, has_polled_queues: bool) -> bool {
         match &self.submission {
-            Submission::Blocking(_) => self.processors.wait != Wait::Sleep,
-            Submission::Batched(_) => has_polled_queues && self.polls_for_completions(thread),
+            Submission::BlockingStack(_) => self.processors.wait != Wait::Sleep,
+            Submission::BatchingStack(_) => has_polled_queues && self.thread_polls_for_completions(thread),
         }
     }
 
     /// Returns the processor time to switch to a kernel worker and back.
-    pub fn worker_switches(&self) -> Span {
+    pub fn worker_switch_time(&self) -> Span {
         self.processors.context_switch * 2
     }
 
     /// Makes the core of an interrupt vector work for `time` to answer a message from a network. A thread that polls
     /// finds the message at once; otherwise the core takes an interrupt first. Returns the end of the work.
-    pub fn answer_network(&mut self, now: Time, vector: u16, is_polled: bool, time: Span, shared: &mut Shared) -> Time {
+    pub fn charge_network_response(
+        &mut self,
+        now: Time,
+        vector: u16,
+        is_polled: bool,
+        time: Span,
+        shared: &mut Shared,
+    ) -> Time {
         let core = self.core_of(vector);
         let Host { processors, submission, .. } = self;
         let (from, handler) = match is_polled {
             true => (now, Span::ZERO),
-            false => (now + processors.interrupt_time(now, core), processors.interrupt_handler),
+            false => (now + processors.interrupt_start_delay(now, core), processors.interrupt_handler),
         };
-        let run = processors.run_handler(from, core, handler + time, shared);
+        let run = processors.run_interrupt_handler(from, core, handler + time, shared);
         submission.on_handler(&run, shared);
         run.end()
     }
@@ -176,17 +183,17 @@ impl Host {
     }
 
     /// Returns the use of the processors up to `now`.
-    pub fn used(&self, now: Time) -> CpuUse {
+    pub fn used(&self, now: Time) -> CpuUtilisation {
         self.processors.used(now)
     }
 
     /// Gives a request from outside the simulation to its thread, and wakes the thread. The drive must have a command
-    /// for its operation ([`Drive::check_operation`]).
-    pub fn inject(&mut self, now: Time, request: InjectedRequest, driver: &AnyDriver, shared: &mut Shared) {
-        let InjectedRequest { thread, io, token, due } = request;
+    /// for its operation ([`Drive::check_supports_operation`]).
+    pub fn inject(&mut self, now: Time, request: ExternalRequest, driver: &AnyDriver, shared: &mut Shared) {
+        let ExternalRequest { thread, io, token, due } = request;
         assert!(self.supported[io.op as usize], "the drive's protocol has no command for a {}", io.op.name());
         let this = &mut self.processors.threads[usize::from(thread)];
-        this.external.push_back(Next { io, due, drive: 0, ends_commit: false, target: WriteTarget::Any });
+        this.external.push_back(NextRequest { io, due, drive: 0, ends_commit: false, target: NamedWritePlace::Any });
         this.tokens.push_back(token);
         if this.state == State::Finished {
             this.state = State::Away;
@@ -197,7 +204,7 @@ impl Host {
 
     /// Lets a thread look for its next step: at the start, when its next request is due, after a nap, and when a
     /// context switch is over.
-    pub fn on_thread(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
+    pub fn wake_thread_for_next_step(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let this = &mut self.processors.threads[usize::from(thread)];
         if this.asleep_until.is_some_and(|until| until > now) {
             return;
@@ -208,7 +215,7 @@ impl Host {
             // The thread is being switched to, or an interrupt handler runs on its core: try again when the core is
             // free.
             State::Busy if matches!(this.work, Work::None) && free_at > now => {
-                shared.scheduler.at(free_at, Event::Thread(thread))
+                shared.scheduler.at(free_at, Event::WorkloadThread(thread))
             }
             State::Busy if matches!(this.work, Work::None) => self.step(now, thread, driver, shared),
             State::Busy | State::Finished => {}
@@ -239,8 +246,8 @@ impl Host {
     pub fn step(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let (submission, mut context) = self.with_context(driver, shared);
         match submission {
-            Submission::Blocking(blocking) => blocking.step(now, thread, &mut context),
-            Submission::Batched(batched) => batched.step(now, thread, &mut context),
+            Submission::BlockingStack(blocking) => blocking.step(now, thread, &mut context),
+            Submission::BatchingStack(batched) => batched.step(now, thread, &mut context),
         }
     }
 
@@ -249,7 +256,7 @@ impl Host {
     pub fn on_completed(&mut self, now: Time, request: RequestId, driver: &AnyDriver, shared: &mut Shared) {
         let Request { thread, submitted, .. } = shared.requests[request];
         let (submission, mut context) = self.with_context(driver, shared);
-        if let Submission::Batched(batched) = submission
+        if let Submission::BatchingStack(batched) = submission
             && batched.has_poller(thread)
         {
             return batched.on_poller_completion(now, thread, request, &mut context);
@@ -265,8 +272,8 @@ impl Host {
             return;
         }
         match submission {
-            Submission::Blocking(blocking) => blocking.on_completed(now, thread, request, &mut context),
-            Submission::Batched(batched) => batched.on_completed(now, thread, request, &mut context),
+            Submission::BlockingStack(blocking) => blocking.on_completed(now, thread, request, &mut context),
+            Submission::BatchingStack(batched) => batched.on_completed(now, thread, request, &mut context),
         }
     }
 
@@ -286,7 +293,7 @@ impl Host {
             }
             Work::Complete(request) => {
                 this.outstanding -= 1;
-                FinishedWork::Completed(request)
+                FinishedWork::CompletedInjection(request)
             }
             Work::CompleteAndSubmit(completed, at, submitted) => {
                 this.outstanding -= 1;
@@ -304,7 +311,7 @@ impl Host {
     fn end_batch(&mut self, now: Time, thread: u16, shared: &mut Shared) -> FinishedWork {
         let Host { processors, submission, .. } = self;
         let batched = submission.batched();
-        match batched.end_work(now, thread, processors, shared) {
+        match batched.end_batch_work(now, thread, processors, shared) {
             Way::Down if batched.has_poller(thread) => FinishedWork::LeftToPoller,
             Way::Down => FinishedWork::SubmittedTogether,
             Way::Up => FinishedWork::CompletedTogether,
@@ -315,19 +322,19 @@ impl Host {
     pub fn on_path(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let (submission, mut context) = self.with_context(driver, shared);
         match submission {
-            Submission::Blocking(blocking) => blocking.on_path(now, thread, &mut context),
-            Submission::Batched(batched) => batched.on_legs(now, thread, &mut context),
+            Submission::BlockingStack(blocking) => blocking.on_path(now, thread, &mut context),
+            Submission::BatchingStack(batched) => batched.continue_legs(now, thread, &mut context),
         }
     }
 
     /// Releases a spinlock, and gives it to the next thread that spins for it.
     #[inline(never)]
-    pub fn on_release(&mut self, now: Time, lock: u16, shared: &mut Shared) {
+    pub fn on_lock_release(&mut self, now: Time, lock: u16, shared: &mut Shared) {
         let Host { processors, submission, .. } = self;
-        let Some(granted) = processors.pass_lock(now, lock, shared) else { return };
+        let Some(granted) = processors.grant_spinlock(now, lock, shared) else { return };
         match (submission, processors.threads[usize::from(granted.thread)].work) {
-            (Submission::Batched(batched), Work::Legs) => batched.on_lock(&granted, shared),
-            (Submission::Blocking(_), Work::Path(path)) => {
+            (Submission::BatchingStack(batched), Work::Legs) => batched.charge_lock_acquired(&granted, shared),
+            (Submission::BlockingStack(_), Work::Path(path)) => {
                 shared.requests[path.request].ledger.until(granted.stage, granted.until);
             }
             _ => unreachable!("it spins for a request"),
@@ -348,14 +355,14 @@ impl Host {
     }
 
     /// Takes the list with the requests of a batch whose processor work has just ended, to be given
-    /// [back](Self::give_members).
-    pub fn take_members(&mut self, thread: u16) -> Vec<Member> {
+    /// [back](Self::return_batch_members).
+    pub fn take_batch_members(&mut self, thread: u16) -> Vec<BatchMember> {
         std::mem::take(&mut self.submission.batched().batchers[usize::from(thread)].members)
     }
 
     /// Gives the list with the requests of a finished batch back to its thread, so that the next batch reuses its
     /// memory.
-    pub fn give_members(&mut self, thread: u16, members: Vec<Member>) {
+    pub fn return_batch_members(&mut self, thread: u16, members: Vec<BatchMember>) {
         self.submission.batched().batchers[usize::from(thread)].members = members;
     }
 
@@ -363,8 +370,8 @@ impl Host {
     /// such a thread, vectors are spread over the processors.
     fn core_of(&self, vector: u16) -> usize {
         let claimed = match &self.submission {
-            Submission::Blocking(_) => None,
-            Submission::Batched(batched) => batched.core_of(vector),
+            Submission::BlockingStack(_) => None,
+            Submission::BatchingStack(batched) => batched.core_of(vector),
         };
         claimed.unwrap_or(usize::from(vector) % self.processors.interrupt_cores)
     }
@@ -374,12 +381,12 @@ impl Host {
     #[inline(always)]
     pub fn on_message(&mut self, now: Time, vector: u16, shared: &mut Shared) {
         // A host that polls for completions masks the interrupt.
-        let is_masked = self.processors.wait != Wait::Sleep && matches!(self.submission, Submission::Blocking(_));
+        let is_masked = self.processors.wait != Wait::Sleep && matches!(self.submission, Submission::BlockingStack(_));
         if is_masked || !self.processors.is_first_message(vector) {
             return;
         }
         let core = self.core_of(vector);
-        let time = self.processors.interrupt_time(now, core);
+        let time = self.processors.interrupt_start_delay(now, core);
         shared.scheduler.after(now, time, Event::Interrupt { vector });
     }
 
@@ -390,10 +397,10 @@ impl Host {
         let Host { processors, submission, .. } = self;
         // With batched collection the interrupt handler itself writes the completion queue's doorbell.
         let acknowledge = match submission {
-            Submission::Blocking(_) => Span::ZERO,
-            Submission::Batched(batched) => batched.acknowledge_time(now, core, 1, driver),
+            Submission::BlockingStack(_) => Span::ZERO,
+            Submission::BatchingStack(batched) => batched.completion_doorbell_time(now, core, 1, driver),
         };
-        let run = processors.run_handler(now, core, processors.interrupt_handler + acknowledge, shared);
+        let run = processors.run_interrupt_handler(now, core, processors.interrupt_handler + acknowledge, shared);
         submission.on_handler(&run, shared);
         processors.used.interrupts += 1;
         shared.scheduler.at(run.end(), Event::Handled { vector });
@@ -402,40 +409,40 @@ impl Host {
     /// Makes the handler of a vector, and its core, wait for the device until `until`.
     pub fn stall(&mut self, now: Time, vector: u16, until: Time, shared: &mut Shared) {
         let core = self.core_of(vector);
-        let run = self.processors.occupy_handler(now, core, until.since(now), shared);
+        let run = self.processors.occupy_with_handler(now, core, until.since(now), shared);
         self.submission.on_handler(&run, shared);
     }
 
     /// Notes that the handler of a vector has run, so that its driver may look for completions.
     pub fn on_handled(&mut self, vector: u16) {
         self.processors.pending[usize::from(vector)] = false;
-        self.resume_handler(vector);
+        self.continue_handler(vector);
     }
 
     /// Continues the handler of a vector, with what it has read from the device.
-    pub fn resume_handler(&mut self, vector: u16) {
+    pub fn continue_handler(&mut self, vector: u16) {
         self.processors.handler_core = Some(self.core_of(vector));
     }
 
     /// Ends the interrupt handler whose completions the driver has collected.
-    pub fn leave_handler(&mut self) {
+    pub fn end_handler(&mut self) {
         self.processors.handler_core = None;
     }
 }
 
 impl Submission {
     /// Returns the software that works in batches, which the caller knows the host to have.
-    fn batched(&mut self) -> &mut Batched {
+    fn batched(&mut self) -> &mut BatchingStack {
         match self {
-            Submission::Batched(batched) => batched,
-            Submission::Blocking(_) => unreachable!("only threads with engines have batches"),
+            Submission::BatchingStack(batched) => batched,
+            Submission::BlockingStack(_) => unreachable!("only threads with engines have batches"),
         }
     }
 
     /// Delays the batch whose work an interrupt handler has interrupted.
     #[inline(always)]
-    fn on_handler(&mut self, run: &interrupts::HandlerRun, shared: &mut Shared) {
-        if let Submission::Batched(batched) = self {
+    fn on_handler(&mut self, run: &interrupts::InterruptHandlerRun, shared: &mut Shared) {
+        if let Submission::BatchingStack(batched) = self {
             batched.on_handler(run, shared);
         }
     }

@@ -8,7 +8,7 @@
 
 use crate::config;
 use crate::number::low_u32;
-use crate::random::Random;
+use crate::random::RandomStream;
 
 /// Factor of 1 in units of 2^-16.
 pub(super) const ONE: u32 = 1 << 16;
@@ -19,24 +19,24 @@ const SUM_DEVIATION: f64 = 37_836.7;
 
 /// Random paces of the pieces of software of a host.
 #[derive(Clone, Debug)]
-pub(super) struct Pace {
+pub(super) struct SoftwarePaces {
     /// Change of the factor for one unit of the sum of random numbers, in units of 2^-32; 0 if the pace never varies.
     per_unit: i64,
     /// Factor on a core whose two hardware threads both run, in units of 2^-16.
     shared: u32,
-    random: Random,
+    random: RandomStream,
 }
 
-impl Pace {
+impl SoftwarePaces {
     /// Creates the paces of this host's software.
-    pub(super) fn new(host: &config::Host, seed: u64) -> Pace {
+    pub(super) fn new(host: &config::Host, seed: u64) -> SoftwarePaces {
         let per_unit = host.variation / SUM_DEVIATION * f64::from(ONE) * f64::from(ONE);
-        // Two threads on one core together run 1 + yield times as fast as one alone.
+        // Two threads on one core together run 1 + yield times as fast as one thread alone.
         let shared = if host.threads_per_core > 1 { 2.0 / (1.0 + host.thread_yield) } else { 1.0 };
-        Pace {
+        SoftwarePaces {
             per_unit: per_unit.round() as i64,
             shared: (shared * f64::from(ONE)).round() as u32,
-            random: Random::stream(seed, "pace of software"),
+            random: RandomStream::stream(seed, "pace of software"),
         }
     }
 
@@ -56,7 +56,7 @@ impl Pace {
 
     /// Draws the factor, in units of 2^-16, of a piece of software on a core whose other hardware thread runs too.
     #[inline(never)]
-    pub(super) fn draw_shared(&mut self) -> u32 {
+    pub(super) fn draw_sibling_pace(&mut self) -> u32 {
         low_u32((u64::from(self.draw()) * u64::from(self.shared)) >> 16)
     }
 
@@ -71,12 +71,15 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn pace(variation: f64, threads_per_core: u8) -> Pace {
-        Pace::new(&config::Host { variation, threads_per_core, thread_yield: 0.42, ..config::Host::default() }, 1)
+    fn pace(variation: f64, threads_per_core: u8) -> SoftwarePaces {
+        SoftwarePaces::new(
+            &config::Host { variation, threads_per_core, thread_yield: 0.42, ..config::Host::default() },
+            1,
+        )
     }
 
     #[test]
-    fn factors_have_mean_one_and_the_deviation_that_is_asked_for_and_none_is_far_out() {
+    fn pace_factors_have_mean_one_and_the_given_deviation() {
         let mut pace = pace(0.09, 1);
         let factors: Vec<f64> = (0..100_000).map(|_| f64::from(pace.draw()) / f64::from(ONE)).collect();
         let mean = factors.iter().sum::<f64>() / 1e5;
@@ -87,15 +90,15 @@ mod tests {
     }
 
     #[test]
-    fn without_variation_and_siblings_all_is_even() {
+    fn pace_is_constant_without_variation_and_siblings() {
         assert!(pace(0.0, 1).is_even());
         assert!(!pace(0.01, 1).is_even() && !pace(0.0, 2).is_even());
         assert_eq!(pace(0.0, 1).draw(), ONE);
     }
 
     #[test]
-    fn two_threads_of_a_core_do_as_much_more_as_they_yield() {
-        let shared = f64::from(pace(0.0, 2).draw_shared()) / f64::from(ONE);
+    fn sibling_threads_share_a_core_by_the_configured_yield() {
+        let shared = f64::from(pace(0.0, 2).draw_sibling_pace()) / f64::from(ONE);
         assert!((2.0 / shared - 1.42).abs() < 1e-4, "{shared}");
     }
 }

@@ -5,11 +5,11 @@
 //! stage in which it waits. Spinning keeps the core; a request that waits for a mutex or for the kernel's worker leaves
 //! its thread free.
 
-use super::blocking::Blocking;
-use super::locks::Spinner;
+use super::blocking::BlockingStack;
+use super::locks::LockSpinner;
 use super::processors::{HostContext, Processors};
 use super::stack::{Path, StackStep, Way};
-use super::thread::{State, Thread, Work};
+use super::thread::{State, Work, WorkloadThread};
 use crate::ledger::Stage;
 use crate::protocol::halves::Driver as _;
 use crate::request::RequestId;
@@ -19,7 +19,7 @@ use crate::time::{Span, Time};
 
 /// Request that sleeps for a lock, with the thread that will continue it and its stage.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SleepingRequest {
+pub(super) struct LockSleeper {
     thread: u16,
     path: Path,
     stage: Stage,
@@ -29,7 +29,7 @@ impl Processors {
     /// Starts a thread on its request's path through the software, at `from` at the earliest.
     // Not inlined: few hosts have stages in which cores contend.
     #[inline(never)]
-    pub(super) fn start_path(&mut self, from: Time, thread: u16, path: Path, shared: &mut Shared) {
+    pub(super) fn start_stack_path(&mut self, from: Time, thread: u16, path: Path, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         this.state = State::Busy;
         this.napped = false;
@@ -38,21 +38,21 @@ impl Processors {
     }
 
     /// Frees a thread for other work while its request waits for a lock or for another thread.
-    fn let_go(&mut self, at: Time, thread: u16, shared: &mut Shared) {
+    fn release_thread(&mut self, at: Time, thread: u16, shared: &mut Shared) {
         self.threads[usize::from(thread)].work = Work::None;
-        shared.scheduler.at(at, Event::Thread(thread));
+        shared.scheduler.at(at, Event::WorkloadThread(thread));
     }
 }
 
-impl Blocking {
+impl BlockingStack {
     /// Resumes a request that has waited for this thread. Returns false if there is none.
     #[inline(never)]
     pub(super) fn resume(&mut self, now: Time, thread: u16, processors: &mut Processors, shared: &mut Shared) -> bool {
         let Some(path) = processors.threads[usize::from(thread)].resumed.pop_front() else { return false };
         let ledger = &mut shared.requests[path.request].ledger;
-        let from = processors.free_time(now.max(ledger.cursor()), thread);
+        let from = processors.thread_processor_free_at(now.max(ledger.cursor()), thread);
         ledger.until(Stage::CoreWait, from);
-        processors.start_path(from, thread, path, shared);
+        processors.start_stack_path(from, thread, path, shared);
         true
     }
 
@@ -65,7 +65,7 @@ impl Blocking {
         let core = this.core;
         let free_at = processors.cores[core].free_at;
         if free_at > now {
-            // An interrupt handler has taken the core in between, so the path continues after it.
+            // An interrupt handler has used the core meanwhile, so the path continues after it.
             shared.requests[path.request].ledger.until(Stage::CoreWait, free_at);
             return shared.scheduler.at(free_at, Event::Path(thread));
         }
@@ -81,7 +81,7 @@ impl Blocking {
                 return context.shared.scheduler.at(reached, Event::Path(thread));
             }
             path.place += 1;
-            if !self.take_step(now, thread, path, step, context) {
+            if !self.take_contended_step(now, thread, path, step, context) {
                 return;
             }
         }
@@ -89,7 +89,7 @@ impl Blocking {
 
     /// Processes a step at which cores contend. Returns false if the request has to stop there. `path` stands behind
     /// the step.
-    fn take_step(
+    fn take_contended_step(
         &mut self,
         now: Time,
         thread: u16,
@@ -106,9 +106,9 @@ impl Blocking {
             StackStep::Line { stage, line } => ledger.until(stage, self.lines[line].write(now, core, distances)),
             StackStep::Spin { stage, lock, hold, lines } => {
                 let spin_lock = &mut processors.spin_locks[lock];
-                let held = hold + spin_lock.fetch_time(core, lines, distances);
+                let held = hold + spin_lock.lock_line_fetch_time(core, lines, distances);
                 let Some(start) = spin_lock.take(now, core, held, distances) else {
-                    let spinner = Spinner { thread, core, hold, lines, stage };
+                    let spinner = LockSpinner { thread, core, hold, lines, stage };
                     processors.spin(now, lock, spinner, Work::Path(path), shared);
                     return false;
                 };
@@ -118,14 +118,14 @@ impl Blocking {
             StackStep::Take { stage, lock } => {
                 let lock = &mut self.request_locks[lock];
                 let Some(start) = lock.take(now, core, distances) else {
-                    lock.add_waiter(SleepingRequest { thread, path, stage });
-                    processors.let_go(now, thread, shared);
+                    lock.add_waiter(LockSleeper { thread, path, stage });
+                    processors.release_thread(now, thread, shared);
                     return false;
                 };
                 ledger.until(stage, start);
             }
-            StackStep::Release { stage, lock } => self.release_lock(now, lock, stage, path.request, context),
-            StackStep::HandOver { stage } => {
+            StackStep::Release { stage, lock } => self.release_request_lock(now, lock, stage, path.request, context),
+            StackStep::RequestHandover { stage } => {
                 self.hand_over(now, thread, path, stage, context);
                 return false;
             }
@@ -142,7 +142,7 @@ impl Blocking {
             Way::Down => {
                 self.stack.copy(&path, request.io.bytes, &mut request.ledger);
                 driver.submit_work(&request.io, request.thread, &mut request.ledger);
-                request.ledger.set_pace(0);
+                request.ledger.set_stretch_factor(0);
                 Work::Submit(path.request)
             }
             Way::Up => Work::Complete(path.request),
@@ -159,7 +159,7 @@ impl Blocking {
     }
 
     /// Releases a lock that a request has held, and wakes the thread of the first request that waits for it.
-    fn release_lock(
+    fn release_request_lock(
         &mut self,
         now: Time,
         lock: usize,
@@ -175,7 +175,7 @@ impl Blocking {
         shared.requests[request].ledger.spend(stage, wake);
         shared.requests[parked.path.request].ledger.until(parked.stage, now + wake);
         if next.state != State::Busy {
-            shared.scheduler.at(now + wake, Event::Thread(parked.thread));
+            shared.scheduler.at(now + wake, Event::WorkloadThread(parked.thread));
         }
     }
 
@@ -192,10 +192,10 @@ impl Blocking {
         shared.requests[path.request].ledger.spend(stage, wake);
         if sleeps {
             worker.woken = true;
-            shared.scheduler.at(now + wake, Event::Thread(number));
+            shared.scheduler.at(now + wake, Event::WorkloadThread(number));
         }
         processors.occupy(core, now, now + wake);
-        processors.let_go(now + wake, thread, shared);
+        processors.release_thread(now + wake, thread, shared);
     }
 
     /// Returns the number of the kernel worker of a core, which is created when it is first needed.
@@ -203,7 +203,12 @@ impl Blocking {
         self.workers.resize(processors.cores.len(), None);
         *self.workers[core].get_or_insert_with(|| {
             processors.has_workers = true;
-            processors.threads.push(Thread { core, is_worker: true, wait: processors.wait, ..Thread::default() });
+            processors.threads.push(WorkloadThread {
+                core,
+                is_worker: true,
+                wait: processors.wait,
+                ..WorkloadThread::default()
+            });
             processors.threads.len() as u16 - 1
         })
     }

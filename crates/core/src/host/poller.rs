@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 
-use super::batched::{Batched, Batcher, ring};
-use super::processors::{Core, HostContext, Processors};
-use super::software::Cost;
+use super::batched::{BatchingStack, BatchingThread, ring};
+use super::processors::{HostContext, ProcessorState, Processors};
+use super::software::StageCostTime;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::protocol::halves::Driver as _;
@@ -16,7 +16,7 @@ use crate::time::{Span, Time};
 
 /// Poll thread of the kernel for the ring of one thread.
 #[derive(Clone, Debug)]
-pub(super) struct Poller {
+pub(super) struct KernelPoller {
     /// Processor that the poll thread runs on.
     core: usize,
     /// Time without requests after which the poll thread goes to sleep.
@@ -31,27 +31,27 @@ pub(super) struct Poller {
     answered: VecDeque<(Time, RequestId)>,
 }
 
-impl Poller {
+impl KernelPoller {
     /// Creates a poll thread on a processor, which sleeps after `idle` without requests and takes `wake` to wake up.
-    pub(super) fn new(core: usize, idle: Span, wake: Span) -> Poller {
-        Poller { core, idle, wake, last_at: Time::ZERO, taken: VecDeque::new(), answered: VecDeque::new() }
+    pub(super) fn new(core: usize, idle: Span, wake: Span) -> KernelPoller {
+        KernelPoller { core, idle, wake, last_at: Time::ZERO, taken: VecDeque::new(), answered: VecDeque::new() }
     }
 }
 
 impl Processors {
     /// Returns the time for which the processors of poll threads have polled rings by `now`, without their work, sleep
     /// and handlers.
-    pub(super) fn polling_time(&self, now: Time) -> Span {
-        let busy = |core: &Core| core.polled.worked + core.polled.slept + core.handlers;
+    pub(super) fn poll_thread_time(&self, now: Time) -> Span {
+        let busy = |core: &ProcessorState| core.polled.worked + core.polled.slept + core.handlers;
         let cores = self.cores.iter().filter(|core| core.polls);
         cores.map(|core| now.since(Time::ZERO).saturating_sub(busy(core))).sum()
     }
 }
 
-impl Batched {
+impl BatchingStack {
     /// Places the poll threads for which no processor was chosen on the processors behind all threads of the jobs, in
     /// turn.
-    pub(super) fn place_pollers(&mut self, processors: &mut Processors) {
+    pub(super) fn assign_poller_processors(&mut self, processors: &mut Processors) {
         let mut free = self.batchers.len();
         for (place, batcher) in self.batchers.iter_mut().enumerate() {
             let cpu = batcher.poller_cpu;
@@ -69,8 +69,8 @@ impl Batched {
     /// thread if it sleeps.
     pub(super) fn leave_to_poller(&mut self, now: Time, thread: u16, context: &mut HostContext<'_>) {
         let HostContext { processors, driver, shared } = context;
-        let (poll, drives) = (processors.poll, self.drives_of(thread, shared));
-        let Batcher { software, poller, members, .. } = &mut self.batchers[usize::from(thread)];
+        let (poll, drives) = (processors.poll, self.count_drives_of_batch(thread, shared));
+        let BatchingThread { software, poller, members, .. } = &mut self.batchers[usize::from(thread)];
         let poller = poller.as_mut().expect("it has a poll thread");
         let core = &mut processors.cores[poller.core];
         let sleeps = now > poller.last_at + poller.idle;
@@ -82,7 +82,7 @@ impl Batched {
             let request = &mut shared.requests[member.request];
             let ledger = &mut request.ledger;
             ledger.until(Stage::ContextSwitch, now + wake);
-            ledger.until(Stage::Poll, now + wake + poll);
+            ledger.until(Stage::QueueReadInFlight, now + wake + poll);
             ledger.until(Stage::CoreWait, begin);
             ledger.until(Stage::Batch, cursor);
             spend(ledger, &software.down(request.io.op.direction()).kernel, &request.io);
@@ -93,7 +93,7 @@ impl Batched {
         }
         for member in members.iter() {
             shared.requests[member.request].ledger.until(Stage::Batch, cursor);
-            shared.requests[member.request].ledger.set_pace(0);
+            shared.requests[member.request].ledger.set_stretch_factor(0);
             poller.taken.push_back((cursor, member.request));
         }
         if sleeps {
@@ -102,7 +102,7 @@ impl Batched {
         core.polled.worked += cursor.since(begin);
         (core.free_at, poller.last_at) = (cursor, cursor);
         processors.used.working += cursor.since(begin);
-        shared.scheduler.at(cursor, Event::Poller(thread));
+        shared.scheduler.at(cursor, Event::KernelPoller(thread));
     }
 
     /// Lets the poll thread of a thread handle a completion of the device, and put it into the ring.
@@ -116,14 +116,14 @@ impl Batched {
         context: &mut HostContext<'_>,
     ) {
         let HostContext { processors, driver, shared } = context;
-        let Batcher { software, poller, .. } = &mut self.batchers[usize::from(thread)];
+        let BatchingThread { software, poller, .. } = &mut self.batchers[usize::from(thread)];
         let poller = poller.as_mut().expect("it has a poll thread");
         let core = &mut processors.cores[poller.core];
         let seen = if software.polls() { now + processors.poll } else { now };
         let begin = seen.max(core.free_at);
         let request = &mut shared.requests[id];
         let ledger = &mut request.ledger;
-        ledger.until(Stage::Poll, seen.max(ledger.cursor()));
+        ledger.until(Stage::QueueReadInFlight, seen.max(ledger.cursor()));
         ledger.until(Stage::CoreWait, begin.max(ledger.cursor()));
         let each = if software.polls() { driver.acknowledge_work() } else { Span::ZERO };
         ledger.spend(Stage::Driver, each);
@@ -137,7 +137,7 @@ impl Batched {
         (core.free_at, poller.last_at) = (end, end);
         processors.used.working += end.since(begin);
         poller.answered.push_back((end, id));
-        shared.scheduler.at(end, Event::Poller(thread));
+        shared.scheduler.at(end, Event::KernelPoller(thread));
     }
 
     /// Ends what a poll thread has finished by `now`: its completions become visible, and the requests returned go to
@@ -150,7 +150,7 @@ impl Batched {
         for &request in &taken {
             context.shared.requests[request].submitted = now;
         }
-        while let Some((_, request)) = self.poller(thread).and_then(|poller| poller.next_answer(now)) {
+        while let Some((_, request)) = self.poller(thread).and_then(|poller| poller.take_ring_completion(now)) {
             context.shared.requests[request].visible = now;
             context.processors.threads[usize::from(thread)].done.push_back(request);
             self.on_completed(now, thread, request, context);
@@ -158,14 +158,14 @@ impl Batched {
         taken
     }
 
-    fn poller(&mut self, thread: u16) -> Option<&mut Poller> {
+    fn poller(&mut self, thread: u16) -> Option<&mut KernelPoller> {
         self.batchers[usize::from(thread)].poller.as_mut()
     }
 }
 
-impl Poller {
+impl KernelPoller {
     /// Removes and returns the next completion that is in the ring by `now`.
-    fn next_answer(&mut self, now: Time) -> Option<(Time, RequestId)> {
+    fn take_ring_completion(&mut self, now: Time) -> Option<(Time, RequestId)> {
         let is_due = self.answered.front().is_some_and(|(at, _)| *at <= now);
         is_due.then(|| self.answered.pop_front())?
     }
@@ -173,7 +173,7 @@ impl Poller {
 
 /// Charges a request for a poll thread's work on it. A poll thread is assumed to meet no contention for a lock, but
 /// holds it for as long as any thread.
-fn spend(ledger: &mut Ledger, costs: &[Cost], io: &Io) {
+fn spend(ledger: &mut Ledger, costs: &[StageCostTime], io: &Io) {
     for cost in costs {
         ledger.spend(cost.stage, cost.alone(io));
     }

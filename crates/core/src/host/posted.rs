@@ -12,7 +12,7 @@ use crate::time::{Span, Time};
 
 /// Posted register writes of all cores that have not left for the root port yet.
 #[derive(Clone, Debug)]
-pub(super) struct PostedWrites {
+pub(super) struct PostedWriteQueue {
     /// Time from one register write leaving a core to the next.
     drain: Span,
     /// Number of posted register writes that a core has room for.
@@ -21,12 +21,12 @@ pub(super) struct PostedWrites {
     cores: Vec<VecDeque<Time>>,
 }
 
-impl PostedWrites {
+impl PostedWriteQueue {
     /// Creates the posted register writes of a host; `None` if they leave a core in no time. Their drain does not scale
     /// with the core's clock.
-    pub(super) fn of(host: &config::Host) -> Option<PostedWrites> {
+    pub(super) fn of(host: &config::Host) -> Option<PostedWriteQueue> {
         let cores = vec![VecDeque::new(); host.processors().into()];
-        (!host.mmio_drain.is_zero()).then(|| PostedWrites {
+        (!host.mmio_drain.is_zero()).then(|| PostedWriteQueue {
             drain: host.mmio_drain,
             room: host.mmio_room.into(),
             cores,
@@ -52,9 +52,9 @@ impl PostedWrites {
 mod tests {
     use super::*;
 
-    fn posted(drain_ns: u64, room: u16) -> PostedWrites {
+    fn posted(drain_ns: u64, room: u16) -> PostedWriteQueue {
         let host = config::Host { mmio_drain: Span::from_ns(drain_ns), mmio_room: room, ..config::Host::default() };
-        PostedWrites::of(&host).expect("it can fill up")
+        PostedWriteQueue::of(&host).expect("it can fill up")
     }
 
     fn at(ns: u64) -> Time {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_wait_for_nothing_until_the_room_is_taken_and_then_for_the_oldest_to_leave() {
+    fn posted_writes_wait_only_when_the_queue_is_full() {
         let mut posted = posted(300, 2);
         assert_eq!(posted.write(at(0), 0), Span::ZERO);
         assert_eq!(posted.write(at(10), 0), Span::ZERO);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_stream_runs_at_the_rate_at_which_writes_leave_whatever_the_room() {
+    fn steady_posted_writes_run_at_the_drain_rate() {
         for room in [1, 4, 16] {
             let mut posted = posted(300, room);
             let mut now = at(0);
@@ -87,11 +87,11 @@ mod tests {
     }
 
     #[test]
-    fn cores_have_room_of_their_own_and_writes_that_take_no_time_to_leave_are_not_kept() {
+    fn cores_have_separate_posted_write_queues() {
         let host = config::Host { cores: 2, mmio_drain: Span::from_ns(300), mmio_room: 1, ..config::Host::default() };
-        let mut posted = PostedWrites::of(&host).expect("it can fill up");
+        let mut posted = PostedWriteQueue::of(&host).expect("it can fill up");
         posted.write(at(0), 0);
         assert_eq!(posted.write(at(0), 1), Span::ZERO);
-        assert!(PostedWrites::of(&config::Host::default()).is_none());
+        assert!(PostedWriteQueue::of(&config::Host::default()).is_none());
     }
 }

@@ -6,9 +6,9 @@
 //! kernel's, which another thread may run.
 
 use crate::config::engine::{EngineOptions, IoEngine, polls};
-use crate::config::{self, LockScope, StackStage as Layer};
+use crate::config::{self, LockScope, StackStage as StageUnderConversion};
 use crate::drive::Drive;
-use crate::fabric::InitiatorCosts;
+use crate::fabric::InitiatorTransportCosts;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::request::{DataDirection, Io, Op};
@@ -19,7 +19,7 @@ const PAGE_BYTES: u32 = 4096;
 
 /// Processor time that a stage of the software costs one request, in the downward or the upward direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cost {
+pub struct StageCostTime {
     /// Stage of a request's latency ledger that the time is charged to.
     pub stage: Stage,
     /// Processor time for each request, whatever its size.
@@ -31,9 +31,9 @@ pub struct Cost {
     /// True if only data of reads costs time for each 4 KiB.
     pub is_of_reads: bool,
     /// Spinlock that the stage holds; `None` without one.
-    pub lock: Option<LockCost>,
+    pub lock: Option<StageLockCost>,
     /// Cache lines that the stage writes and that all processors share.
-    pub lines: SharedLines,
+    pub lines: SharedLineRange,
     /// True if an interrupt handler runs the stage.
     pub in_handler: bool,
     /// True if the stage takes its exact time, whatever the other hardware thread of the core does.
@@ -42,7 +42,7 @@ pub struct Cost {
 
 /// Cache lines of a drive, counted from its first one, that a stage of the software writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SharedLines {
+pub struct SharedLineRange {
     /// Number of the first cache line among those of one drive.
     pub first: usize,
     /// Number of cache lines that the stage writes.
@@ -51,7 +51,7 @@ pub struct SharedLines {
 
 /// Spinlock that a stage of the software holds at the end of its work. Each drive, or each queue pair, has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockCost {
+pub struct StageLockCost {
     /// Number of the lock among those of one drive or queue pair.
     pub lock: usize,
     /// Scope of the lock: a drive, or a queue pair.
@@ -64,7 +64,7 @@ pub struct LockCost {
 
 /// Processor time that a stage of the software costs a whole batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchCost {
+pub struct StageBatchCost {
     /// Stage of a request's latency ledger that the time is charged to.
     pub stage: Stage,
     /// Processor time for the whole batch.
@@ -77,27 +77,27 @@ pub struct BatchCost {
 
 /// Costs of the software in one direction: submission or completion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Costs {
+pub struct DirectionCosts {
     /// Costs of each request in the application.
-    pub user: Vec<Cost>,
+    pub user: Vec<StageCostTime>,
     /// Costs of each request in the kernel.
-    pub kernel: Vec<Cost>,
+    pub kernel: Vec<StageCostTime>,
     /// Costs of a whole batch, in the application and in the kernel.
-    pub batch: Vec<BatchCost>,
+    pub batch: Vec<StageBatchCost>,
 }
 
 /// Numbers of the spinlocks of a stack's stages: each drive has some for all its queue pairs, and some for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockNumbers {
+pub struct StackLockNumbers {
     /// Number of spinlocks of one drive or queue pair.
     each: usize,
     drives: usize,
 }
 
-impl LockNumbers {
+impl StackLockNumbers {
     /// Creates the numbers of the spinlocks of this drive's stack.
-    pub fn new(drive: &Drive) -> LockNumbers {
-        LockNumbers { each: locks(&drive.stack).len(), drives: drive.drives.into() }
+    pub fn new(drive: &Drive) -> StackLockNumbers {
+        StackLockNumbers { each: locks(&drive.stack).len(), drives: drive.drives.into() }
     }
 
     /// Returns the number of spinlocks up to those of queue pair `queue` of the last drive.
@@ -106,7 +106,7 @@ impl LockNumbers {
     }
 
     /// Returns the number of the spinlock of a request to `drive` through queue pair `queue`.
-    pub fn number(&self, lock: &LockCost, drive: u16, queue: usize) -> usize {
+    pub fn number(&self, lock: &StageLockCost, drive: u16, queue: usize) -> usize {
         let queue = if lock.scope == LockScope::Queue { self.queue(queue) } else { 0 };
         (queue * self.drives + usize::from(drive)) * self.each + lock.lock
     }
@@ -120,25 +120,25 @@ impl LockNumbers {
 
 /// Software that the requests of one I/O engine pass on a drive's host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Software {
+pub struct EngineStack {
     /// I/O engine of the requests.
     pub engine: IoEngine,
     /// Options that the I/O engine is used with.
     pub switches: EngineOptions,
     /// Costs of submission: of reads, and of all other operations.
-    pub down: [Costs; 2],
+    pub down: [DirectionCosts; 2],
     /// Costs of completion, of all operations.
-    pub up: Costs,
+    pub up: DirectionCosts,
     /// Numbers of the spinlocks of the stack.
-    pub locks: LockNumbers,
+    pub locks: StackLockNumbers,
     /// Number of cache lines that processors share, of which each drive has its own.
     pub lines: usize,
     /// Processor time of one look for completions. A thread with requests in flight spends it while it waits; if
     /// completions are there already, it spends the time before collecting them.
-    pub look: Vec<BatchCost>,
+    pub look: Vec<StageBatchCost>,
 }
 
-impl Cost {
+impl StageCostTime {
     /// Returns the processor time that the stage costs a request.
     pub fn of(&self, io: &Io) -> Span {
         if self.page.is_zero() && self.list.is_zero() {
@@ -167,55 +167,55 @@ pub fn charge(ledger: &mut Ledger, stage: Stage, time: Span, stalls: bool) {
     }
 }
 
-impl Software {
+impl EngineStack {
     /// Creates the software that requests of this engine pass on this drive's host.
-    pub fn new(drive: &Drive, engine: IoEngine, switches: EngineOptions) -> Software {
-        let columns = drive.stage_names();
+    pub fn new(drive: &Drive, engine: IoEngine, switches: EngineOptions) -> EngineStack {
+        let columns = drive.software_stage_names();
         let words = drive.stack.words(engine, switches);
         let locks = locks(&drive.stack);
         let ratio = drive.software_ratio();
         let mut lines = 0;
-        // Stages that these requests do not pass have their numbers, too: other threads may pass them.
+        // Number the stages that these requests skip too, because other threads may pass them.
         let numbered = drive.stack.stages.iter().map(|layer| {
             let first_line = lines;
             lines += usize::from(layer.submit_lines.max(layer.complete_lines));
             (layer, first_line)
         });
-        let layers: Vec<EngineStage> = numbered
-            .filter(|(layer, _)| layer.is_passed(&words))
+        let layers: Vec<EngineStackStage> = numbered
+            .filter(|(layer, _)| layer.applies_to_job(&words))
             .map(|(layer, first_line)| {
                 let place = columns.iter().position(|column| column == layer.column()).unwrap_or_default();
                 let lock = locks.iter().position(|lock| *lock == layer.lock);
-                EngineStage { layer, stage: Stage::stack(place), lock, first_line, ratio }
+                EngineStackStage { layer, stage: Stage::stack(place), lock, first_line, ratio }
             })
             .collect();
-        let software = Software {
+        let software = EngineStack {
             engine,
             switches,
-            down: [DataDirection::Read, DataDirection::Write].map(|direction| Costs::down(&layers, direction)),
-            up: Costs::up(&layers),
-            locks: LockNumbers::new(drive),
+            down: [DataDirection::Read, DataDirection::Write].map(|direction| DirectionCosts::down(&layers, direction)),
+            up: DirectionCosts::up(&layers),
+            locks: StackLockNumbers::new(drive),
             lines,
             look: layers.iter().filter_map(|met| met.batch(met.layer.wait_batch, met.layer.if_waited)).collect(),
         };
-        match InitiatorCosts::of(&drive.fabric) {
+        match InitiatorTransportCosts::of(&drive.fabric) {
             None => software,
-            Some(costs) => software.with_initiator(&costs, columns.len() - 1, ratio),
+            Some(costs) => software.with_initiator_transport(&costs, columns.len() - 1, ratio),
         }
     }
 
     /// Returns this software with the work of an initiator's transport, the last on the way down and the first on the
     /// way up; `column` is its place among the stages of the stack.
-    fn with_initiator(mut self, costs: &InitiatorCosts, column: usize, ratio: f64) -> Software {
-        let page = |ps_per_byte| InitiatorCosts::time(ps_per_byte, PAGE_BYTES).scale(ratio);
-        let cost = |each: Span, page, is_of_reads| Cost {
+    fn with_initiator_transport(mut self, costs: &InitiatorTransportCosts, column: usize, ratio: f64) -> EngineStack {
+        let page = |ps_per_byte| InitiatorTransportCosts::time(ps_per_byte, PAGE_BYTES).scale(ratio);
+        let cost = |each: Span, page, is_of_reads| StageCostTime {
             stage: Stage::stack(column),
             each: each.scale(ratio),
             page,
             list: Span::ZERO,
             is_of_reads,
             lock: None,
-            lines: SharedLines::default(),
+            lines: SharedLineRange::default(),
             in_handler: false,
             stalls: false,
         };
@@ -231,23 +231,23 @@ impl Software {
     }
 
     /// True if the thread waits for each request in a system call, which the kernel counts as a wait for I/O.
-    pub fn waits_in_call(&self) -> bool {
+    pub fn waits_in_system_call(&self) -> bool {
         self.engine == IoEngine::Sync && !self.polls()
     }
 
     /// Returns the processor time of looking for completions that are not there yet.
-    pub fn wait_time(&self) -> Span {
+    pub fn empty_poll_time(&self) -> Span {
         self.look.iter().map(|cost| cost.time).sum()
     }
 
     /// Returns the costs of submission of requests that move data in this direction.
-    pub fn down(&self, direction: DataDirection) -> &Costs {
+    pub fn down(&self, direction: DataDirection) -> &DirectionCosts {
         &self.down[direction as usize]
     }
 }
 
 /// Returns the number of cache lines of one drive that the stages of a stack share among processors.
-pub fn shared_lines(stack: &config::Stack) -> usize {
+pub fn count_shared_lines(stack: &config::Stack) -> usize {
     stack.stages.iter().map(|layer| usize::from(layer.submit_lines.max(layer.complete_lines))).sum()
 }
 
@@ -262,8 +262,8 @@ pub fn locks(stack: &config::Stack) -> Vec<&str> {
 
 /// Stage of the software stack that the requests of an engine pass, with its place in the ledger, its lock and the
 /// ratio of its costs.
-struct EngineStage<'a> {
-    layer: &'a Layer,
+struct EngineStackStage<'a> {
+    layer: &'a StageUnderConversion,
     stage: Stage,
     lock: Option<usize>,
     /// Number of the first cache line that the stage shares with other processors.
@@ -271,26 +271,33 @@ struct EngineStage<'a> {
     ratio: f64,
 }
 
-impl EngineStage<'_> {
-    fn scaled(&self, time: Span) -> Span {
+impl EngineStackStage<'_> {
+    fn scaled_stage_time(&self, time: Span) -> Span {
         time.scale(self.ratio)
     }
 
-    fn cost(&self, each: Span, (page, list): (Span, Span), held: Span, lines: u8) -> Option<Cost> {
+    fn cost(&self, each: Span, (page, list): (Span, Span), held: Span, lines: u8) -> Option<StageCostTime> {
         let scope = self.layer.lock_scope;
         let lock = self.lock.filter(|_| !held.is_zero());
-        let lock = lock.map(|lock| LockCost { lock, scope, hold: self.scaled(held), lines: self.layer.lock_lines });
-        // The lock of a queue pair counts apart only where threads share the queue pair.
+        let lock = lock.map(|lock| StageLockCost {
+            lock,
+            scope,
+            hold: self.scaled_stage_time(held),
+            lines: self.layer.lock_lines,
+        });
+        // The time under a queue pair's lock counts separately only if threads share the queue pair.
         let apart = if scope == LockScope::Drive { held } else { Span::ZERO };
-        let lines = SharedLines { first: self.first_line, count: lines };
-        let (each, page, list) = (self.scaled(each - apart), self.scaled(page), self.scaled(list));
+        let lines = SharedLineRange { first: self.first_line, count: lines };
+        let (each, page, list) =
+            (self.scaled_stage_time(each - apart), self.scaled_stage_time(page), self.scaled_stage_time(list));
         let takes_time = !each.is_zero() || !page.is_zero() || !list.is_zero() || lock.is_some();
         let (stage, stalls) = (self.stage, self.layer.stalls);
-        let cost = Cost { stage, each, page, list, is_of_reads: false, lock, lines, in_handler: false, stalls };
+        let cost =
+            StageCostTime { stage, each, page, list, is_of_reads: false, lock, lines, in_handler: false, stalls };
         (takes_time || lines.count > 0).then_some(cost)
     }
 
-    fn down(&self, direction: DataDirection) -> Option<Cost> {
+    fn down(&self, direction: DataDirection) -> Option<StageCostTime> {
         let layer = self.layer;
         let each = layer.submit + if direction == DataDirection::Write { layer.write_extra } else { Span::ZERO };
         let all = layer.submit_held.is_zero() && self.lock.is_some();
@@ -298,41 +305,46 @@ impl EngineStage<'_> {
         self.cost(each, (layer.submit_page, layer.submit_list), held, layer.submit_lines)
     }
 
-    fn up(&self) -> Option<Cost> {
+    fn up(&self) -> Option<StageCostTime> {
         let layer = self.layer;
         let of_size = (layer.complete_page, layer.complete_list);
         let cost = self.cost(layer.complete, of_size, layer.complete_held, layer.complete_lines)?;
-        Some(Cost { in_handler: layer.in_handler, ..cost })
+        Some(StageCostTime { in_handler: layer.in_handler, ..cost })
     }
 
-    fn batch(&self, time: Span, if_waited: bool) -> Option<BatchCost> {
-        let cost = BatchCost { stage: self.stage, time: self.scaled(time), depth: Span::ZERO, if_waited };
+    fn batch(&self, time: Span, if_waited: bool) -> Option<StageBatchCost> {
+        let cost =
+            StageBatchCost { stage: self.stage, time: self.scaled_stage_time(time), depth: Span::ZERO, if_waited };
         (!time.is_zero()).then_some(cost)
     }
 
-    fn submit_batch(&self) -> Option<BatchCost> {
+    fn submit_batch(&self) -> Option<StageBatchCost> {
         let (time, depth) = (self.layer.submit_batch, self.layer.submit_depth);
-        let cost =
-            BatchCost { stage: self.stage, time: self.scaled(time), depth: self.scaled(depth), if_waited: false };
+        let cost = StageBatchCost {
+            stage: self.stage,
+            time: self.scaled_stage_time(time),
+            depth: self.scaled_stage_time(depth),
+            if_waited: false,
+        };
         (!time.is_zero() || !depth.is_zero()).then_some(cost)
     }
 }
 
-impl Costs {
-    fn down(layers: &[EngineStage], direction: DataDirection) -> Costs {
+impl DirectionCosts {
+    fn down(layers: &[EngineStackStage], direction: DataDirection) -> DirectionCosts {
         let costs =
             |user: bool| layers.iter().filter(move |met| met.layer.user == user).filter_map(|met| met.down(direction));
-        Costs {
+        DirectionCosts {
             user: costs(true).collect(),
             kernel: costs(false).collect(),
-            batch: layers.iter().filter_map(EngineStage::submit_batch).collect(),
+            batch: layers.iter().filter_map(EngineStackStage::submit_batch).collect(),
         }
     }
 
-    fn up(layers: &[EngineStage]) -> Costs {
+    fn up(layers: &[EngineStackStage]) -> DirectionCosts {
         let costs =
-            |user: bool| layers.iter().rev().filter(move |met| met.layer.user == user).filter_map(EngineStage::up);
+            |user: bool| layers.iter().rev().filter(move |met| met.layer.user == user).filter_map(EngineStackStage::up);
         let batch = layers.iter().rev().filter_map(|met| met.batch(met.layer.complete_batch, met.layer.if_waited));
-        Costs { user: costs(true).collect(), kernel: costs(false).collect(), batch: batch.collect() }
+        DirectionCosts { user: costs(true).collect(), kernel: costs(false).collect(), batch: batch.collect() }
     }
 }

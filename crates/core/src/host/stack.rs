@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::{self, LockHeld};
+use crate::config::{self, LockHoldPeriod};
 use crate::drive::Drive;
-use crate::fabric::InitiatorCosts;
+use crate::fabric::InitiatorTransportCosts;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::number::whole;
@@ -57,7 +57,7 @@ pub enum StackStep {
         lock: usize,
     },
     /// Hands the rest of the path over to the kernel's worker.
-    HandOver {
+    RequestHandover {
         /// Stage of a request's latency ledger that the step is charged to.
         stage: Stage,
     },
@@ -107,7 +107,7 @@ impl Stack {
     pub fn of(drive: &Drive) -> Stack {
         let ratio = drive.software_ratio();
         let mut stack = Stack::new(&drive.stages(), &drive.stack, ratio);
-        if let Some(costs) = InitiatorCosts::of(&drive.fabric) {
+        if let Some(costs) = InitiatorTransportCosts::of(&drive.fabric) {
             stack.copy_ps_per_byte[DataDirection::Read as usize] += costs.read_ps_per_byte * ratio;
             stack.copy_ps_per_byte[DataDirection::Write as usize] += costs.write_ps_per_byte * ratio;
         }
@@ -117,7 +117,7 @@ impl Stack {
     /// Creates the stack of these stages, which a request passes downward in this order. Costs scale by `ratio`
     /// with the core clock.
     pub fn new(stages: &[config::StackStage], copy: &config::Stack, ratio: f64) -> Stack {
-        let mut names = Names::default();
+        let mut names = LockNumbersByName::default();
         let ps_per_byte = if copy.copy_bytes_per_ns > 0.0 { 1e3 / copy.copy_bytes_per_ns * ratio } else { 0.0 };
         let mut stack = Stack {
             down: [Vec::new(), Vec::new()],
@@ -129,7 +129,7 @@ impl Stack {
             request_locks: 0,
         };
         for (place, config) in stages.iter().enumerate() {
-            let layer = Layer { config, stage: Stage::stack(place), first_line: stack.lines, ratio };
+            let layer = StageUnderConversion { config, stage: Stage::stack(place), first_line: stack.lines, ratio };
             stack.lines += usize::from(config.submit_lines.max(config.complete_lines));
             stack.add(&layer, names.lock(config));
         }
@@ -139,7 +139,7 @@ impl Stack {
         stack
     }
 
-    fn add(&mut self, layer: &Layer, lock: Option<usize>) {
+    fn add(&mut self, layer: &StageUnderConversion, lock: Option<usize>) {
         for direction in [DataDirection::Read, DataDirection::Write] {
             self.down[direction as usize].extend(layer.down(direction, lock));
             self.up[direction as usize].splice(0..0, layer.up(lock));
@@ -184,16 +184,16 @@ impl Stack {
 
 /// Numbers of spinlocks and of locks that requests keep, by their names.
 #[derive(Debug, Default)]
-struct Names {
+struct LockNumbersByName {
     spin: BTreeMap<String, usize>,
     request: BTreeMap<String, usize>,
 }
 
-impl Names {
+impl LockNumbersByName {
     fn lock(&mut self, config: &config::StackStage) -> Option<usize> {
         let names = match config.lock_held {
-            LockHeld::Stage => &mut self.spin,
-            LockHeld::Request => &mut self.request,
+            LockHoldPeriod::Stage => &mut self.spin,
+            LockHoldPeriod::Request => &mut self.request,
         };
         let next = names.len();
         (!config.lock.is_empty()).then(|| *names.entry(config.lock.clone()).or_insert(next))
@@ -201,27 +201,27 @@ impl Names {
 }
 
 /// Stage of the software stack that is being turned into steps.
-struct Layer<'a> {
+struct StageUnderConversion<'a> {
     config: &'a config::StackStage,
     stage: Stage,
     first_line: usize,
     ratio: f64,
 }
 
-impl Layer<'_> {
+impl StageUnderConversion<'_> {
     fn down(&self, direction: DataDirection, lock: Option<usize>) -> Vec<StackStep> {
-        let Layer { config, stage, .. } = *self;
+        let StageUnderConversion { config, stage, .. } = *self;
         let extra = if direction == DataDirection::Write { config.write_extra } else { Span::ZERO };
         let held = if config.submit_held.is_zero() { config.submit + extra } else { config.submit_held };
-        let hand_over = config.hand_over.then_some(StackStep::HandOver { stage });
+        let hand_over = config.hand_over.then_some(StackStep::RequestHandover { stage });
         match (lock, config.lock_held) {
             (None, _) => self.steps(config.submit + extra, config.submit_lines, None),
-            (Some(lock), LockHeld::Request) => {
+            (Some(lock), LockHoldPeriod::Request) => {
                 let mut steps = vec![StackStep::Take { stage, lock }];
                 steps.extend(self.steps(config.submit + extra, config.submit_lines, None));
                 steps
             }
-            (Some(lock), LockHeld::Stage) => {
+            (Some(lock), LockHoldPeriod::Stage) => {
                 // A stage without work on the way down does not take the lock there.
                 let lock = (!held.is_zero()).then_some((lock, held));
                 self.steps(config.submit + extra - held, config.submit_lines, lock)
@@ -233,15 +233,15 @@ impl Layer<'_> {
     }
 
     fn up(&self, lock: Option<usize>) -> Vec<StackStep> {
-        let Layer { config, stage, .. } = *self;
+        let StageUnderConversion { config, stage, .. } = *self;
         let held = config.complete_held;
         match (lock, config.lock_held) {
-            (Some(lock), LockHeld::Request) => {
+            (Some(lock), LockHoldPeriod::Request) => {
                 let mut steps = self.steps(config.complete, config.complete_lines, None);
                 steps.push(StackStep::Release { stage, lock });
                 steps
             }
-            (Some(lock), LockHeld::Stage) if !held.is_zero() => {
+            (Some(lock), LockHoldPeriod::Stage) if !held.is_zero() => {
                 self.steps(config.complete - held, config.complete_lines, Some((lock, held)))
             }
             _ => self.steps(config.complete, config.complete_lines, None),

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use super::stack::Path;
 use crate::config::Wait;
 use crate::ledger::Stage;
-use crate::request::{Io, Next, Op, RequestId};
+use crate::request::{Io, NextRequest, Op, RequestId};
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::workload::Rounds;
-use crate::workload::generator::Generator;
+use crate::workload::generator::RequestGenerator;
 
 /// State of a thread with respect to its core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,11 +62,11 @@ pub enum FinishedWork {
     /// The request goes to the driver now.
     Submitted(RequestId),
     /// The application has the result of the request.
-    Completed(RequestId),
+    CompletedInjection(RequestId),
     /// The application had the result of the first request at the given instant; the second request goes to the driver
     /// now.
     CompletedAndSubmitted(RequestId, Time, RequestId),
-    /// The requests of a batch go to the driver now ([`Host::take_members`](super::Host::take_members)).
+    /// The requests of a batch go to the driver now ([`Host::take_batch_members`](super::Host::take_batch_members)).
     SubmittedTogether,
     /// The requests of a batch are in the ring that a poll thread of the kernel serves.
     LeftToPoller,
@@ -76,7 +76,7 @@ pub enum FinishedWork {
 
 /// Thread of the workload, or worker of the kernel.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Thread {
+pub(super) struct WorkloadThread {
     /// Processor that the thread runs on.
     pub core: usize,
     /// Largest number of requests that the thread keeps in flight.
@@ -87,13 +87,13 @@ pub(super) struct Thread {
     /// Size in bytes of the largest request for which the thread spins in the driver.
     pub spin_up_to_bytes: u32,
     /// Generator of the thread's requests; `None` if they come from outside the simulation.
-    pub generator: Option<Generator>,
+    pub generator: Option<RequestGenerator>,
     /// Next request of the thread, if it has been drawn and is not due yet.
-    pub next: Option<Next>,
+    pub next: Option<NextRequest>,
     /// Instant for which the thread has set its timer last.
     pub alarm_at: Time,
     /// Requests that have come from outside the simulation and have not been issued yet.
-    pub external: VecDeque<Next>,
+    pub external: VecDeque<NextRequest>,
     /// Numbers by which their senders know the requests of `external`, and before them that of `next`.
     pub tokens: VecDeque<u32>,
     /// Number of requests that are issued and not completed.
@@ -132,9 +132,9 @@ pub(super) struct Thread {
     pub woken: bool,
 }
 
-impl Thread {
+impl WorkloadThread {
     /// True if the thread spins in the driver for a request, on a host where threads sleep otherwise.
-    pub(super) fn spins_in_driver(&self) -> bool {
+    pub(super) fn is_spinning_in_driver(&self) -> bool {
         (1..=self.spin_up_to_bytes).contains(&self.issued_bytes) && self.outstanding > 0
     }
 
@@ -142,7 +142,7 @@ impl Thread {
     pub(super) fn on_issue(&mut self, io: &Io) {
         self.outstanding += 1;
         self.rounds.on_issue();
-        self.is_flushing = io.op == Op::Flush && self.waits_for_flush;
+        self.is_flushing = io.op == Op::DeepFlush && self.waits_for_flush;
     }
 
     /// True if the thread may issue one more request beside `in_flight` others: it has a free slot, waits for no flush,
@@ -162,8 +162,8 @@ impl Thread {
     }
 
     /// Notes that the thread handles the completion of a request, which ends its wait if the request is a flush.
-    pub(super) fn note_completion(&mut self, io: &Io) {
-        self.is_flushing &= io.op != Op::Flush;
+    pub(super) fn note_handled_completion(&mut self, io: &Io) {
+        self.is_flushing &= io.op != Op::DeepFlush;
     }
 
     /// Delays the thread's piece of work by an interrupt handler that runs for `time` from `begin` on. Returns true if
@@ -176,28 +176,28 @@ impl Thread {
         match &mut self.work {
             Work::None | Work::Path(_) | Work::Legs => {}
             Work::Together => return true,
-            Work::Submit(request) | Work::Complete(request) => shared.requests[*request].wait_for_core(time),
+            Work::Submit(request) | Work::Complete(request) => shared.requests[*request].charge_core_wait(time),
             Work::CompleteAndSubmit(completed, at, submitted) if *at > begin => {
                 *at += time;
-                shared.requests[*completed].wait_for_core(time);
+                shared.requests[*completed].charge_core_wait(time);
                 shared.requests[*submitted].postpone(time);
             }
-            Work::CompleteAndSubmit(_, _, submitted) => shared.requests[*submitted].wait_for_core(time),
+            Work::CompleteAndSubmit(_, _, submitted) => shared.requests[*submitted].charge_core_wait(time),
         }
         false
     }
 
     /// Returns the request that the thread will go on with once it has its core; `None` if there is none.
-    pub(super) fn first_waiting(&self) -> Option<RequestId> {
+    pub(super) fn first_waiting_request(&self) -> Option<RequestId> {
         let resumed = self.resumed.front().map(|path| path.request);
         resumed.or(self.done.front().copied())
     }
 
     /// Charges the request that the thread will go on with for the wait for the core and for the context switch.
-    pub(super) fn charge_switch(&self, from: Time, switch: Span, shared: &mut Shared) {
-        if let Some(request) = self.first_waiting() {
-            shared.requests.charge_late(Some(request), Stage::CoreWait, from);
-            shared.requests.charge_late(Some(request), Stage::ContextSwitch, from + switch);
+    pub(super) fn charge_context_switch(&self, from: Time, switch: Span, shared: &mut Shared) {
+        if let Some(request) = self.first_waiting_request() {
+            shared.requests.charge_stage_until(Some(request), Stage::CoreWait, from);
+            shared.requests.charge_stage_until(Some(request), Stage::ContextSwitch, from + switch);
         }
     }
 }

@@ -15,13 +15,13 @@ const DOUBLING: usize = 1 << KEPT_BITS;
 /// two that has values. Latencies of a run span few powers of two; storing all would make a short run spend most of its
 /// time on zeroed pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Histogram {
+pub(super) struct LatencyHistogram {
     /// Number of the class that `counts` starts with, which is the first class of a doubling.
     first: usize,
     counts: Box<[u64]>,
 }
 
-impl Histogram {
+impl LatencyHistogram {
     /// Counts one value in its class of the histogram.
     #[inline]
     pub(super) fn record(&mut self, value: u64) {
@@ -30,19 +30,19 @@ impl Histogram {
         // ends.
         match self.counts.get_mut(class.wrapping_sub(self.first)) {
             Some(count) => *count += 1,
-            None => self.count_new(class),
+            None => self.count_in_new_class(class),
         }
     }
 
     /// Counts a value whose class is not stored yet.
     #[cold]
-    fn count_new(&mut self, class: usize) {
-        self.make_room(class, class + 1);
+    fn count_in_new_class(&mut self, class: usize) {
+        self.extend_classes(class, class + 1);
         self.counts[class - self.first] += 1;
     }
 
     /// Extends the stored counts so that they include the classes from `first` to before `end`, in whole doublings.
-    fn make_room(&mut self, first: usize, end: usize) {
+    fn extend_classes(&mut self, first: usize, end: usize) {
         let first = first / DOUBLING * DOUBLING;
         if self.counts.is_empty() {
             self.first = first;
@@ -58,17 +58,17 @@ impl Histogram {
     }
 
     /// Adds all counts of another histogram.
-    pub(super) fn merge(&mut self, other: &Histogram) {
+    pub(super) fn merge(&mut self, other: &LatencyHistogram) {
         if other.counts.is_empty() {
             return;
         }
-        self.make_room(other.first, other.first + other.counts.len());
+        self.extend_classes(other.first, other.first + other.counts.len());
         let own = &mut self.counts[other.first - self.first..];
         own.iter_mut().zip(&*other.counts).for_each(|(count, others)| *count += others);
     }
 
     /// Returns a histogram of the values that were counted since this one was equal to `earlier`.
-    pub(super) fn without(&self, earlier: &Histogram) -> Histogram {
+    pub(super) fn without(&self, earlier: &LatencyHistogram) -> LatencyHistogram {
         let mut rest = self.clone();
         if !earlier.counts.is_empty() {
             let own = &mut rest.counts[earlier.first - self.first..];
@@ -123,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn value_lies_in_its_class_and_above_the_class_before(value in any::<u64>(), shift in 0..64_u32) {
+        fn histogram_value_lies_within_its_class(value in any::<u64>(), shift in 0..64_u32) {
             let value = value >> shift;
             let class = class(value);
             prop_assert!(value <= highest(class));
@@ -134,10 +134,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_are_counted_in_any_order(shifts in prop::collection::vec(0..64_u32, 1..8), cut in 0..8_usize) {
+        fn histogram_counts_are_independent_of_order(shifts in prop::collection::vec(0..64_u32, 1..8), cut in 0..8_usize) {
             let values: Vec<u64> = shifts.iter().map(|shift| u64::MAX >> shift).collect();
             let counted = |values: &[u64]| {
-                let mut histogram = Histogram::default();
+                let mut histogram = LatencyHistogram::default();
                 values.iter().for_each(|value| histogram.record(*value));
                 histogram
             };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn largest_number_ends_the_last_class() {
+    fn largest_number_is_the_end_of_the_last_class() {
         assert_eq!(highest(class(u64::MAX)), u64::MAX);
         assert_eq!((highest(class(2047)), highest(class(2048))), (2047, 2049));
     }

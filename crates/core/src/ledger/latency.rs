@@ -3,8 +3,8 @@
 //! Callers get whole picoseconds. The histogram is allocated at the first record and grows with the largest latency, so
 //! that an unused [`Latency`] is 96 bytes and one that has seen 100 µs about 150 kB.
 
-use super::histogram::Histogram;
-use super::quantile::{NORMAL_97_5, student_t};
+use super::histogram::LatencyHistogram;
+use super::quantile::{NORMAL_97_5, student_t_quantile};
 use super::windows::LatencyWindows;
 use crate::number::{real, whole};
 use crate::time::{Span, Time};
@@ -28,7 +28,7 @@ pub struct Latency {
     /// Shortest latency in picoseconds; `u64::MAX` if none was counted.
     min_ps: u64,
     max_ps: u64,
-    histogram: Histogram,
+    histogram: LatencyHistogram,
     /// Counts by window of time, of latencies that were recorded with their end.
     windows: Option<Box<LatencyWindows>>,
 }
@@ -57,7 +57,7 @@ pub struct TooFewRequests {
 
 impl Default for Latency {
     fn default() -> Latency {
-        let histogram = Histogram::default();
+        let histogram = LatencyHistogram::default();
         Latency { count: 0, sum_ps: 0, square_sum_ps: 0, min_ps: u64::MAX, max_ps: 0, histogram, windows: None }
     }
 }
@@ -144,7 +144,7 @@ impl Latency {
     ///
     /// Squares are summed around the whole part q of the mean: with sum = n q + r, the sum of
     /// (x - q)² is sum(x²) - q (sum + r), an exact integer, so nothing cancels.
-    pub fn deviation_ns(&self) -> f64 {
+    pub fn standard_deviation_ns(&self) -> f64 {
         if self.count < 2 {
             return 0.0;
         }
@@ -166,7 +166,8 @@ impl Latency {
         if percent >= 100.0 {
             return self.max();
         }
-        // Exact, because `percent / 100` times the count may round up to the next rank: 99.9 % of 20,000 is 19,980.
+        // This rank is exact, whereas `percent / 100` times the count may round up to the next rank: 99.9 % of 20,000
+        // is 19,980.
         let rank = (self.count - self.samples_beyond(percent)).max(1);
         let ps = self.histogram.value_of_rank(rank).unwrap_or(self.max_ps);
         Span::from_ps(ps.clamp(self.min_ps, self.max_ps))
@@ -197,7 +198,7 @@ impl Latency {
 
     /// Returns the latency at a percentile; `None` if no counted latency lies beyond it, since it would then be the
     /// maximum under another name.
-    pub fn known_percentile(&self, percent: f64) -> Option<Span> {
+    pub fn supported_percentile(&self, percent: f64) -> Option<Span> {
         (self.samples_beyond(percent) > 0).then(|| self.percentile(percent))
     }
 
@@ -208,12 +209,12 @@ impl Latency {
     /// Fewer than ten independent requests on either side of the percentile.
     pub fn estimate(&self, percent: f64) -> Result<PercentileEstimate, TooFewRequests> {
         let (requests, share) = (real(self.count), percent.clamp(0.0, 100.0) / 100.0);
-        // Rounded, because binary fractions make 0.1 % of 10,000 requests one too few.
+        // Round, because binary fractions would make 0.1 % of 10,000 requests one too few.
         let rest = (1e9 * (1.0 - share)).round() / 1e9;
         let windows = self.windows.as_ref().filter(|_| rest > 0.0);
         let independent = windows.and_then(|windows| windows.independent(rest * requests));
         let effective = independent.map_or(requests, |known| known.requests);
-        let deviations = independent.map_or(NORMAL_97_5, |known| student_t(NORMAL_97_5, known.groups - 1.0));
+        let deviations = independent.map_or(NORMAL_97_5, |known| student_t_quantile(NORMAL_97_5, known.groups - 1.0));
         let least = rest.min(share);
         if effective * least < BEYOND_MIN - 1e-6 {
             let of_request = if self.count == 0 { 1.0 } else { effective / requests };
@@ -222,7 +223,8 @@ impl Latency {
         }
         let half_width = deviations * libm::sqrt(share * rest / effective);
         let at = |share: f64| self.percentile(100.0 * share.clamp(0.0, 1.0));
-        // Percentiles are up to a class too long, so that the lower end begins a class lower.
+        // Percentiles are upper ends of classes, up to one class too high, so lower the lower end of the interval by
+        // one class.
         let low = at(share - half_width).scale(1.0 - CLASS_SHARE).max(self.min());
         Ok(PercentileEstimate { value: self.percentile(percent), low, high: at(share + half_width), effective })
     }
@@ -244,95 +246,95 @@ impl Latency {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::RandomStream;
     use proptest::prelude::*;
 
-    fn latency_of(spans_ps: &[u64]) -> Latency {
+    fn latency_from_ps(spans_ps: &[u64]) -> Latency {
         let mut latency = Latency::default();
         spans_ps.iter().for_each(|ps| latency.record(Span::from_ps(*ps)));
         latency
     }
 
     #[test]
-    fn empty_distribution_is_zero_and_has_no_percentile() {
+    fn empty_latency_distribution_is_zero_without_percentiles() {
         let empty = Latency::default();
-        assert_eq!((empty.count(), empty.mean(), empty.deviation_ns()), (0, Span::ZERO, 0.0));
+        assert_eq!((empty.count(), empty.mean(), empty.standard_deviation_ns()), (0, Span::ZERO, 0.0));
         assert_eq!((empty.min(), empty.max(), empty.percentile(50.0)), (Span::ZERO, Span::ZERO, Span::ZERO));
-        assert_eq!(empty.known_percentile(50.0), None);
+        assert_eq!(empty.supported_percentile(50.0), None);
         assert_eq!(empty.count_between(Span::ZERO, Span::MAX), 0);
     }
 
     #[test]
-    fn unused_distribution_allocates_no_memory() {
+    fn unused_latency_distribution_allocates_nothing() {
         assert!(Latency::default().classes().next().is_none());
         assert!(size_of::<Latency>() <= 96);
     }
 
     #[test]
-    fn equal_latencies_give_that_latency_at_every_percentile() {
-        let latency = latency_of(&[1_432_123; 1000]);
+    fn equal_latencies_have_that_value_at_all_percentiles() {
+        let latency = latency_from_ps(&[1_432_123; 1000]);
         for percent in [-1.0, 0.0, 0.001, 50.0, 99.999, 100.0, 200.0] {
             assert_eq!(latency.percentile(percent), Span::from_ps(1_432_123), "{percent} %");
         }
-        assert_eq!(latency.deviation_ns(), 0.0);
+        assert_eq!(latency.standard_deviation_ns(), 0.0);
         assert_eq!(latency.mean(), Span::from_ps(1_432_123));
     }
 
     #[test]
-    fn percentiles_have_three_digits_from_1_ns_to_100_s() {
+    fn percentiles_have_three_digits_of_precision_up_to_100_s() {
         for exponent in 3..=14 {
             let ps = 10_u64.pow(exponent) / 7 * 9;
-            let latency = latency_of(&[ps, Span::from_s(1000).as_ps()]);
+            let latency = latency_from_ps(&[ps, Span::from_s(1000).as_ps()]);
             let error = latency.percentile(50.0).as_ps().abs_diff(ps);
             assert!(error * 1000 <= ps, "{ps} ps is off by {error} ps");
         }
     }
 
     #[test]
-    fn deviation_is_exact_with_a_mean_a_billion_times_larger() {
+    fn deviation_is_exact_for_a_mean_a_billion_times_larger() {
         let base = Span::from_s(1).as_ps();
-        let latency = latency_of(&[base, base + 1000, base + 2000]);
-        assert_eq!(latency.deviation_ns(), 1.0);
+        let latency = latency_from_ps(&[base, base + 1000, base + 2000]);
+        assert_eq!(latency.standard_deviation_ns(), 1.0);
         assert_eq!(latency.mean(), Span::from_ps(base + 1000));
-        let uneven = latency_of(&[base, base + 1]);
-        assert_eq!(uneven.deviation_ns(), 0.5_f64.sqrt() / 1e3);
+        let uneven = latency_from_ps(&[base, base + 1]);
+        assert_eq!(uneven.standard_deviation_ns(), 0.5_f64.sqrt() / 1e3);
         assert_eq!(uneven.mean(), Span::from_ps(base + 1));
     }
 
     #[test]
-    fn longest_spans_are_counted_without_overflow() {
-        let latency = latency_of(&[u64::MAX, u64::MAX, 0]);
+    fn longest_spans_do_not_overflow_the_histogram() {
+        let latency = latency_from_ps(&[u64::MAX, u64::MAX, 0]);
         assert_eq!(latency.max(), Span::from_ps(u64::MAX));
         assert_eq!(latency.percentile(100.0), Span::from_ps(u64::MAX));
         assert_eq!(latency.min(), Span::ZERO);
-        assert!(latency.deviation_ns().is_finite());
+        assert!(latency.standard_deviation_ns().is_finite());
     }
 
     #[test]
-    fn percentile_with_no_sample_beyond_it_is_unknown() {
-        let latency = latency_of(&(1..=1000).map(|n| n * 1000).collect::<Vec<_>>());
+    fn percentile_without_a_sample_beyond_it_is_unknown() {
+        let latency = latency_from_ps(&(1..=1000).map(|n| n * 1000).collect::<Vec<_>>());
         assert_eq!(latency.samples_beyond(99.9), 1);
         assert_eq!(latency.samples_beyond(99.999), 0);
         assert_eq!(latency.samples_beyond(50.0), 500);
-        assert!(latency.known_percentile(99.9).is_some());
-        assert_eq!(latency.known_percentile(99.999), None);
+        assert!(latency.supported_percentile(99.9).is_some());
+        assert_eq!(latency.supported_percentile(99.999), None);
     }
 
     #[test]
-    fn rank_of_a_percentile_is_exact_where_binary_fractions_round_up() {
+    fn percentile_rank_is_exact_for_rounding_binary_fractions() {
         for (count, percent, rank) in
             [(20_000, 99.9, 19_980), (1000, 99.9, 999), (700, 7.0, 49), (3, 33.0, 1), (1, 0.1, 1)]
         {
-            let latency = latency_of(&(1..=count).collect::<Vec<u64>>());
-            let exact = latency_of(&[rank]).max();
+            let latency = latency_from_ps(&(1..=count).collect::<Vec<u64>>());
+            let exact = latency_from_ps(&[rank]).max();
             let error = latency.percentile(percent).as_ps() - exact.as_ps();
             assert!(error * 1000 < rank.max(1000) && (rank > 2048 || error == 0), "{percent} % of {count}: {error}");
         }
     }
 
     #[test]
-    fn percentile_needs_ten_independent_requests_beyond_it() {
-        let latency = latency_of(&(1..=1000).map(|n| n * 1_000_000).collect::<Vec<_>>());
+    fn percentile_needs_ten_independent_samples_beyond_it() {
+        let latency = latency_from_ps(&(1..=1000).map(|n| n * 1_000_000).collect::<Vec<_>>());
         let p99 = latency.estimate(99.0).unwrap();
         assert_eq!(p99.effective, 1000.0);
         let us = [p99.low, p99.value, p99.high].map(|span| span.as_us().round());
@@ -343,8 +345,8 @@ mod tests {
 
     /// Returns latencies of an autoregressive process of first order with standard deviation 15 us around 100 us, of
     /// which one ends each 10 us.
-    fn remembering(seed: u64, memory: f64, requests: u64) -> Latency {
-        let mut random = Random::stream(seed, "series");
+    fn correlated_latencies(seed: u64, memory: f64, requests: u64) -> Latency {
+        let mut random = RandomStream::stream(seed, "series");
         let (mut last, mut latency) = (0.0, Latency::default());
         for number in 0..requests {
             let normal: f64 = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
@@ -355,11 +357,12 @@ mod tests {
     }
 
     #[test]
-    fn intervals_hold_the_true_percentile_about_as_often_as_they_say() {
-        // Quantiles of the sum of twelve uniform numbers (excess kurtosis -0.1), and of a normal distribution.
+    fn percentile_intervals_cover_the_true_value_as_stated() {
+        // Expected quantiles of a sum of twelve uniform numbers (excess kurtosis -0.1) or, with memory, of nearly a
+        // normal distribution.
         for (memory, percent, quantile) in [(0.0, 99.0, 2.303), (0.9, 99.0, 2.324), (0.98, 90.0, 1.2816)] {
             let known: Vec<_> =
-                (0..120).filter_map(|seed| remembering(seed, memory, 20_000).estimate(percent).ok()).collect();
+                (0..120).filter_map(|seed| correlated_latencies(seed, memory, 20_000).estimate(percent).ok()).collect();
             assert!(known.len() > 100, "{memory}: {} runs know", known.len());
             let truth = Span::from_ns_f64(100_000.0 + 15_000.0 * quantile);
             let holds = known.iter().filter(|known| (known.low..=known.high).contains(&truth)).count();
@@ -372,17 +375,17 @@ mod tests {
     }
 
     #[test]
-    fn mean_beyond_a_percentile_is_that_of_the_slowest() {
-        let latency = latency_of(&(1..=300).map(|ns| Span::from_ns(ns).as_ps()).collect::<Vec<u64>>());
+    fn mean_beyond_a_percentile_averages_the_slowest() {
+        let latency = latency_from_ps(&(1..=300).map(|ns| Span::from_ns(ns).as_ps()).collect::<Vec<u64>>());
         let of_three = latency.mean_beyond_ns(99.0).unwrap();
         assert!((299.0..299.3).contains(&of_three), "{of_three}");
-        assert_eq!(latency_of(&[5_000; 100]).mean_beyond_ns(99.0), Some(5.0));
-        assert_eq!(latency_of(&[5_000; 99]).mean_beyond_ns(99.0), None);
+        assert_eq!(latency_from_ps(&[5_000; 100]).mean_beyond_ns(99.0), Some(5.0));
+        assert_eq!(latency_from_ps(&[5_000; 99]).mean_beyond_ns(99.0), None);
     }
 
     #[test]
-    fn count_between_excludes_the_upper_end() {
-        let latency = latency_of(&[1, 2, 2, 4].map(|us| Span::from_us(us).as_ps()));
+    fn count_between_excludes_its_upper_end() {
+        let latency = latency_from_ps(&[1, 2, 2, 4].map(|us| Span::from_us(us).as_ps()));
         assert_eq!(latency.count_between(Span::from_us(1), Span::from_us(2)), 1);
         assert_eq!(latency.count_between(Span::from_us(2), Span::from_us(4)), 2);
         assert_eq!(latency.count_between(Span::from_us(4), Span::from_us(4)), 0);
@@ -391,7 +394,7 @@ mod tests {
 
     #[test]
     #[ignore = "measures the machine: run in release with --ignored --nocapture"]
-    fn recording_one_latency_takes_less_than_10_ns() {
+    fn recording_a_latency_takes_less_than_10_ns() {
         const RECORDS: u64 = 5_000_000;
         let mut latency = Latency::default();
         let mut round = || {
@@ -410,14 +413,14 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn merged_distributions_equal_one_that_recorded_everything(
+        fn merged_distributions_equal_a_single_one(
             left in prop::collection::vec(0..10_u64.pow(13), 0..40),
             right in prop::collection::vec(0..10_u64.pow(10), 0..40),
         ) {
-            let mut merged = latency_of(&left);
-            merged.merge(&latency_of(&right));
-            let whole = latency_of(&[left, right].concat());
-            prop_assert_eq!(merged.deviation_ns(), whole.deviation_ns());
+            let mut merged = latency_from_ps(&left);
+            merged.merge(&latency_from_ps(&right));
+            let whole = latency_from_ps(&[left, right].concat());
+            prop_assert_eq!(merged.standard_deviation_ns(), whole.standard_deviation_ns());
             prop_assert_eq!((merged.min(), merged.max(), merged.mean()), (whole.min(), whole.max(), whole.mean()));
             prop_assert_eq!((merged.count(), merged.sum_ps()), (whole.count(), whole.sum_ps()));
             for percent in [1.0, 50.0, 90.0, 99.0] {
@@ -426,13 +429,13 @@ mod tests {
         }
 
         #[test]
-        fn whole_without_an_earlier_state_is_what_was_counted_later(
+        fn difference_of_distributions_is_what_was_counted_later(
             first in prop::collection::vec(0..10_u64.pow(10), 0..40),
             later in prop::collection::vec(0..10_u64.pow(13), 1..40),
         ) {
-            let rest = latency_of(&[first.clone(), later.clone()].concat()).without(&latency_of(&first));
-            let alone = latency_of(&later);
-            prop_assert_eq!((rest.count(), rest.sum_ps(), rest.deviation_ns()), (alone.count(), alone.sum_ps(), alone.deviation_ns()));
+            let rest = latency_from_ps(&[first.clone(), later.clone()].concat()).without(&latency_from_ps(&first));
+            let alone = latency_from_ps(&later);
+            prop_assert_eq!((rest.count(), rest.sum_ps(), rest.standard_deviation_ns()), (alone.count(), alone.sum_ps(), alone.standard_deviation_ns()));
             for percent in [1.0, 50.0, 99.0] {
                 let (found, wanted) = (rest.percentile(percent).as_ps(), alone.percentile(percent).as_ps());
                 prop_assert!(found.abs_diff(wanted) * 1000 <= wanted, "{} for {}", found, wanted);
@@ -440,11 +443,11 @@ mod tests {
         }
 
         #[test]
-        fn percentiles_equal_those_of_sorted_samples_to_0_1_percent(
+        fn percentiles_equal_sorted_samples_within_0_1_percent(
             mut spans in prop::collection::vec(1..10_u64.pow(12), 1..80),
             percent in 0.0..100.0,
         ) {
-            let measured = latency_of(&spans).percentile(percent).as_ps();
+            let measured = latency_from_ps(&spans).percentile(percent).as_ps();
             spans.sort_unstable();
             let rank = (percent / 100.0 * spans.len() as f64).ceil().max(1.0) as usize;
             let exact = spans[rank - 1];

@@ -13,7 +13,8 @@ mod windows;
 
 pub use latency::{Latency, PercentileEstimate, TooFewRequests};
 pub use outcome::{
-    CpuUse, CreditState, DirectionOutcome, Energy, FaultSummary, JobOutcome, MeasuredState, Outcome, PartUse, WireUse,
+    CpuUtilisation, CreditState, DirectionOutcome, FaultEffectSummary, JobOutcome, MeasuredState, Outcome,
+    PartBusyTime, ServerEnergy, WireUse,
 };
 pub use stage::{Stage, StageTimes};
 pub use trace::{Record, Step, Trace};

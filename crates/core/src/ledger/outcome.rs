@@ -21,11 +21,11 @@ pub struct Outcome {
     /// Traffic of the link from host to device.
     pub downstream: WireUse,
     /// Use of the processor cores: work, polling, switching and interrupts.
-    pub cpu: CpuUse,
+    pub cpu: CpuUtilisation,
     /// Busy time of dies and channels of flash behind a translation layer; empty for other memories.
-    pub parts: Vec<PartUse>,
+    pub parts: Vec<PartBusyTime>,
     /// Mean and idle power of the server; `None` if the drive file does not say.
-    pub energy: Option<Energy>,
+    pub energy: Option<ServerEnergy>,
     /// Energy in joules of all accesses to the device's memory, which the server's energy does not include; `None` if
     /// the energy of an access is unknown.
     pub memory_j: Option<f64>,
@@ -38,14 +38,14 @@ pub struct Outcome {
     /// State of the drive while requests were counted: steady, transient, or with a state of its credits.
     pub measured: MeasuredState,
     /// Fault rules that have had effects in the run. Bank and packet faults appear in the counters alone.
-    pub faults: Vec<FaultSummary>,
+    pub faults: Vec<FaultEffectSummary>,
     /// True if all jobs were done; false if the run was stopped before their end.
     pub finished: bool,
 }
 
 /// Fault rule that has had effects in a run, with their number and times.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FaultSummary {
+pub struct FaultEffectSummary {
     /// Description of the fault rule, as a line of a timeline of faults.
     pub line: String,
     /// Instant at which the fault rule first had an effect; `None` if it had none.
@@ -177,7 +177,7 @@ pub struct WireUse {
 
 /// Busy time of one kind of memory resource, such as flash dies, summed over all resources of this kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PartUse {
+pub struct PartBusyTime {
     /// Name of the resource, as predictions have it: `flash dies`.
     pub resource: &'static str,
     /// Number of resources of this kind in all devices, such as flash dies.
@@ -186,16 +186,16 @@ pub struct PartUse {
     pub busy: Span,
 }
 
-impl PartUse {
+impl PartBusyTime {
     /// Returns the use since an earlier time of the run; `earlier` is the use up to that time.
-    pub(crate) fn since(&self, earlier: &PartUse) -> PartUse {
-        PartUse { busy: self.busy - earlier.busy, ..*self }
+    pub(crate) fn since(&self, earlier: &PartBusyTime) -> PartBusyTime {
+        PartBusyTime { busy: self.busy - earlier.busy, ..*self }
     }
 }
 
 /// Use of the processor cores by a run, summed over all cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CpuUse {
+pub struct CpuUtilisation {
     /// Number of processors whose use is counted.
     pub cores: u16,
     /// Time for which cores ran code for requests.
@@ -212,7 +212,7 @@ pub struct CpuUse {
 
 /// Power of the whole server during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Energy {
+pub struct ServerEnergy {
     /// Mean power of the server during the run in watts.
     pub server_w: f64,
     /// Power of the idle server in watts.
@@ -238,7 +238,7 @@ impl JobOutcome {
     }
 
     /// Returns the commits of the job per second; zero if nothing was counted.
-    pub fn commits_per_s(&self) -> f64 {
+    pub fn commit_rate_per_s(&self) -> f64 {
         per(real(self.commit.count()), self.write.runtime.as_s())
     }
 
@@ -298,10 +298,10 @@ impl WireUse {
     }
 }
 
-impl CpuUse {
+impl CpuUtilisation {
     /// Returns the use of the cores since an earlier time of the run; `earlier` is the use up to that time.
-    pub(crate) fn since(&self, earlier: &CpuUse) -> CpuUse {
-        CpuUse {
+    pub(crate) fn since(&self, earlier: &CpuUtilisation) -> CpuUtilisation {
+        CpuUtilisation {
             cores: self.cores,
             working: self.working - earlier.working,
             spinning: self.spinning - earlier.spinning,
@@ -361,7 +361,7 @@ impl Outcome {
     }
 
     /// Returns the mean number of busy resources of a kind in [`Outcome::parts`]; `None` if the run has none of them.
-    pub fn busy_parts(&self, resource: &str) -> Option<f64> {
+    pub fn mean_busy_parts(&self, resource: &str) -> Option<f64> {
         let part = self.parts.iter().find(|part| part.resource == resource)?;
         Some(per(part.busy.as_ns(), self.elapsed.as_ns()))
     }

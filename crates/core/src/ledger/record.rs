@@ -25,7 +25,7 @@ pub struct RecordedBurst {
 
 impl Trace {
     /// Adds a burst that has arrived to the trace, as a record of the request number `request` if it belongs to one.
-    pub fn keep_burst(&mut self, burst: RecordedBurst, request: Option<u64>) {
+    pub fn keep_arrived_burst(&mut self, burst: RecordedBurst, request: Option<u64>) {
         let RecordedBurst { name, up, packets, wire_bytes, from, to, memory } = burst;
         let what = Name::Borrowed(name);
         let step = match up {
@@ -36,7 +36,7 @@ impl Trace {
     }
 
     /// Adds the recorded steps of a finished request to the trace. Leaves out stages on the link, which bursts show.
-    pub fn keep_request(&mut self, number: u64, ledger: &Ledger, stack: &[String]) {
+    pub fn keep_finished_request(&mut self, number: u64, ledger: &Ledger, stack: &[String]) {
         for (stage, from, to) in ledger.steps() {
             let name = Name::Owned(stage.name(stack).to_owned());
             let step = match stage.part() {

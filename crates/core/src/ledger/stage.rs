@@ -47,7 +47,7 @@ macro_rules! stages {
 
         const FIXED_PARTS: &[SystemPart] = &[$(SystemPart::$place),+];
 
-        const FIXED_CAUSES: &[LatencyCause] = &[$(LatencyCause::$cause),+];
+        const FIXED_CAUSES: &[CauseOfLatency] = &[$(CauseOfLatency::$cause),+];
 
         const FIXED_MEANINGS: &[&str] = &[$(concat!($($doc),+)),+];
     };
@@ -75,18 +75,18 @@ macro_rules! causes {
     ($($(#[doc = $doc:literal])+ $cause:ident = $name:literal,)+) => {
         /// Cause of latency: stages that belong together where drives are compared.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum LatencyCause {
+        pub enum CauseOfLatency {
             $($(#[doc = $doc])+ $cause,)+
         }
 
-        impl LatencyCause {
+        impl CauseOfLatency {
             /// Every cause of latency, in the order in which results have them.
-            pub const ALL: &[LatencyCause] = &[$(LatencyCause::$cause),+];
+            pub const ALL: &[CauseOfLatency] = &[$(CauseOfLatency::$cause),+];
 
             /// Returns the name of this cause of latency in reports and documents.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(LatencyCause::$cause => $name,)+
+                    $(CauseOfLatency::$cause => $name,)+
                 }
             }
         }
@@ -99,7 +99,7 @@ causes! {
     /// Time from the driver's start on a command until the device has parsed the command.
     CommandFetch = "command fetch",
     /// Execution time of the device's firmware for a command.
-    Firmware = "firmware",
+    FirmwareCores = "firmware",
     /// Processor time to write incomplete tags into the receive buffer and to check which data has arrived (DC
     /// Express).
     IncompleteTags = "incomplete tags",
@@ -114,7 +114,7 @@ causes! {
     /// Processor time to copy user data between buffers in host memory.
     Copy = "copy",
     /// Processor time of the host's software stack above the protocol driver.
-    Software = "software",
+    EngineStack = "software",
     /// Time in the network between initiator and target, and on the target's cores (NVMe over Fabrics).
     Network = "network and target",
 }
@@ -160,7 +160,7 @@ stages! {
     /// The command waits for a processor core of the device that executes its firmware.
     FirmwareWait = "firmware wait" in Device for Queueing,
     /// The device's firmware executes the command.
-    Firmware = "firmware" in Device for Firmware,
+    FirmwareCores = "firmware" in Device for FirmwareCores,
     /// The device reads user data, or the addresses of data buffers, from host memory.
     HostRead = "host read" in Link for DataTransfer,
     /// The request waits for its memory bank or channel, or for the rate limit of its cloud volume.
@@ -175,7 +175,7 @@ stages! {
     /// Data, or the request for data, passes the device's DMA engine.
     Dma = "dma engine" in Device for DataTransfer,
     /// The host gives up its copies of the cache lines that the device is going to write (CAPI).
-    Claim = "claim" in Link for DataTransfer,
+    ClaimedFile = "claim" in Link for DataTransfer,
     /// Data packets wait for the wire or for flow-control credits.
     LinkWait = "link wait" in Link for Queueing,
     /// Data packets are sent on the wire.
@@ -197,7 +197,7 @@ stages! {
     /// The request waits for its thread's core, which other threads or interrupt handlers occupy.
     CoreWait = "core wait" in Host for Queueing,
     /// The completion is in host memory, but the polling core has not seen the completion yet.
-    Poll = "poll" in Host for Completion,
+    QueueReadInFlight = "poll" in Host for Completion,
     /// The driver checks the tags in the receive buffer, to tell if all data has arrived (DC Express).
     Check = "check tags" in Host for IncompleteTags,
     /// The processor copies user data between buffers in host memory, such as kernel and application buffers.
@@ -244,7 +244,7 @@ impl Stage {
     }
 
     /// Returns what each stage of [`Stage::fixed`] is, as Markdown, in the same order.
-    pub fn explanations() -> impl Iterator<Item = &'static str> {
+    pub fn stage_explanations() -> impl Iterator<Item = &'static str> {
         FIXED_MEANINGS.iter().map(|text| text.trim())
     }
 
@@ -260,8 +260,8 @@ impl Stage {
     }
 
     /// Returns the cause of latency that this stage belongs to.
-    pub fn cause(self) -> LatencyCause {
-        FIXED_CAUSES.get(self as usize).copied().unwrap_or(LatencyCause::Software)
+    pub fn cause(self) -> CauseOfLatency {
+        FIXED_CAUSES.get(self as usize).copied().unwrap_or(CauseOfLatency::EngineStack)
     }
 
     /// Returns the part of the system in which the stage's time passes.
@@ -321,7 +321,7 @@ impl StageTimes {
 
     /// Adds the times of another request or run, stage by stage.
     pub fn add(&mut self, other: &StageTimes) {
-        self.add_up(other);
+        self.add_stage_times(other);
     }
 
     /// Returns the stage times multiplied by `factor`, each rounded down to a picosecond.
@@ -332,7 +332,7 @@ impl StageTimes {
     /// Adds the stage times of another request or run, stage by stage, and returns the sum of what was added.
     // Inlined: called once for each request.
     #[inline(always)]
-    fn add_up(&mut self, other: &StageTimes) -> Span {
+    fn add_stage_times(&mut self, other: &StageTimes) -> Span {
         let mut total = 0_u64;
         for (sum, span) in self.0.iter_mut().zip(&other.0) {
             *sum = Span::from_ps(sum.as_ps().wrapping_add(span.as_ps()));
@@ -388,7 +388,7 @@ impl Ledger {
     /// Sets the factor by which spans that are charged from now on are stretched, in units of 2^-16; 0 stands for a
     /// factor of 1.
     #[inline]
-    pub fn set_pace(&mut self, pace: u32) {
+    pub fn set_stretch_factor(&mut self, pace: u32) {
         self.pace = pace;
     }
 
@@ -413,7 +413,7 @@ impl Ledger {
     }
 
     /// Records each step from now on, with its stage and end, for [`Ledger::steps`].
-    pub fn keep_steps(&mut self) {
+    pub fn record_steps(&mut self) {
         self.keeps_steps = true;
     }
 
@@ -455,18 +455,18 @@ impl Ledger {
 
     /// Returns the stage times of the request; asserts that they account for all of `start..end`.
     pub fn close(&self, end: Time) -> &StageTimes {
-        self.assert_whole(end, self.times.total());
+        self.assert_stages_add_up(end, self.times.total());
         &self.times
     }
 
     /// Adds the request's stage times to `sum`; asserts that they account for all of `start..end`.
     #[inline(always)]
-    pub fn close_into(&self, end: Time, sum: &mut StageTimes) {
-        self.assert_whole(end, sum.add_up(&self.times));
+    pub fn close_into_sum(&self, end: Time, sum: &mut StageTimes) {
+        self.assert_stages_add_up(end, sum.add_stage_times(&self.times));
     }
 
     #[inline]
-    fn assert_whole(&self, end: Time, total: Span) {
+    fn assert_stages_add_up(&self, end: Time, total: Span) {
         assert_eq!(self.cursor, end, "the ledger ends before or after the request");
         assert_eq!(total, end.since(self.start), "the stages do not sum to the latency");
     }

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn full_trace_counts_further_records_as_dropped() {
+    fn full_trace_counts_dropped_records() {
         let mut trace = Trace::new(1);
         trace.push(record(None, 0, 0, "kept"));
         assert!(trace.is_full());
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn trace_of_a_request_keeps_queue_reads_of_its_lifetime_only() {
+    fn trace_of_a_request_keeps_only_queue_reads_of_its_lifetime() {
         let trace = trace_of(vec![
             record(None, 0, 90, "queue read before"),
             record(None, 80, 120, "queue read at its start"),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_in_order_of_time_for_any_order_of_pushing() {
+    fn trace_records_are_sorted_by_time() {
         let trace = trace_of(vec![record(None, 5, 6, "b"), record(None, 1, 9, "a"), record(None, 5, 5, "c")]);
         let names: Vec<&str> = trace.in_order().iter().map(|record| record.step.name()).collect();
         assert_eq!(names, ["a", "b", "c"]);

@@ -46,7 +46,7 @@ pub(super) struct LatencyWindows {
 
 /// Number of independent requests that are worth as much as those counted, and the evidence for that number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct IndependentRequests {
+pub(super) struct IndependentRequestCount {
     /// Number of independent requests that would know a percentile as well as the counted ones do.
     pub(super) requests: f64,
     /// Number of independent groups of windows whose variance tells the number of requests.
@@ -75,15 +75,15 @@ impl LatencyWindows {
         if row < length(self.used) && column < self.width {
             self.counts[wide_index(row) * self.width + column] += 1;
         } else {
-            self.count_new(span, end);
+            self.count_in_new_window(span, end);
         }
     }
 
     /// Counts a latency whose window or class is not stored yet.
     #[cold]
-    fn count_new(&mut self, span: Span, end: Time) {
+    fn count_in_new_window(&mut self, span: Span, end: Time) {
         let class = class_of(span.as_ps(), KEPT_BITS);
-        self.widen(class, class + 1);
+        self.extend_latency_classes(class, class + 1);
         let at = end.as_ps() >> self.shift;
         self.extend(at, at + 1);
         let row = wide_index((end.as_ps() >> self.shift) - self.first);
@@ -102,7 +102,7 @@ impl LatencyWindows {
         while self.shift < other.shift {
             self.pair();
         }
-        self.widen(other.first_class, other.first_class + other.width);
+        self.extend_latency_classes(other.first_class, other.first_class + other.width);
         self.extend(other.first, other.first + length(other.used));
         while other.shift < self.shift {
             other.pair();
@@ -115,7 +115,7 @@ impl LatencyWindows {
     }
 
     /// Stores the classes from `first` to before `end`, in whole doublings.
-    fn widen(&mut self, first: usize, end: usize) {
+    fn extend_latency_classes(&mut self, first: usize, end: usize) {
         let (first, end) = (first / DOUBLING * DOUBLING, end.next_multiple_of(DOUBLING));
         let (low, high) = match self.width {
             0 => (first, end),
@@ -165,11 +165,11 @@ impl LatencyWindows {
 
     /// Returns the number of independent requests that would know the share of the `beyond` slowest ones as well as
     /// these requests do; `None` if there are too few windows to tell.
-    pub(super) fn independent(&self, beyond: f64) -> Option<IndependentRequests> {
+    pub(super) fn independent(&self, beyond: f64) -> Option<IndependentRequestCount> {
         let mut groups = self.groups(beyond);
         let requests: f64 = groups.iter().map(|group| group.requests).sum();
         let share = beyond / requests;
-        while groups.len() >= 2 * GROUPS_MIN && correlation(&groups, share) > CORRELATION_MAX {
+        while groups.len() >= 2 * GROUPS_MIN && adjacent_group_correlation(&groups, share) > CORRELATION_MAX {
             groups = groups.chunks(2).map(WindowGroup::sum).collect();
         }
         if groups.len() < GROUPS_MIN {
@@ -180,7 +180,7 @@ impl LatencyWindows {
         let variance = squares * number / (number - 1.0) / (requests * requests);
         let of_one = share * (1.0 - share);
         let requests = if variance * requests <= of_one { requests } else { of_one / variance };
-        Some(IndependentRequests { requests, groups: number })
+        Some(IndependentRequestCount { requests, groups: number })
     }
 
     /// Returns the number of requests of each window, and how many of the `beyond` slowest requests it has. Of the class
@@ -220,7 +220,7 @@ impl WindowGroup {
 }
 
 /// Returns the correlation of adjacent groups' excesses, or 0 if they do not vary.
-fn correlation(groups: &[WindowGroup], share: f64) -> f64 {
+fn adjacent_group_correlation(groups: &[WindowGroup], share: f64) -> f64 {
     let excess: Vec<f64> = groups.iter().map(|group| group.excess(share)).collect();
     let together: f64 = excess.windows(2).map(|pair| pair[0] * pair[1]).sum();
     let apart: f64 = excess.iter().map(|excess| excess * excess).sum();
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn counted(latencies: &[(u64, u64)]) -> LatencyWindows {
+    fn windows_of_latencies(latencies: &[(u64, u64)]) -> LatencyWindows {
         let mut windows = LatencyWindows::default();
         latencies.iter().for_each(|(end, ps)| windows.record(Span::from_ps(*ps), Time::from_ps(*end)));
         windows
@@ -244,17 +244,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn latencies_count_once_at_any_time_and_merge_in_any_order(
+        fn window_counts_merge_in_any_order(
             latencies in prop::collection::vec((0..50_u32, 0..1000_u64, 0..60_u32), 1..60), cut in 0..60_usize,
         ) {
             let mut latencies: Vec<(u64, u64)> =
                 latencies.iter().map(|(shift, end, bits)| (end << (shift % 44), 1 << bits)).collect();
             latencies.sort_unstable();
             let (head, tail) = latencies.split_at(cut.min(latencies.len()));
-            let whole = counted(&latencies);
-            let (mut one, mut other) = (counted(head), counted(tail));
-            other.merge(&counted(head));
-            one.merge(&counted(tail));
+            let whole = windows_of_latencies(&latencies);
+            let (mut one, mut other) = (windows_of_latencies(head), windows_of_latencies(tail));
+            other.merge(&windows_of_latencies(head));
+            one.merge(&windows_of_latencies(tail));
             prop_assert_eq!(sum(&whole), latencies.len() as f64);
             prop_assert_eq!(&one, &other);
             prop_assert_eq!(sum(&one), latencies.len() as f64);
@@ -263,19 +263,20 @@ mod tests {
     }
 
     #[test]
-    fn slow_requests_that_come_together_count_as_few() {
-        // Of 6400 requests, 64 are slow: one in each window, or all of them in four windows.
+    fn correlated_slow_requests_count_as_few() {
+        // Of 6,400 requests, 64 are slow: either one in each window, or all of them in four windows.
         let alike = (0..6400).map(|n: u64| (n << 20, if n.is_multiple_of(100) { 1 << 30 } else { 1 << 24 }));
         let together = (0..6400).map(|n: u64| (n << 20, if n % 1600 < 16 { 1 << 30 } else { 1 << 24 }));
-        let effective = |latencies: Vec<(u64, u64)>| counted(&latencies).independent(64.0).unwrap().requests;
+        let effective =
+            |latencies: Vec<(u64, u64)>| windows_of_latencies(&latencies).independent(64.0).unwrap().requests;
         assert_eq!(effective(alike.collect()), 6400.0);
         let few = effective(together.collect());
         assert!((300.0..650.0).contains(&few), "{few}");
     }
 
     #[test]
-    fn too_few_windows_tell_nothing() {
-        assert_eq!(counted(&[(5, 1000), (9, 2000)]).independent(1.0), None);
+    fn too_few_windows_give_no_estimate() {
+        assert_eq!(windows_of_latencies(&[(5, 1000), (9, 2000)]).independent(1.0), None);
         assert_eq!(LatencyWindows::default().independent(1.0), None);
     }
 }

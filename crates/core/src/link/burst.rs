@@ -1,7 +1,7 @@
 //! Burst in flight: the packets of one write, read or completion, with their sizes and times on the wire.
 
-use super::measure::Measure;
-use super::wire::CreditClass;
+use super::measure::BurstMeasure;
+use super::wire::FlowControlClass;
 use crate::time::{Span, Time};
 use crate::tlp::Packet;
 
@@ -14,12 +14,12 @@ pub struct PacketBurst {
     /// Serial number of this burst, counted in the order of sending over the link.
     pub(super) serial: u64,
     /// Flow-control class (posted, non-posted, completion) whose credits the packets of the burst use.
-    pub(super) class: CreditClass,
+    pub(super) class: FlowControlClass,
     /// Flow-control class in whose queue the burst waits for the wire: its own, or the posted one if it must not pass
     /// writes.
-    pub(super) queue: CreditClass,
+    pub(super) queue: FlowControlClass,
     /// Sizes of the burst's packets in bytes, and their wire times.
-    pub(super) measure: Measure,
+    pub(super) measure: BurstMeasure,
     /// Number of the burst's packets put on the wire so far; `arrived` counts those delivered to the receiver.
     pub(super) sent: u32,
     pub(super) arrived: u32,

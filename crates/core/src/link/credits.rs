@@ -24,7 +24,7 @@ const RUNS_MIN: usize = 128;
 /// Packets whose credits are returning: equal packets at intervals of `every` from `first_at` to `last_at`, or packets
 /// of any sizes all at one instant.
 #[derive(Clone, Copy, Debug, Default)]
-struct ReturnRun {
+struct CreditReturnRun {
     first_at: Time,
     last_at: Time,
     every: Span,
@@ -33,9 +33,9 @@ struct ReturnRun {
     data: u32,
 }
 
-impl ReturnRun {
+impl CreditReturnRun {
     /// Splits a run of returning credits into those that return before `at`, and the rest.
-    fn split(self, at: Time) -> (ReturnRun, ReturnRun) {
+    fn split_at_time(self, at: Time) -> (CreditReturnRun, CreditReturnRun) {
         let before = match self {
             _ if self.last_at < at => self.packets,
             _ if self.first_at >= at => 0,
@@ -47,20 +47,20 @@ impl ReturnRun {
                 .expect("a run is no longer than its packets"),
         };
         if before == 0 || before == self.packets {
-            let none = ReturnRun::default();
+            let none = CreditReturnRun::default();
             return if before == 0 { (none, self) } else { (self, none) };
         }
         let first_behind = self.first_at + self.every * u64::from(before);
         let data = self.data / self.packets * before;
         (
-            ReturnRun { packets: before, data, last_at: first_behind - self.every, ..self },
-            ReturnRun { packets: self.packets - before, data: self.data - data, first_at: first_behind, ..self },
+            CreditReturnRun { packets: before, data, last_at: first_behind - self.every, ..self },
+            CreditReturnRun { packets: self.packets - before, data: self.data - data, first_at: first_behind, ..self },
         )
     }
 
     /// Returns this run with the return of all its credits moved to the instant `until`.
-    fn delayed_until(self, until: Time) -> ReturnRun {
-        ReturnRun { first_at: until, last_at: until, every: Span::ZERO, ..self }
+    fn delayed_until(self, until: Time) -> CreditReturnRun {
+        CreditReturnRun { first_at: until, last_at: until, every: Span::ZERO, ..self }
     }
 
     /// Removes the first `packets` packets from this run of returning credits, and returns the number of their data
@@ -78,18 +78,18 @@ impl ReturnRun {
 /// Ring of credit-return runs in order of time. Its capacity, a power of two, exceeds the number of header credits, of
 /// which every run holds at least one.
 #[derive(Clone, Debug)]
-struct ReturnRuns {
-    places: Box<[ReturnRun]>,
+struct CreditReturnRing {
+    places: Box<[CreditReturnRun]>,
     /// Number of runs ever removed at the front of the ring; `put` counts those added at the back. Both are used modulo
     /// the capacity.
     taken: usize,
     put: usize,
 }
 
-impl ReturnRuns {
-    fn new(headers: u32) -> ReturnRuns {
+impl CreditReturnRing {
+    fn new(headers: u32) -> CreditReturnRing {
         let capacity = (index(headers) + 1).next_power_of_two().max(RUNS_MIN);
-        ReturnRuns { places: vec![ReturnRun::default(); capacity].into(), taken: 0, put: 0 }
+        CreditReturnRing { places: vec![CreditReturnRun::default(); capacity].into(), taken: 0, put: 0 }
     }
 
     /// Returns the index in the ring of the run with this number.
@@ -99,23 +99,23 @@ impl ReturnRuns {
     }
 
     #[inline]
-    fn front(&mut self) -> Option<&mut ReturnRun> {
+    fn front(&mut self) -> Option<&mut CreditReturnRun> {
         let place = self.place(self.taken);
         (self.taken != self.put).then(|| &mut self.places[place])
     }
 
-    fn first(&self) -> Option<&ReturnRun> {
+    fn first(&self) -> Option<&CreditReturnRun> {
         (self.taken != self.put).then(|| &self.places[self.place(self.taken)])
     }
 
     #[inline(always)]
-    fn back(&mut self) -> Option<&mut ReturnRun> {
+    fn back(&mut self) -> Option<&mut CreditReturnRun> {
         let place = self.place(self.put.wrapping_sub(1));
         (self.taken != self.put).then(|| &mut self.places[place])
     }
 
     #[inline]
-    fn push(&mut self, run: ReturnRun) {
+    fn push(&mut self, run: CreditReturnRun) {
         let is_room = self.put - self.taken < self.places.len();
         assert!(is_room, "more runs of returning credits than the receiver advertised headers");
         let place = self.place(self.put);
@@ -126,33 +126,33 @@ impl ReturnRuns {
     /// Appends a run of returning credits. Merges it into the last run if all credits of both return at one instant, as
     /// after a hold.
     #[inline(always)]
-    fn append(&mut self, run: ReturnRun) {
-        // No run ends before it begins, so these two conditions imply that all four instants are equal.
-        let is_joined = |last: &&mut ReturnRun| last.first_at == run.last_at && last.last_at == run.first_at;
+    fn append(&mut self, run: CreditReturnRun) {
+        // No run ends before it begins, so these two equalities imply that all four instants are equal.
+        let is_joined = |last: &&mut CreditReturnRun| last.first_at == run.last_at && last.last_at == run.first_at;
         match self.back().filter(is_joined) {
             Some(last) => {
                 let (packets, data) = (last.packets + run.packets, last.data + run.data);
-                *last = ReturnRun { packets, data, every: Span::ZERO, ..*last };
+                *last = CreditReturnRun { packets, data, every: Span::ZERO, ..*last };
             }
             None => self.push(run),
         }
     }
 
     /// Delays the credits that would return within `from..until`: they return at `until`.
-    fn delay(&mut self, from: Time, until: Time) {
-        let returns_within = |run: &ReturnRun| run.last_at >= from && run.first_at < until;
+    fn delay_returns_within(&mut self, from: Time, until: Time) {
+        let returns_within = |run: &CreditReturnRun| run.last_at >= from && run.first_at < until;
         let end = self.put;
         let Some(first) = (self.taken..end).find(|number| returns_within(&self.places[self.place(*number)])) else {
             return;
         };
         // In most cases a run is delayed as a whole, so handle that case in place, without a copy.
-        let is_parted = |run: &ReturnRun| returns_within(run) && (run.first_at < from || run.last_at >= until);
+        let is_parted = |run: &CreditReturnRun| returns_within(run) && (run.first_at < from || run.last_at >= until);
         if (first..end).any(|number| is_parted(&self.places[self.place(number)])) {
-            let later: Vec<ReturnRun> = (first..end).map(|number| self.places[self.place(number)]).collect();
+            let later: Vec<CreditReturnRun> = (first..end).map(|number| self.places[self.place(number)]).collect();
             self.put = first;
             for run in later {
-                let (before, rest) = run.split(from);
-                let (within, after) = rest.split(until);
+                let (before, rest) = run.split_at_time(from);
+                let (within, after) = rest.split_at_time(until);
                 let parts = [before, within.delayed_until(until), after];
                 parts.into_iter().filter(|run| run.packets > 0).for_each(|run| self.append(run));
             }
@@ -166,11 +166,11 @@ impl ReturnRuns {
     }
 
     /// Returns the runs of returning credits, the earliest first.
-    fn iter(&self) -> impl DoubleEndedIterator<Item = ReturnRun> {
+    fn iter(&self) -> impl DoubleEndedIterator<Item = CreditReturnRun> {
         (self.taken..self.put).map(|number| self.places[self.place(number)])
     }
 
-    fn iter_mut(&mut self) -> impl Iterator<Item = &mut ReturnRun> {
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut CreditReturnRun> {
         let (taken, put, mask) = (self.taken, self.put, self.places.len() - 1);
         self.places
             .iter_mut()
@@ -182,7 +182,7 @@ impl ReturnRuns {
 
 /// Delays with which a receiver of packets returns their flow-control credits.
 #[derive(Clone, Copy, Debug)]
-pub struct CreditReturns {
+pub struct CreditReturnDelays {
     /// Time for which the receiver is busy with one packet before it returns the packet's credits.
     pub accept: Span,
     /// Time from the last symbol of a packet on the wire to the return of its credits, including the UpdateFC packet,
@@ -194,13 +194,13 @@ pub struct CreditReturns {
 
 /// Sender's account of its flow-control credits: those that are free now, and the times at which the others return.
 #[derive(Clone, Debug)]
-pub struct Credits {
+pub struct CreditAccount {
     /// Number of header credits and of data credits that the receiver has advertised.
     advertised: (u32, u32),
     headers_free: u32,
     data_free: u32,
-    returning: ReturnRuns,
-    returns: CreditReturns,
+    returning: CreditReturnRing,
+    returns: CreditReturnDelays,
     /// Earliest return time of further credits: until then the receiver is busy with earlier packets.
     next_turn: Time,
     /// Time of the last request for credits. Credits that had returned by then belong to the sender, even if the lazy
@@ -213,14 +213,14 @@ pub fn data_credits(payload_bytes: u32) -> u32 {
     payload_bytes.div_ceil(DATA_CREDIT_BYTES)
 }
 
-impl Credits {
+impl CreditAccount {
     /// Creates a sender's account in which all header and data credits that the receiver advertises are free.
-    pub fn new(headers: u32, data: u32, returns: CreditReturns) -> Credits {
-        Credits {
+    pub fn new(headers: u32, data: u32, returns: CreditReturnDelays) -> CreditAccount {
+        CreditAccount {
             advertised: (headers, data),
             headers_free: headers,
             data_free: data,
-            returning: ReturnRuns::new(headers),
+            returning: CreditReturnRing::new(headers),
             returns,
             next_turn: Time::ZERO,
             asked_at: Time::ZERO,
@@ -230,8 +230,8 @@ impl Credits {
     /// Adds the credits that have returned by `now` to the free ones. Called only when credits run short, which is
     /// rare.
     #[inline(never)]
-    fn collect_returned(&mut self, now: Time) {
-        let Credits { headers_free, data_free, returning, .. } = self;
+    fn collect_returned_credits(&mut self, now: Time) {
+        let CreditAccount { headers_free, data_free, returning, .. } = self;
         while let Some(run) = returning.front() {
             if run.last_at <= now {
                 *headers_free += run.packets;
@@ -240,7 +240,7 @@ impl Credits {
                 continue;
             }
             if run.first_at <= now {
-                let back = returned_by(run, now);
+                let back = returned_packet_count(run, now);
                 *headers_free += back;
                 *data_free += run.take(back);
             }
@@ -252,9 +252,9 @@ impl Credits {
     #[inline]
     pub fn allow(&mut self, now: Time, packets: u32, data_each: u32) -> bool {
         self.asked_at = now;
-        self.are_free(packets, data_each) || {
-            self.collect_returned(now);
-            self.are_free(packets, data_each)
+        self.suffice_for(packets, data_each) || {
+            self.collect_returned_credits(now);
+            self.suffice_for(packets, data_each)
         }
     }
 
@@ -264,18 +264,18 @@ impl Credits {
         if self.allow(now, packets, data_each) {
             return packets;
         }
-        self.sendable_in_time(now, packets, data_each, every)
+        self.count_sendable_back_to_back(now, packets, data_each, every)
     }
 
     #[inline]
-    fn are_free(&self, packets: u32, data_each: u32) -> bool {
+    fn suffice_for(&self, packets: u32, data_each: u32) -> bool {
         self.headers_free >= packets && self.data_free >= packets * data_each
     }
 
     /// Counts the packets that can be sent back to back, using also credits that return while earlier packets are on
     /// the wire.
     #[cold]
-    fn sendable_in_time(&self, now: Time, packets: u32, data_each: u32, every: Span) -> u32 {
+    fn count_sendable_back_to_back(&self, now: Time, packets: u32, data_each: u32, every: Span) -> u32 {
         let (mut headers, mut data) = (self.headers_free, self.data_free);
         let mut returning = self.returning.iter();
         let mut next = returning.next();
@@ -298,13 +298,13 @@ impl Credits {
     }
 
     /// Returns when the next credit returns; `None` if no credits are returning.
-    pub fn next_return(&self) -> Option<Time> {
+    pub fn next_return_time(&self) -> Option<Time> {
         self.returning.first().map(|run| run.first_at)
     }
 
     /// Delays the return of all credits that are still missing at `now` to `until` or later (an injected fault).
     pub fn starve(&mut self, now: Time, until: Time) {
-        self.collect_returned(now);
+        self.collect_returned_credits(now);
         self.next_turn = self.next_turn.max(until);
         for run in self.returning.iter_mut() {
             let later = until.since(run.first_at);
@@ -315,7 +315,7 @@ impl Credits {
 
     /// Makes all credits free again, as after a reset of the receiver.
     pub fn restore(&mut self, now: Time) {
-        self.collect_returned(Time::NEVER);
+        self.collect_returned_credits(Time::NEVER);
         let free = (self.headers_free, self.data_free);
         assert_eq!(
             free, self.advertised,
@@ -331,15 +331,15 @@ impl Credits {
     /// If fewer credits are free.
     #[inline]
     pub fn spend(&mut self, packets: u32, data_each: u32, started: Time, each: Span) {
-        let CreditReturns { accept, round_trip, in_turn } = self.returns;
+        let CreditReturnDelays { accept, round_trip, in_turn } = self.returns;
         let every = each.max(accept);
         let first_at = (started + each + accept + round_trip).max(self.next_turn);
         let last_at = if packets == 1 { first_at } else { first_at + every * u64::from(packets - 1) };
         if in_turn {
             self.next_turn = last_at + accept;
         }
-        self.returning.push(ReturnRun { first_at, last_at, every, packets, data: packets * data_each });
-        assert!(self.are_free(packets, data_each), "a sender takes no more credits than are free");
+        self.returning.push(CreditReturnRun { first_at, last_at, every, packets, data: packets * data_each });
+        assert!(self.suffice_for(packets, data_each), "a sender takes no more credits than are free");
         self.headers_free -= packets;
         self.data_free -= packets * data_each;
     }
@@ -349,8 +349,8 @@ impl Credits {
     ///
     /// # Panics
     /// If more credits are spent than were granted.
-    pub fn spend_in_advance(&mut self, packets: u32, data_each: u32, started: Time, each: Span) {
-        while !self.are_free(packets, data_each) {
+    pub fn spend_returning_credits(&mut self, packets: u32, data_each: u32, started: Time, each: Span) {
+        while !self.suffice_for(packets, data_each) {
             let run = self.returning.front().expect("more credits are taken than were granted");
             self.headers_free += 1;
             self.data_free += run.take(1);
@@ -386,14 +386,14 @@ impl Credits {
     /// Delays credits that would return in `from..until` to `until`: strict ordering behind a delayed write makes the
     /// receiver hold everything that arrives meanwhile (DC Express, section 3). Other credits keep their times.
     pub fn hold(&mut self, from: Time, until: Time) {
-        self.collect_returned(self.asked_at);
-        self.returning.delay(from, until);
+        self.collect_returned_credits(self.asked_at);
+        self.returning.delay_returns_within(from, until);
     }
 }
 
 /// Returns the number of packets of a run whose credits have returned by `now`. The first one's must have returned, and
 /// the last one's not.
-fn returned_by(run: &ReturnRun, now: Time) -> u32 {
+fn returned_packet_count(run: &CreditReturnRun, now: Time) -> u32 {
     narrow::<u32, u64>(now.since(run.first_at).as_ps() / run.every.as_ps()) + 1
 }
 
@@ -406,42 +406,42 @@ mod tests {
     }
 
     /// Returns an account whose credits return `away` nanoseconds after the end of their packet.
-    fn credits(headers: u32, data: u32, away: u64) -> Credits {
-        let returns = CreditReturns { accept: Span::ZERO, round_trip: Span::from_ns(away), in_turn: true };
-        Credits::new(headers, data, returns)
+    fn credits(headers: u32, data: u32, away: u64) -> CreditAccount {
+        let returns = CreditReturnDelays { accept: Span::ZERO, round_trip: Span::from_ns(away), in_turn: true };
+        CreditAccount::new(headers, data, returns)
     }
 
     #[test]
-    fn credit_is_free_at_its_return_time_and_not_a_nanosecond_earlier() {
+    fn credit_is_free_exactly_at_its_return_time() {
         let mut credits = credits(1, 8, 424);
         assert_eq!(credits.sendable(at(0), 1, 8, Span::from_ns(76)), 1);
         credits.spend(1, 8, at(0), Span::from_ns(76));
         assert_eq!(credits.sendable(at(499), 1, 8, Span::from_ns(76)), 0);
-        assert_eq!(credits.next_return(), Some(at(500)));
+        assert_eq!(credits.next_return_time(), Some(at(500)));
         assert_eq!(credits.sendable(at(500), 1, 8, Span::from_ns(76)), 1);
     }
 
     #[test]
     #[should_panic(expected = "more credits than are free")]
-    fn taking_more_credits_than_are_free_panics() {
+    fn spending_missing_credits_panics() {
         let mut credits = credits(2, 8, 424);
         credits.spend(1, 8, at(0), Span::from_ns(76));
         credits.spend(1, 8, at(76), Span::from_ns(76));
     }
 
     #[test]
-    fn restored_account_has_all_credits_that_were_advertised() {
+    fn restored_credit_account_has_all_advertised_credits() {
         let mut credits = credits(4, 32, 424);
         credits.spend(3, 8, at(0), Span::from_ns(76));
         credits.unspend(1, 8, Span::from_ns(76));
         credits.hold(at(500), at(2_000));
         credits.restore(at(100));
         assert_eq!(credits.sendable(at(100), 4, 8, Span::ZERO), 4);
-        assert_eq!(credits.next_return(), None);
+        assert_eq!(credits.next_return_time(), None);
     }
 
     #[test]
-    fn train_uses_credits_that_return_while_it_is_on_the_wire() {
+    fn train_uses_credits_that_return_during_its_transmission() {
         let mut credits = credits(2, 16, 50);
         credits.spend(2, 8, at(0), Span::from_ns(50));
         assert_eq!(credits.sendable(at(100), 4, 8, Span::from_ns(50)), 2);
@@ -449,13 +449,13 @@ mod tests {
     }
 
     #[test]
-    fn data_credits_limit_packets_even_if_header_credits_suffice() {
+    fn data_credits_limit_packets_despite_free_header_credits() {
         let mut credits = credits(64, 20, 0);
         assert_eq!(credits.sendable(at(0), 4, 8, Span::from_ns(76)), 2);
     }
 
     #[test]
-    fn cut_train_gets_back_the_credits_of_packets_that_did_not_leave() {
+    fn cut_train_gets_back_credits_of_unsent_packets() {
         let mut credits = credits(8, 64, 424);
         credits.spend(8, 8, at(0), Span::from_ns(76));
         credits.unspend(5, 8, Span::from_ns(76));
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn held_receiver_returns_no_credit_before_the_end_of_the_hold() {
+    fn held_receiver_returns_no_credit_before_the_hold_ends() {
         let mut credits = credits(4, 32, 424);
         credits.spend(4, 8, at(0), Span::from_ns(76));
         credits.hold(at(500), at(2_000));
@@ -472,9 +472,9 @@ mod tests {
     }
 
     #[test]
-    fn slow_receiver_returns_credits_one_after_the_other() {
-        let returns = CreditReturns { accept: Span::from_ns(100), round_trip: Span::from_ns(400), in_turn: true };
-        let mut credits = Credits::new(2, 16, returns);
+    fn slow_receiver_returns_credits_sequentially() {
+        let returns = CreditReturnDelays { accept: Span::from_ns(100), round_trip: Span::from_ns(400), in_turn: true };
+        let mut credits = CreditAccount::new(2, 16, returns);
         credits.spend(1, 8, at(0), Span::from_ns(10));
         credits.spend(1, 8, at(10), Span::from_ns(10));
         assert_eq!(credits.sendable(at(510), 2, 8, Span::ZERO), 1);
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn partly_returned_train_returns_the_data_credits_of_those_packets_only() {
+    fn partly_returned_train_returns_data_credits_of_those_packets() {
         let mut credits = credits(64, 32, 424);
         credits.spend(4, 8, at(0), Span::from_ns(76));
         assert_eq!(credits.sendable(at(576), 4, 8, Span::ZERO), 2);
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn hold_that_ends_when_the_first_credit_is_due_changes_no_return_time() {
+    fn hold_ending_at_the_first_return_changes_nothing() {
         let mut credits = credits(2, 16, 424);
         credits.spend(2, 8, at(0), Span::from_ns(76));
         credits.hold(at(0), at(500));
@@ -502,10 +502,10 @@ mod tests {
     }
 
     #[test]
-    fn hold_moves_only_credits_that_are_due_within_it() {
+    fn hold_delays_only_credits_due_within_it() {
         let mut credits = credits(4, 32, 424);
         credits.spend(4, 8, at(0), Span::from_ns(76));
-        // Without the hold, the credits return at 500, 576, 652 and 728 ns.
+        // Without the hold, the four credits would return at 500, 576, 652 and 728 ns.
         credits.hold(at(576), at(700));
         for (now, there) in [(500, 1), (576, 1), (652, 1), (699, 1), (700, 3), (727, 3), (728, 4)] {
             assert_eq!(credits.clone().sendable(at(now), 4, 8, Span::ZERO), there, "at {now} ns");
@@ -519,12 +519,12 @@ mod tests {
         data: u32,
         /// Return time of each packet's header credit, with the number of its data credits.
         returning: Vec<(Time, u32)>,
-        returns: CreditReturns,
+        returns: CreditReturnDelays,
         next_turn: Time,
     }
 
     impl OneByOne {
-        fn new(headers: u32, data: u32, returns: CreditReturns) -> OneByOne {
+        fn new(headers: u32, data: u32, returns: CreditReturnDelays) -> OneByOne {
             OneByOne { headers, data, returning: Vec::new(), returns, next_turn: Time::ZERO }
         }
 
@@ -541,7 +541,7 @@ mod tests {
         }
 
         fn spend(&mut self, packets: u32, data_each: u32, started: Time, each: Span) {
-            let CreditReturns { accept, round_trip, .. } = self.returns;
+            let CreditReturnDelays { accept, round_trip, .. } = self.returns;
             for packet in 0..u64::from(packets) {
                 let drained = started + each * (packet + 1) + accept;
                 let at = (drained + round_trip).max(self.next_turn);
@@ -585,7 +585,7 @@ mod tests {
     /// Credit account and its reference model, to both of which a test applies the operations of one history.
     struct History {
         number: usize,
-        credits: Credits,
+        credits: CreditAccount,
         model: OneByOne,
         now: Time,
         asked_at: Time,
@@ -596,8 +596,8 @@ mod tests {
     impl History {
         const EACH: Span = Span::from_ns(40);
 
-        fn new(number: usize, returns: CreditReturns) -> History {
-            let (credits, model) = (Credits::new(4, 24, returns), OneByOne::new(4, 24, returns));
+        fn new(number: usize, returns: CreditReturnDelays) -> History {
+            let (credits, model) = (CreditAccount::new(4, 24, returns), OneByOne::new(4, 24, returns));
             History { number, credits, model, now: Time::ZERO, asked_at: Time::ZERO, train: (1, 0) }
         }
 
@@ -607,7 +607,7 @@ mod tests {
             is_granted
         }
 
-        fn apply(&mut self, operation: CreditOperation) {
+        fn apply_to_account(&mut self, operation: CreditOperation) {
             match operation {
                 CreditOperation::Spend { packets, data_each, after_ns } => {
                     self.now += Span::from_ns(after_ns);
@@ -635,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn every_history_of_five_operations_grants_what_the_reference_model_grants() {
+    fn all_short_credit_histories_equal_the_reference_model() {
         const OPERATIONS: [CreditOperation; 8] = [
             CreditOperation::Spend { packets: 1, data_each: 8, after_ns: 0 },
             CreditOperation::Spend { packets: 1, data_each: 1, after_ns: 90 },
@@ -649,12 +649,12 @@ mod tests {
         const LENGTH: u32 = 5;
         for accept in [0, 25, 60] {
             let returns =
-                CreditReturns { accept: Span::from_ns(accept), round_trip: Span::from_ns(150), in_turn: true };
+                CreditReturnDelays { accept: Span::from_ns(accept), round_trip: Span::from_ns(150), in_turn: true };
             for number in 0..OPERATIONS.len().pow(LENGTH) {
                 let mut history = History::new(number, returns);
                 let operations =
                     (0..LENGTH).map(|place| OPERATIONS[number / OPERATIONS.len().pow(place) % OPERATIONS.len()]);
-                operations.for_each(|operation| history.apply(operation));
+                operations.for_each(|operation| history.apply_to_account(operation));
                 for later in 0..12 {
                     let now = history.now + Span::from_ns(later * 60);
                     history.check(now, 4, 6);
@@ -665,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn scaled_credits_return_one_by_one_like_any() {
+    fn scaled_credits_return_one_by_one() {
         let mut credits = credits(2032, 32_752, 424);
         for packet in 0..2032 {
             assert!(credits.allow(at(packet), 1, 8));

@@ -1,7 +1,7 @@
 //! Data link layer of both directions: arbitration for each wire, flow control, acknowledgements and replay.
 //!
 //! A burst that finds its wire idle and its credits free goes out as one *train* of packets; nearly every burst does
-//! ([`launch`](DataLink::launch)). Any other waits in the queue of its class. A packet that is queued cuts the train on
+//! ([`send_whole_train`](DataLink::send_whole_train)). Any other waits in the queue of its class. A packet that is queued cuts the train on
 //! the wire at the next packet boundary; from then on the classes take turns packet by packet, as far as credits allow.
 //! A corrupted packet blocks its wire until the NAK is back; it and everything behind it leave then.
 //!
@@ -14,23 +14,23 @@
 
 use super::Arrival;
 use super::burst::PacketBurst;
-use super::bursts::Bursts;
-use super::credits::{CreditReturns, Credits, data_credits};
+use super::bursts::BurstTable;
+use super::credits::{CreditAccount, CreditReturnDelays, data_credits};
 use super::delivery::Delivery;
-use super::errors::Errors;
-use super::measure::{Measures, WireLoad};
+use super::errors::PacketCorruption;
+use super::measure::{BurstMeasureCache, WireLoad};
 use super::overhead::DLLP_BYTES;
 use super::rate::WireRate;
-use super::wire::{CreditClass, Wire, WireSegment};
-use crate::config::{self, Duplex, Fault, FaultSubject, Granularity};
-use crate::faults::Rule;
+use super::wire::{FlowControlClass, WireSegment, WireSender};
+use crate::config::{self, Duplex, Fault, FaultSubject, LinkEventGranularity};
+use crate::faults::FaultRule;
 use crate::ledger::{Stage, WireUse};
 use crate::number::whole;
-use crate::random::Random;
+use crate::random::RandomStream;
 use crate::request::Requests;
 use crate::scheduler::{Event, Scheduler};
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Kind, Packet, PacketId, packets};
+use crate::tlp::{BurstId, Direction, Kind, Packet, packets};
 
 /// Number of flow-control classes that credits limit: posted and non-posted, the first two of all classes.
 const LIMITED_CLASSES: usize = 2;
@@ -38,7 +38,7 @@ const LIMITED_CLASSES: usize = 2;
 /// Both wires of a link, with their queues, credits, errors and counters.
 #[derive(Clone, Debug)]
 pub struct DataLink {
-    wires: [Wire; 2],
+    wires: [WireSender; 2],
     /// True if both directions of the link share one wire.
     shared: bool,
     /// True if every packet is sent by itself (packet granularity).
@@ -47,7 +47,7 @@ pub struct DataLink {
     /// errors or packet faults.
     whole: bool,
     rate: WireRate,
-    measures: Measures,
+    measures: BurstMeasureCache,
     delivery: Delivery,
     /// Round-trip time of the link, including the wire time of the ACK or UpdateFC packet.
     round_trip: Span,
@@ -64,8 +64,8 @@ pub struct DataLink {
     largest: (u32, u32),
     /// Credits of the senders, by direction and flow-control class. Completions have none: both ends reserve room for
     /// them (section 2.6.1).
-    credits: [[Credits; LIMITED_CLASSES]; 2],
-    errors: [Errors; 2],
+    credits: [[CreditAccount; LIMITED_CLASSES]; 2],
+    errors: [PacketCorruption; 2],
     /// Bytes, packets and busy time of each direction of the link so far.
     used: [WireUse; 2],
     /// Wire time of the ACK and UpdateFC packets of each direction so far.
@@ -80,16 +80,16 @@ impl DataLink {
     pub fn new(config: &config::Link, root_accept: Span, settle: Span, seed: u64) -> DataLink {
         let rate = WireRate::new(config);
         let posted_credits = (config.posted_header_credits.into(), config.posted_data_credits.into());
-        let one_way = config.one_way_time();
+        let one_way = config.one_way_packet_time();
         let round_trip = one_way * 2 + rate.time(DLLP_BYTES);
-        let measures = Measures::new(config, &rate);
-        let whole = config.granularity != Granularity::Packet && config.bit_error_rate == 0.0;
+        let measures = BurstMeasureCache::new(config, &rate);
+        let whole = config.granularity != LinkEventGranularity::Packet && config.bit_error_rate == 0.0;
         let used = WireUse { bytes_per_ns: rate.bytes_per_ns(), ..WireUse::default() };
-        let errors = |stream| Errors::new(config.bit_error_rate, Random::stream(seed, stream));
+        let errors = |stream| PacketCorruption::new(config.bit_error_rate, RandomStream::stream(seed, stream));
         DataLink {
-            wires: [Wire::idle_with_room(), Wire::idle_with_room()],
+            wires: [WireSender::idle_with_capacity(), WireSender::idle_with_capacity()],
             shared: config.duplex == Duplex::Shared,
-            per_packet: config.granularity == Granularity::Packet,
+            per_packet: config.granularity == LinkEventGranularity::Packet,
             whole,
             measures,
             dllp: rate.time(DLLP_BYTES),
@@ -98,12 +98,12 @@ impl DataLink {
             round_trip,
             accept: [root_accept, Span::ZERO],
             posted_credits,
-            largest: (config.max_payload_bytes, stream_window(posted_credits, config.max_payload_bytes)),
+            largest: (config.max_payload_bytes, credit_window_packets(posted_credits, config.max_payload_bytes)),
             credits: [root_accept, Span::ZERO].map(|accept| {
-                let returns = |in_turn| CreditReturns { accept, round_trip, in_turn };
+                let returns = |in_turn| CreditReturnDelays { accept, round_trip, in_turn };
                 let (headers, data) = posted_credits;
-                let posted = Credits::new(headers, data, returns(true));
-                [posted, Credits::new(config.non_posted_header_credits.into(), 0, returns(false))]
+                let posted = CreditAccount::new(headers, data, returns(true));
+                [posted, CreditAccount::new(config.non_posted_header_credits.into(), 0, returns(false))]
             }),
             errors: [errors("link up"), errors("link down")],
             used: [used; 2],
@@ -114,7 +114,7 @@ impl DataLink {
 
     /// Returns this link with those of the fault rules that corrupt packets.
     pub fn with_faults(mut self, faults: &[Fault], seed: u64) -> DataLink {
-        self.add_faults(&Rule::about(FaultSubject::Packet, faults, seed));
+        self.add_faults(&FaultRule::about(FaultSubject::Packet, faults, seed));
         self
     }
 
@@ -126,7 +126,7 @@ impl DataLink {
     }
 
     /// Adds fault rules that corrupt packets from now on.
-    pub fn add_faults(&mut self, rules: &[Rule]) {
+    pub fn add_faults(&mut self, rules: &[FaultRule]) {
         for direction in [Direction::Up, Direction::Down] {
             self.whole &= !self.errors[direction as usize].add_faults(direction, rules);
         }
@@ -139,7 +139,7 @@ impl DataLink {
 
     /// Returns a pair for each packet fault rule: the name of its counter and the number of injections so far.
     pub fn fault_counts(&self) -> Vec<(&'static str, u64)> {
-        self.errors.iter().flat_map(Errors::fault_counts).collect()
+        self.errors.iter().flat_map(PacketCorruption::fault_counts).collect()
     }
 
     /// Stops receivers of packets in `direction` from returning credits before `until`. Credits that had returned by
@@ -150,7 +150,7 @@ impl DataLink {
 
     /// Drops every packet on the wires and in the queues, and makes all credits free, as after a loss of power.
     pub fn clear(&mut self, now: Time) {
-        self.wires = [Wire::idle_with_room(), Wire::idle_with_room()];
+        self.wires = [WireSender::idle_with_capacity(), WireSender::idle_with_capacity()];
         self.wires.iter_mut().for_each(|wire| wire.block(now));
         self.credits.as_flattened_mut().iter_mut().for_each(|credits| credits.restore(now));
         (self.delivery.posted_until, self.delivery.posted_before) = (Time::ZERO, Time::ZERO);
@@ -158,12 +158,12 @@ impl DataLink {
 
     /// Retrains the link to the width and rate of `config`. The link is down for `outage`; packets on the wire still
     /// arrive. Bursts that have been sent in part keep their old packet times.
-    pub fn retrain(&mut self, now: Time, config: &config::Link, outage: Span, bursts: &mut Bursts) {
+    pub fn retrain(&mut self, now: Time, config: &config::Link, outage: Span, bursts: &mut BurstTable) {
         for (used, acknowledging) in self.used.iter_mut().zip(&mut self.acknowledging) {
             used.dllp_bytes += dllp_bytes(std::mem::take(acknowledging), &self.rate);
         }
         self.rate = WireRate::new(config);
-        self.measures = Measures::new(config, &self.rate);
+        self.measures = BurstMeasureCache::new(config, &self.rate);
         for (wire, used) in self.wires.iter_mut().zip(&mut self.used) {
             used.bytes_per_ns = self.rate.bytes_per_ns();
             wire.block(wire.free_at().max(now) + outage);
@@ -180,7 +180,7 @@ impl DataLink {
 
     /// Returns the time from the arrival of a packet to its delivery: for a device's write the time to reach memory,
     /// otherwise zero.
-    pub fn delivery_delay(&self, packet: &Packet) -> Span {
+    pub fn settle_delay_of(&self, packet: &Packet) -> Span {
         match (packet.direction, packet.kind) {
             (Direction::Up, Kind::MemoryWrite) => self.delivery.settle,
             _ => Span::ZERO,
@@ -189,12 +189,12 @@ impl DataLink {
 
     /// Returns the shortest time from the start of a posted packet to the return of its credits: wire time `each`,
     /// acceptance by the receiver, and round trip.
-    pub fn credit_round_trip(&self, direction: Direction, each: Span) -> Span {
+    pub fn posted_credit_round_trip(&self, direction: Direction, each: Span) -> Span {
         each + self.accept[direction as usize] + self.round_trip
     }
 
     /// Returns the time for which the receiver of packets in `direction` is busy with one posted packet.
-    pub fn accept_time(&self, direction: Direction) -> Span {
+    pub fn receiver_accept_time(&self, direction: Direction) -> Span {
         self.accept[direction as usize]
     }
 
@@ -210,14 +210,14 @@ impl DataLink {
     }
 
     /// Returns two wire times of a burst: that of each packet but the last, and that of the last.
-    pub fn packet_times(&self, packet: &Packet) -> (Span, Span) {
-        let measure = self.measures.compute(packet);
+    pub fn burst_packet_times(&self, packet: &Packet) -> (Span, Span) {
+        let measure = self.measures.compute_burst_measure(packet);
         (measure.each, measure.last)
     }
 
     /// Returns the wire time of `count` packets of a burst, starting with packet number `first` (counted from 0).
-    pub fn packets_time(&self, packet: &Packet, first: u32, count: u32) -> Span {
-        let (each, last) = self.packet_times(packet);
+    pub fn partial_burst_time(&self, packet: &Packet, first: u32, count: u32) -> Span {
+        let (each, last) = self.burst_packet_times(packet);
         let has_last = first + count == packet.count();
         each * u64::from(count - 1) + if has_last { last } else { each }
     }
@@ -227,28 +227,28 @@ impl DataLink {
     /// packet left as soon as its data, the wire and its credits allow. If the wire is faster than the credits, packets
     /// in between leave too early by at most one round of credits.
     #[inline]
-    pub fn stream_start_time(&self, bytes: u32, chunk_bytes: u32, first_at: Time, last_at: Time) -> Time {
+    pub fn earliest_stream_start(&self, bytes: u32, chunk_bytes: u32, first_at: Time, last_at: Time) -> Time {
         if bytes <= chunk_bytes {
             return first_at.max(last_at);
         }
         let before_last = packets(bytes, chunk_bytes) - 1;
-        first_at.max(last_at - self.stream_packet_offset(before_last, chunk_bytes.min(bytes)))
+        first_at.max(last_at - self.offset_of_stream_packet(before_last, chunk_bytes.min(bytes)))
     }
 
     /// Returns the time from the start of a train of posted data to the start of its packet number `packet` (from 0).
     /// All credits are free at the start.
     #[inline(always)]
-    pub fn stream_packet_offset(&self, packet: u32, chunk_bytes: u32) -> Span {
+    pub fn offset_of_stream_packet(&self, packet: u32, chunk_bytes: u32) -> Span {
         let each = self.packet_time(Kind::MemoryWrite, chunk_bytes);
         let window = match self.largest {
             (bytes, window) if bytes == chunk_bytes => window,
-            _ => stream_window(self.posted_credits, chunk_bytes),
+            _ => credit_window_packets(self.posted_credits, chunk_bytes),
         };
         if packet < window {
             return each * u64::from(packet);
         }
         let drained = each.max(self.accept[Direction::Up as usize]) * u64::from(window);
-        let round = drained.max(self.credit_round_trip(Direction::Up, each));
+        let round = drained.max(self.posted_credit_round_trip(Direction::Up, each));
         round * u64::from(packet / window) + each * u64::from(packet % window)
     }
 
@@ -261,14 +261,14 @@ impl DataLink {
 
     /// Sends a burst from the table of bursts over its wire now, or queues it if the wire is busy or credits are
     /// missing.
-    pub fn send_on(&mut self, now: Time, id: PacketId, bursts: &mut Bursts, scheduler: &mut Scheduler) {
+    pub fn send_on(&mut self, now: Time, id: BurstId, bursts: &mut BurstTable, scheduler: &mut Scheduler) {
         let flight = &mut bursts[id];
-        self.initialise(flight);
+        self.initialise_burst(flight);
         let wire = self.wire_of(flight.packet.direction);
         if !self.wires[wire].idle(now) {
-            return self.queue_up(now, wire, id, bursts, scheduler);
+            return self.queue_burst(now, wire, id, bursts, scheduler);
         }
-        if !self.launch(now, wire, id, flight, scheduler) {
+        if !self.send_whole_train(now, wire, id, flight, scheduler) {
             self.start_or_queue_up(now, wire, id, bursts, scheduler);
         }
     }
@@ -280,33 +280,33 @@ impl DataLink {
         &mut self,
         now: Time,
         wire: usize,
-        id: PacketId,
-        bursts: &mut Bursts,
+        id: BurstId,
+        bursts: &mut BurstTable,
         scheduler: &mut Scheduler,
     ) {
         match self.sendable_packets(now, &bursts[id]) {
-            0 => self.queue_up(now, wire, id, bursts, scheduler),
+            0 => self.queue_burst(now, wire, id, bursts, scheduler),
             granted => self.start(now, id, granted, bursts, scheduler),
         }
     }
 
     /// Queues a burst that waits for the wire or for credits. Cuts a train of another class, and sets the timer of the
     /// wire.
-    fn queue_up(&mut self, now: Time, wire: usize, id: PacketId, bursts: &mut Bursts, scheduler: &mut Scheduler) {
+    fn queue_burst(&mut self, now: Time, wire: usize, id: BurstId, bursts: &mut BurstTable, scheduler: &mut Scheduler) {
         let queue = bursts[id].queue;
         self.wires[wire].push(queue, id);
-        self.cut_in(now, wire, queue, bursts);
-        self.schedule_wake(wire, self.wires[wire].free_at().max(now), scheduler);
+        self.cut_train_of_other_class(now, wire, queue, bursts);
+        self.schedule_wire_timer(wire, self.wires[wire].free_at().max(now), scheduler);
     }
 
     /// Handles the timer of a wire: serves its queues if the wire is free.
     #[inline(always)]
-    pub fn on_wire(&mut self, now: Time, wire: usize, bursts: &mut Bursts, scheduler: &mut Scheduler) {
-        if !self.wires[wire].timer_counts(now) {
+    pub fn on_wire(&mut self, now: Time, wire: usize, bursts: &mut BurstTable, scheduler: &mut Scheduler) {
+        if !self.wires[wire].is_valid_timer(now) {
             return;
         }
         match self.wires[wire].free_at() {
-            free_at if free_at > now => self.schedule_wake(wire, free_at, scheduler),
+            free_at if free_at > now => self.schedule_wire_timer(wire, free_at, scheduler),
             _ => self.serve(now, wire, bursts, scheduler),
         }
     }
@@ -317,8 +317,8 @@ impl DataLink {
     pub fn on_arrival(
         &mut self,
         now: Time,
-        id: PacketId,
-        bursts: &mut Bursts,
+        id: BurstId,
+        bursts: &mut BurstTable,
         scheduler: &mut Scheduler,
         requests: &mut Requests,
     ) -> Option<Arrival> {
@@ -338,9 +338,9 @@ impl DataLink {
             }
             return None;
         };
-        self.count_arrival(arrival, flight);
+        self.count_arrived_packets(arrival, flight);
         if flight.packet.user_data && flight.arrived == flight.measure.count {
-            self.charge(now, flight, requests);
+            self.charge_data_transfer(now, flight, requests);
         }
         Some(arrival)
     }
@@ -350,18 +350,18 @@ impl DataLink {
     pub fn hold_posted(&mut self, direction: Direction, arrived: Time, until: Time) {
         let update = self.delivery.one_way + self.dllp;
         let accept = self.accept[direction as usize];
-        self.credits[direction as usize][CreditClass::Posted as usize]
+        self.credits[direction as usize][FlowControlClass::Posted as usize]
             .hold(arrived + accept + update, until + accept + update);
     }
 
     /// Returns when the wire of `direction` will have sent all bursts that are queued for it, if credits do not delay
     /// them.
-    pub fn drained_at(&self, now: Time, direction: Direction, bursts: &Bursts) -> Time {
+    pub fn drained_at(&self, now: Time, direction: Direction, bursts: &BurstTable) -> Time {
         let wire = &self.wires[self.wire_of(direction)];
-        if !wire.has_waiting() {
+        if !wire.has_waiting_bursts() {
             return wire.free_at().max(now);
         }
-        wire.free_at().max(now) + queued_time(wire, bursts)
+        wire.free_at().max(now) + waiting_wire_time(wire, bursts)
     }
 
     fn wire_of(&self, direction: Direction) -> usize {
@@ -370,11 +370,11 @@ impl DataLink {
 
     /// Initialises a burst that is sent: sets its number, its flow-control class, and its sizes and times on the wire.
     #[inline]
-    fn initialise(&mut self, flight: &mut PacketBurst) {
+    fn initialise_burst(&mut self, flight: &mut PacketBurst) {
         self.serial += 1;
         flight.serial = self.serial;
-        flight.class = class_of(flight.packet.kind);
-        flight.queue = if flight.packet.behind_writes { CreditClass::Posted } else { flight.class };
+        flight.class = credit_class_of(flight.packet.kind);
+        flight.queue = if flight.packet.behind_writes { FlowControlClass::Posted } else { flight.class };
         flight.measure = self.measures.measure(&flight.packet);
         (flight.sent, flight.arrived, flight.settled) = (0, 0, 0);
         (flight.arrives_at, flight.first_arrival) = (Time::NEVER, Time::NEVER);
@@ -382,27 +382,27 @@ impl DataLink {
     }
 
     #[inline]
-    fn schedule_wake(&mut self, wire: usize, at: Time, scheduler: &mut Scheduler) {
+    fn schedule_wire_timer(&mut self, wire: usize, at: Time, scheduler: &mut Scheduler) {
         if let Some(at) = self.wires[wire].wake(at) {
-            scheduler.at(at, Event::Wire(u8::from(wire != 0)));
+            scheduler.at(at, Event::WireSender(u8::from(wire != 0)));
         }
     }
 
     /// Cuts the train on a wire at the next packet boundary, if it is of another class than `class`. Queues the rest of
     /// the train, and gives back its credits.
-    fn cut_in(&mut self, now: Time, wire: usize, class: CreditClass, bursts: &mut Bursts) {
+    fn cut_train_of_other_class(&mut self, now: Time, wire: usize, class: FlowControlClass, bursts: &mut BurstTable) {
         let Some((segment, behind)) = self.wires[wire].cut(now, class) else { return };
         let flight = &mut bursts[segment.packet];
         let direction = flight.packet.direction;
         if flight.sent == flight.measure.count {
             self.wires[wire].push_front(segment.class, segment.packet);
-            if flight.class == CreditClass::Posted && !flight.packet.relaxed {
+            if flight.class == FlowControlClass::Posted && !flight.packet.relaxed {
                 self.delivery.posted_until = self.delivery.posted_before;
             }
         }
         flight.sent -= behind;
         flight.arrives_at = Time::NEVER;
-        self.errors[direction as usize].give_back(behind, packet_bits(flight));
+        self.errors[direction as usize].give_back(behind, full_packet_bits(flight));
         let (class, each, data) = (flight.class, flight.measure.each, flight.measure.data_credits);
         if let Some(credits) = self.credits(direction, class) {
             credits.unspend(behind, data, each);
@@ -411,14 +411,14 @@ impl DataLink {
 
     /// Puts the next segment on a free wire, from the flow-control class whose turn it is and whose credits suffice.
     #[inline(always)]
-    fn serve(&mut self, now: Time, wire: usize, bursts: &mut Bursts, scheduler: &mut Scheduler) {
-        match self.wires[wire].only_head() {
+    fn serve(&mut self, now: Time, wire: usize, bursts: &mut BurstTable, scheduler: &mut Scheduler) {
+        match self.wires[wire].sole_waiting_head() {
             Some(id) => {
-                if let Err(next_credit) = self.serve_head(now, wire, id, bursts, scheduler) {
-                    self.await_credits(wire, next_credit, scheduler);
+                if let Err(next_credit) = self.send_class_head(now, wire, id, bursts, scheduler) {
+                    self.wait_for_next_credit(wire, next_credit, scheduler);
                 }
             }
-            None => self.serve_in_turns(now, wire, bursts, scheduler),
+            None => self.send_from_classes_in_turn(now, wire, bursts, scheduler),
         }
     }
 
@@ -426,17 +426,23 @@ impl DataLink {
     /// waits.
     // Not inlined: in most cases only one class has waiting bursts.
     #[inline(never)]
-    fn serve_in_turns(&mut self, now: Time, wire: usize, bursts: &mut Bursts, scheduler: &mut Scheduler) {
+    fn send_from_classes_in_turn(
+        &mut self,
+        now: Time,
+        wire: usize,
+        bursts: &mut BurstTable,
+        scheduler: &mut Scheduler,
+    ) {
         let mut next_credit = Time::NEVER;
         for class in self.wires[wire].turns() {
             let Some(id) = self.wires[wire].head(class) else { continue };
-            match self.serve_head(now, wire, id, bursts, scheduler) {
+            match self.send_class_head(now, wire, id, bursts, scheduler) {
                 Ok(()) => return,
                 Err(returns_at) => next_credit = next_credit.min(returns_at),
             }
         }
-        if self.wires[wire].has_waiting() {
-            self.await_credits(wire, next_credit, scheduler);
+        if self.wires[wire].has_waiting_bursts() {
+            self.wait_for_next_credit(wire, next_credit, scheduler);
         }
     }
 
@@ -445,19 +451,19 @@ impl DataLink {
     /// # Errors
     /// If credits allow no packet, returns the time at which the next credit returns.
     #[inline(always)]
-    fn serve_head(
+    fn send_class_head(
         &mut self,
         now: Time,
         wire: usize,
-        id: PacketId,
-        bursts: &mut Bursts,
+        id: BurstId,
+        bursts: &mut BurstTable,
         scheduler: &mut Scheduler,
     ) -> Result<(), Time> {
         let flight = &mut bursts[id];
         let queue = flight.queue;
         // Classes take turns packet by packet. A burst that has no competitor is sent as one train.
         let alone = flight.measure.count == 1 || !self.wires[wire].has_others(queue);
-        if alone && self.launch(now, wire, id, flight, scheduler) {
+        if alone && self.send_whole_train(now, wire, id, flight, scheduler) {
             self.wires[wire].take(queue);
             self.schedule_next_look(wire, scheduler);
             return Ok(());
@@ -471,21 +477,21 @@ impl DataLink {
         let credits = self
             .credits(flight.packet.direction, flight.class)
             .expect("the packets of a class without credits are never held back");
-        Err(credits.next_return().unwrap_or(Time::NEVER))
+        Err(credits.next_return_time().unwrap_or(Time::NEVER))
     }
 
     /// Sets the timer of a wire, whose bursts lack credits, to the return of the next credit.
     #[cold]
-    fn await_credits(&mut self, wire: usize, next_credit: Time, scheduler: &mut Scheduler) {
+    fn wait_for_next_credit(&mut self, wire: usize, next_credit: Time, scheduler: &mut Scheduler) {
         assert!(next_credit != Time::NEVER, "packets wait for credits although none is returning");
-        self.schedule_wake(wire, next_credit, scheduler);
+        self.schedule_wire_timer(wire, next_credit, scheduler);
     }
 
     /// Sets the timer of a wire to the time at which it is free, if bursts are queued for it.
     #[inline]
     fn schedule_next_look(&mut self, wire: usize, scheduler: &mut Scheduler) {
-        if self.wires[wire].has_waiting() {
-            self.schedule_wake(wire, self.wires[wire].free_at(), scheduler);
+        if self.wires[wire].has_waiting_bursts() {
+            self.schedule_wire_timer(wire, self.wires[wire].free_at(), scheduler);
         }
     }
 
@@ -503,11 +509,11 @@ impl DataLink {
     /// false if credits do not suffice, or if packet granularity, bit errors or packet faults forbid trains.
     // Inlined at both call sites, which hold the values that it reads in registers.
     #[inline(always)]
-    fn launch(
+    fn send_whole_train(
         &mut self,
         now: Time,
         wire: usize,
-        id: PacketId,
+        id: BurstId,
         flight: &mut PacketBurst,
         scheduler: &mut Scheduler,
     ) -> bool {
@@ -516,7 +522,7 @@ impl DataLink {
         let (packet, measure) = (&flight.packet, &flight.measure);
         let count = measure.count - flight.sent;
         let mut credits = credits[packet.direction as usize].get_mut(flight.class as usize);
-        let allow = |credits: &mut &mut Credits| credits.allow(now, count, measure.data_credits);
+        let allow = |credits: &mut &mut CreditAccount| credits.allow(now, count, measure.data_credits);
         if !*whole || !credits.as_mut().is_none_or(allow) {
             return false;
         }
@@ -544,14 +550,15 @@ impl DataLink {
 
     /// Sends up to `granted` packets of a burst as one segment over a free wire: one if another class waits, fewer if a
     /// packet is corrupted.
-    fn start(&mut self, now: Time, id: PacketId, granted: u32, bursts: &mut Bursts, scheduler: &mut Scheduler) {
+    fn start(&mut self, now: Time, id: BurstId, granted: u32, bursts: &mut BurstTable, scheduler: &mut Scheduler) {
         let flight = &mut bursts[id];
         let wire = self.wire_of(flight.packet.direction);
         // Classes take turns packet by packet. A burst that has no competitor is sent as one train.
         let limit = if self.per_packet || self.wires[wire].has_others(flight.queue) { 1 } else { granted };
         let (direction, class, queue, each) =
             (flight.packet.direction, flight.class, flight.queue, flight.measure.each);
-        let (count, corrupted) = self.errors[direction as usize].intact_packets(now, limit, packet_bits(flight));
+        let (count, corrupted) =
+            self.errors[direction as usize].intact_packet_count(now, limit, full_packet_bits(flight));
         let started = self.wires[wire].start_time(now);
         let ends_burst = flight.sent + count == flight.measure.count;
         let end = match ends_burst {
@@ -572,7 +579,7 @@ impl DataLink {
             }
         }
         if let Some(credits) = self.credits(direction, class).filter(|_| count > 0) {
-            credits.spend_in_advance(count, data, started, each);
+            credits.spend_returning_credits(count, data, started, each);
         }
         self.wires[wire].occupy(WireSegment { packet: id, class: queue, count, each, started, end });
         if !ends_burst {
@@ -594,24 +601,24 @@ impl DataLink {
     }
 
     #[inline]
-    fn credits(&mut self, direction: Direction, class: CreditClass) -> Option<&mut Credits> {
+    fn credits(&mut self, direction: Direction, class: FlowControlClass) -> Option<&mut CreditAccount> {
         self.credits[direction as usize].get_mut(class as usize)
     }
 
     /// Adds packets that have arrived to the counters of their direction, and their ACK and UpdateFC packets to the
     /// opposite wire.
     #[inline]
-    fn count_arrival(&mut self, arrival: Arrival, flight: &PacketBurst) {
+    fn count_arrived_packets(&mut self, arrival: Arrival, flight: &PacketBurst) {
         let PacketBurst { packet, measure, .. } = flight;
         match arrival.count == measure.count {
             true => self.count(packet, arrival.count, &measure.whole),
-            false => self.count_one(arrival, flight),
+            false => self.count_single_packet(arrival, flight),
         }
     }
 
     /// Adds one arrived packet to the counters of its direction, where the packets of a burst arrive one by one.
     #[inline(never)]
-    fn count_one(&mut self, arrival: Arrival, flight: &PacketBurst) {
+    fn count_single_packet(&mut self, arrival: Arrival, flight: &PacketBurst) {
         let is_last = arrival.first + arrival.count == flight.measure.count;
         self.count(&flight.packet, arrival.count, &flight.measure.packet_load(is_last));
     }
@@ -635,12 +642,12 @@ impl DataLink {
     /// Charges the transfer of user data that has arrived to its request: waiting (or the host's read), then wire time,
     /// then propagation.
     #[inline(always)]
-    fn charge(&self, now: Time, flight: &PacketBurst, requests: &mut Requests) {
+    fn charge_data_transfer(&self, now: Time, flight: &PacketBurst, requests: &mut Requests) {
         let Some(request) = flight.packet.request else { return };
         let wire_time = flight.wire_time();
         let ledger = &mut requests[request].ledger;
         let before = if flight.packet.kind == Kind::Completion { Stage::HostRead } else { Stage::LinkWait };
-        let arrived = now - self.delivery_delay(&flight.packet);
+        let arrived = now - self.settle_delay_of(&flight.packet);
         ledger.until(before, arrived - self.delivery.one_way - wire_time);
         ledger.spend(Stage::Transfer, wire_time);
         ledger.until(Stage::Propagation, arrived);
@@ -649,13 +656,13 @@ impl DataLink {
 
 /// Returns the wire time of all packets that wait for a wire.
 #[inline(never)]
-fn queued_time(wire: &Wire, bursts: &Bursts) -> Span {
+fn waiting_wire_time(wire: &WireSender, bursts: &BurstTable) -> Span {
     wire.waiting_bursts().map(|id| bursts[id].time_left()).sum()
 }
 
 /// Returns the number of packets of posted data, with `chunk_bytes` each, for which these header and data credits
 /// suffice at once.
-fn stream_window((headers, data): (u32, u32), chunk_bytes: u32) -> u32 {
+fn credit_window_packets((headers, data): (u32, u32), chunk_bytes: u32) -> u32 {
     headers.min(data / data_credits(chunk_bytes).max(1)).max(1)
 }
 
@@ -665,14 +672,14 @@ fn dllp_bytes(acknowledging: Span, rate: &WireRate) -> u64 {
 }
 
 /// Returns the size in bits of one full packet of a burst, with header and framing.
-fn packet_bits(flight: &PacketBurst) -> u64 {
+fn full_packet_bits(flight: &PacketBurst) -> u64 {
     u64::from(flight.measure.payload_each + flight.measure.header) * 8
 }
 
-fn class_of(kind: Kind) -> CreditClass {
+fn credit_class_of(kind: Kind) -> FlowControlClass {
     match kind {
-        Kind::MemoryWrite => CreditClass::Posted,
-        Kind::MemoryRead => CreditClass::NonPosted,
-        Kind::Completion => CreditClass::Completion,
+        Kind::MemoryWrite => FlowControlClass::Posted,
+        Kind::MemoryRead => FlowControlClass::NonPosted,
+        Kind::Completion => FlowControlClass::Completion,
     }
 }

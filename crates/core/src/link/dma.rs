@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use super::bursts::Bursts;
+use super::bursts::BurstTable;
 use super::data_link::DataLink;
 use super::{Arrival, config};
 use crate::ledger::Stage;
@@ -19,11 +19,11 @@ use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::table::Table;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Kind, Packet, PacketId};
+use crate::tlp::{BurstId, Direction, Kind, Packet};
 
 /// Step of the DMA engine that a burst of user data is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum DmaStep {
+enum DmaEngineStep {
     /// The burst bypasses the DMA engine, or is on the wires.
     #[default]
     None,
@@ -42,7 +42,7 @@ enum DmaStep {
 /// State of one burst in the DMA engine: its current step and its transfer.
 #[derive(Clone, Copy, Debug, Default)]
 struct DmaBurst {
-    step: DmaStep,
+    step: DmaEngineStep,
     /// Transfer that a read of host memory belongs to, as an index into the table of transfers.
     transfer: u32,
 }
@@ -60,7 +60,7 @@ struct Transfer {
 
 /// Read of host memory that the DMA engine has yet to start, because its limit of reads in flight is reached.
 #[derive(Clone, Copy, Debug)]
-struct PendingRead {
+struct PendingHostRead {
     /// Transfer that the read belongs to, as an index into the table of transfers.
     transfer: u32,
     /// Offset of the read's first byte within its transfer, in bytes.
@@ -83,21 +83,21 @@ pub(super) struct DmaEngine {
     memory_free_at: Time,
     states: Vec<DmaBurst>,
     transfers: Table<Transfer>,
-    pending: VecDeque<PendingRead>,
+    pending: VecDeque<PendingHostRead>,
     /// Bursts of data for host memory, and packets that must not pass them, in order; true if the burst is ready to be
     /// sent.
-    posted: VecDeque<(PacketId, bool)>,
+    posted: VecDeque<(BurstId, bool)>,
 }
 
 /// Parts of the link and of the machine that the DMA engine and the switch read and change.
-pub(super) struct LinkParts<'a> {
-    pub bursts: &'a mut Bursts,
+pub(super) struct LinkAndMachineParts<'a> {
+    pub bursts: &'a mut BurstTable,
     pub data_link: &'a mut DataLink,
     pub shared: &'a mut Shared,
 }
 
-impl LinkParts<'_> {
-    fn send(&mut self, now: Time, id: PacketId) {
+impl LinkAndMachineParts<'_> {
+    fn send(&mut self, now: Time, id: BurstId) {
         self.data_link.send_on(now, id, self.bursts, &mut self.shared.scheduler);
     }
 }
@@ -124,18 +124,18 @@ impl DmaEngine {
 
     /// Takes a burst from the controller: fetches data for the host, cuts a read of user data into reads, or sends
     /// other packets on.
-    pub(super) fn on_send(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) {
+    pub(super) fn on_send(&mut self, now: Time, id: BurstId, ends: &mut LinkAndMachineParts) {
         let packet = ends.bursts[id].packet;
         match packet.kind {
             Kind::MemoryWrite if packet.user_data => {
                 self.posted.push_back((id, false));
-                let fetch = self.config.fetch + time_at(packet.bytes, self.config.fetch_bytes_per_ns);
-                self.begin_step(id, DmaStep::Fetch, 0, now + self.config.descriptor + fetch, ends);
+                let fetch = self.config.fetch + time_at_rate(packet.bytes, self.config.fetch_bytes_per_ns);
+                self.begin_step(id, DmaEngineStep::Fetch, 0, now + self.config.descriptor + fetch, ends);
             }
             Kind::MemoryRead if packet.user_data => {
                 ends.bursts.vacate(id);
-                self.cut_into_reads(packet);
-                self.start_reads(now, ends);
+                self.cut_into_host_reads(packet);
+                self.start_pending_reads(now, ends);
             }
             _ => self.send_behind_data(now, id, &packet, ends),
         }
@@ -143,39 +143,51 @@ impl DmaEngine {
 
     /// Ends the current step of a burst, and starts the next one. Returns the transfer that is now complete at the
     /// controller, if any.
-    pub(super) fn on_step(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) -> Option<Arrival> {
+    pub(super) fn on_step(&mut self, now: Time, id: BurstId, ends: &mut LinkAndMachineParts) -> Option<Arrival> {
         match self.states[index(id)].step {
-            DmaStep::Fetch => self.on_fetched(now, id, ends),
-            DmaStep::Move => self.on_moved(now, id, ends),
-            DmaStep::Descriptor => self.on_descriptor(now, id, ends),
-            DmaStep::Store => return self.on_stored(now, id, ends),
-            step @ (DmaStep::None | DmaStep::OnLink) => unreachable!("a burst in step {step:?} has no end to handle"),
+            DmaEngineStep::Fetch => self.move_fetched_data(now, id, ends),
+            DmaEngineStep::Move => self.on_moved(now, id, ends),
+            DmaEngineStep::Descriptor => self.on_descriptor(now, id, ends),
+            DmaEngineStep::Store => return self.end_stored_read(now, id, ends),
+            step @ (DmaEngineStep::None | DmaEngineStep::OnLink) => {
+                unreachable!("a burst in step {step:?} has no end to handle")
+            }
         }
         None
     }
 
     /// True if `arrival` includes the last packet of the completion of one of the engine's reads.
-    pub(super) fn expects(&self, arrival: Arrival, bursts: &Bursts) -> bool {
+    pub(super) fn completes_own_read(&self, arrival: Arrival, bursts: &BurstTable) -> bool {
         let flight = &bursts[arrival.packet];
         let is_whole = arrival.first + arrival.count == flight.count();
         let states = self.states.get(index(arrival.packet));
-        is_whole && flight.packet.direction == Direction::Down && states.is_some_and(|it| it.step == DmaStep::OnLink)
+        is_whole
+            && flight.packet.direction == Direction::Down
+            && states.is_some_and(|it| it.step == DmaEngineStep::OnLink)
     }
 
     /// Starts to move the data of a completed read away from the link, and to store it in the device's memory.
-    pub(super) fn on_answer(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) {
+    pub(super) fn on_answer(&mut self, now: Time, id: BurstId, ends: &mut LinkAndMachineParts) {
         let bytes = ends.bursts[id].packet.bytes;
         let transfer = self.states[index(id)].transfer;
         let is_partial = !bytes.is_multiple_of(self.config.word_bytes);
-        let moved =
-            self.config.from_host + self.move_time(bytes) + if is_partial { self.config.piece } else { Span::ZERO };
+        let moved = self.config.from_host
+            + self.data_move_time(bytes)
+            + if is_partial { self.config.piece } else { Span::ZERO };
         let (started, ended) = self.occupy(now, Direction::Down, moved, bytes);
-        let stored = self.stored_bytes(transfer, bytes);
-        let until = ended.max(started + time_at(stored, self.config.store_bytes_per_ns));
-        self.begin_step(id, DmaStep::Store, transfer, until, ends);
+        let stored = self.storable_bytes(transfer, bytes);
+        let until = ended.max(started + time_at_rate(stored, self.config.store_bytes_per_ns));
+        self.begin_step(id, DmaEngineStep::Store, transfer, until, ends);
     }
 
-    fn begin_step(&mut self, id: PacketId, step: DmaStep, transfer: u32, until: Time, ends: &mut LinkParts) {
+    fn begin_step(
+        &mut self,
+        id: BurstId,
+        step: DmaEngineStep,
+        transfer: u32,
+        until: Time,
+        ends: &mut LinkAndMachineParts,
+    ) {
         let place = index(id);
         if self.states.len() <= place {
             self.states.resize(place + 1, DmaBurst::default());
@@ -186,7 +198,7 @@ impl DmaEngine {
 
     /// Returns the number of bytes to store after `bytes` of a transfer have arrived. If transfers are stored whole:
     /// none, and all of them after the last.
-    fn stored_bytes(&mut self, transfer: u32, bytes: u32) -> u32 {
+    fn storable_bytes(&mut self, transfer: u32, bytes: u32) -> u32 {
         if !self.config.store_whole {
             return bytes;
         }
@@ -200,7 +212,7 @@ impl DmaEngine {
     fn occupy(&mut self, now: Time, direction: Direction, time: Span, bytes: u32) -> (Time, Time) {
         let part = if self.config.full_duplex { direction as usize } else { 0 };
         let started = now.max(self.free_at[part]);
-        let memory = time_at(bytes, self.config.memory_bytes_per_ns);
+        let memory = time_at_rate(bytes, self.config.memory_bytes_per_ns);
         if !memory.is_zero() {
             self.memory_free_at = started.max(self.memory_free_at) + memory;
         }
@@ -209,13 +221,13 @@ impl DmaEngine {
         (started, ended)
     }
 
-    fn move_time(&self, bytes: u32) -> Span {
+    fn data_move_time(&self, bytes: u32) -> Span {
         self.config.piece * u64::from(bytes.div_ceil(self.config.piece_bytes))
     }
 
     /// Returns the time to move `bytes` of data to the link, in pieces of the size and time configured for this
     /// direction.
-    fn send_time(&self, bytes: u32) -> Span {
+    fn time_to_send(&self, bytes: u32) -> Span {
         let dma = &self.config;
         let piece = if dma.to_host_piece.is_zero() { dma.piece } else { dma.to_host_piece };
         let size = if dma.to_host_piece_bytes == 0 { dma.piece_bytes } else { dma.to_host_piece_bytes };
@@ -223,28 +235,28 @@ impl DmaEngine {
     }
 
     /// Starts to move fetched data to the link. Its burst may be sent once the link will not run out of data.
-    fn on_fetched(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) {
+    fn move_fetched_data(&mut self, now: Time, id: BurstId, ends: &mut LinkAndMachineParts) {
         let Packet { bytes, chunk_bytes, .. } = ends.bursts[id].packet;
-        let whole = self.config.to_host + self.send_time(bytes);
-        let first = self.config.to_host + self.send_time(bytes.min(chunk_bytes));
+        let whole = self.config.to_host + self.time_to_send(bytes);
+        let first = self.config.to_host + self.time_to_send(bytes.min(chunk_bytes));
         let (started, ended) = self.occupy(now, Direction::Up, whole, bytes);
-        let flows = ends.data_link.stream_start_time(bytes, chunk_bytes.max(1), started + first, ended);
-        self.begin_step(id, DmaStep::Move, 0, flows, ends);
+        let flows = ends.data_link.earliest_stream_start(bytes, chunk_bytes.max(1), started + first, ended);
+        self.begin_step(id, DmaEngineStep::Move, 0, flows, ends);
     }
 
-    fn on_moved(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) {
+    fn on_moved(&mut self, now: Time, id: BurstId, ends: &mut LinkAndMachineParts) {
         self.states[index(id)] = DmaBurst::default();
         let waiting = self.posted.iter_mut().find(|(waiting, _)| *waiting == id);
         waiting.expect("moved data is in the queue of posted packets").1 = true;
         while let Some(&(id, true)) = self.posted.front() {
             self.posted.pop_front();
-            ends.shared.requests.charge_late(ends.bursts[id].packet.request, Stage::Dma, now);
+            ends.shared.requests.charge_stage_until(ends.bursts[id].packet.request, Stage::Dma, now);
             ends.send(now, id);
         }
     }
 
     /// Sends a packet that bypasses the engine at once, or queues it behind data that it must not pass.
-    fn send_behind_data(&mut self, now: Time, id: PacketId, packet: &Packet, ends: &mut LinkParts) {
+    fn send_behind_data(&mut self, now: Time, id: BurstId, packet: &Packet, ends: &mut LinkAndMachineParts) {
         let stays_behind = packet.kind == Kind::MemoryWrite || packet.behind_writes;
         match stays_behind && !self.posted.is_empty() {
             true => self.posted.push_back((id, true)),
@@ -253,33 +265,33 @@ impl DmaEngine {
     }
 
     /// Cuts a transfer from host memory into reads of at most the configured size, which wait to be started.
-    fn cut_into_reads(&mut self, packet: Packet) {
+    fn cut_into_host_reads(&mut self, packet: Packet) {
         let all = packet.bytes;
         let transfer = self.transfers.insert(Transfer { packet, bytes_left: all, bytes_due: all });
         let (mut start, cut) = (0, u64::from(self.request_bytes));
         while start < packet.bytes {
             let to_cut = narrow::<u32, u64>(cut - (packet.address + u64::from(start)) % cut);
             let bytes = to_cut.min(packet.bytes - start);
-            self.pending.push_back(PendingRead { transfer, start, bytes });
+            self.pending.push_back(PendingHostRead { transfer, start, bytes });
             start += bytes;
         }
     }
 
     /// Starts pending reads of host memory, up to the limit of reads in flight; each begins with its descriptor.
-    fn start_reads(&mut self, now: Time, ends: &mut LinkParts) {
+    fn start_pending_reads(&mut self, now: Time, ends: &mut LinkAndMachineParts) {
         while self.reads_free > 0
             && let Some(pending) = self.pending.pop_front()
         {
             self.reads_free -= 1;
             let id = ends.bursts.occupy();
-            ends.bursts[id].packet = self.read_packet(&pending);
-            self.begin_step(id, DmaStep::Descriptor, pending.transfer, now + self.config.descriptor, ends);
+            ends.bursts[id].packet = self.host_read_burst(&pending);
+            self.begin_step(id, DmaEngineStep::Descriptor, pending.transfer, now + self.config.descriptor, ends);
         }
     }
 
     /// Returns the burst of one read of a transfer. Only the last read carries the request, so that its time counts for
     /// the whole transfer.
-    fn read_packet(&self, pending: &PendingRead) -> Packet {
+    fn host_read_burst(&self, pending: &PendingHostRead) -> Packet {
         let packet = self.transfers[index(pending.transfer)].packet;
         let is_last = pending.start + pending.bytes == packet.bytes;
         Packet {
@@ -292,23 +304,23 @@ impl DmaEngine {
         }
     }
 
-    fn on_descriptor(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) {
+    fn on_descriptor(&mut self, now: Time, id: BurstId, ends: &mut LinkAndMachineParts) {
         let state = &mut self.states[index(id)];
-        state.step = DmaStep::OnLink;
+        state.step = DmaEngineStep::OnLink;
         let whole = &self.transfers[index(state.transfer)].packet;
         let packet = ends.bursts[id].packet;
         if packet.address == whole.address {
-            ends.shared.requests.charge_late(whole.request, Stage::Dma, now);
+            ends.shared.requests.charge_stage_until(whole.request, Stage::Dma, now);
         }
         self.send_behind_data(now, id, &packet, ends);
     }
 
     /// Ends a read whose data is in the device's memory, and starts pending reads. Returns the whole transfer as an
     /// arrival if that was its last read.
-    fn on_stored(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) -> Option<Arrival> {
+    fn end_stored_read(&mut self, now: Time, id: BurstId, ends: &mut LinkAndMachineParts) -> Option<Arrival> {
         let DmaBurst { transfer, .. } = std::mem::take(&mut self.states[index(id)]);
         self.reads_free += 1;
-        self.start_reads(now, ends);
+        self.start_pending_reads(now, ends);
         let stored = ends.bursts[id].packet.bytes;
         let Transfer { packet, bytes_left, .. } = &mut self.transfers[index(transfer)];
         *bytes_left = bytes_left.checked_sub(stored).expect("a transfer stores no more bytes than were requested");
@@ -318,14 +330,14 @@ impl DmaEngine {
         }
         let (kind, direction) = (Kind::Completion, Direction::Down);
         ends.bursts[id].packet = Packet { kind, direction, ..*packet };
-        ends.shared.requests.charge_late(packet.request, Stage::Dma, now);
+        ends.shared.requests.charge_stage_until(packet.request, Stage::Dma, now);
         self.transfers.vacate(transfer);
         Some(Arrival { packet: id, first: 0, count: ends.bursts[id].count() })
     }
 }
 
 /// Returns the time that `bytes` take at a rate in bytes per nanosecond; zero at rate 0, which stands for no limit.
-fn time_at(bytes: u32, bytes_per_ns: f64) -> Span {
+fn time_at_rate(bytes: u32, bytes_per_ns: f64) -> Span {
     match bytes_per_ns {
         0.0 => Span::ZERO,
         rate => Span::from_ns_f64(f64::from(bytes) / rate),
@@ -342,15 +354,15 @@ mod tests {
     }
 
     #[test]
-    fn pieces_to_the_host_may_have_a_size_and_a_time_of_their_own() {
+    fn pieces_to_the_host_can_have_their_own_size_and_time() {
         let plain = engine(config::Dma::default());
-        assert_eq!((plain.send_time(129), plain.move_time(129)), (Span::from_ns(24), Span::from_ns(24)));
+        assert_eq!((plain.time_to_send(129), plain.data_move_time(129)), (Span::from_ns(24), Span::from_ns(24)));
         let own = config::Dma { to_host_piece: Span::from_ns(17), to_host_piece_bytes: 128, ..config::Dma::default() };
-        assert_eq!(engine(own).send_time(129), Span::from_ns(34));
+        assert_eq!(engine(own).time_to_send(129), Span::from_ns(34));
     }
 
     #[test]
-    fn memory_of_the_device_delays_one_direction_behind_the_other() {
+    fn device_memory_delays_transfers_of_both_directions() {
         let shared = config::Dma { memory_bytes_per_ns: 8.0, ..config::Dma::default() };
         let mut engine = engine(shared);
         let at = |ns: u64| Time::ZERO + Span::from_ns(ns);
@@ -359,11 +371,11 @@ mod tests {
     }
 
     #[test]
-    fn transfer_stored_as_a_whole_waits_for_its_last_request() {
+    fn whole_stored_transfer_waits_for_its_last_request() {
         let whole = config::Dma { store_whole: true, ..config::Dma::default() };
         let mut engine = engine(whole);
         let packet = Packet { bytes: 1024, ..Packet::default() };
         let transfer = engine.transfers.insert(Transfer { packet, bytes_left: 1024, bytes_due: 1024 });
-        assert_eq!([engine.stored_bytes(transfer, 512), engine.stored_bytes(transfer, 512)], [0, 1024]);
+        assert_eq!([engine.storable_bytes(transfer, 512), engine.storable_bytes(transfer, 512)], [0, 1024]);
     }
 }

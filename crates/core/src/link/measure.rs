@@ -3,9 +3,9 @@
 //! Millions of bursts have the same few sizes, so results are cached.
 
 use super::credits::data_credits;
-use super::overhead::{DLLP_BYTES, Overhead};
+use super::overhead::{DLLP_BYTES, PacketOverhead};
 use super::rate::{WireRate, ack_factor};
-use crate::config::{self, LinkAcknowledge};
+use crate::config::{self, AcknowledgementTime};
 use crate::number::{index, real, whole};
 use crate::time::Span;
 use crate::tlp::{Direction, Kind, Packet};
@@ -19,7 +19,7 @@ const CACHED: usize = 64;
 
 /// Sizes and wire times of a burst's packets, of each packet and of all together.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Measure {
+pub(super) struct BurstMeasure {
     /// Number of packets in the burst.
     pub count: u32,
     /// Number of data credits of each packet; the last one takes as many.
@@ -54,30 +54,30 @@ pub(super) struct WireLoad {
 
 /// Calculator of the packet sizes and wire times of bursts ([`Measure`]), with a cache.
 #[derive(Clone, Debug)]
-pub(super) struct Measures {
+pub(super) struct BurstMeasureCache {
     /// Wire time of a packet, indexed by its size in bytes.
     wire_times: Vec<Span>,
-    overhead: Overhead,
+    overhead: PacketOverhead,
     /// Wire time of the ACK and UpdateFC packets that one packet causes in the opposite direction, by kind of packet.
     acknowledge: [Span; 3],
     simplifications: ModelSimplifications,
-    cached: [(MeasureKey, Measure); CACHED],
+    cached: [(BurstMeasureKey, BurstMeasure); CACHED],
 }
 
 /// Properties of a burst on which its packet sizes and wire times depend: key of the cache of measures.
 #[derive(Clone, Copy, Debug, Default)]
-struct MeasureKey {
+struct BurstMeasureKey {
     bytes: u32,
     chunk_bytes: u32,
     /// Direction, kind and user-data flag of the burst as one number, counted from 1; 0 marks an empty cache entry.
     sort: u32,
 }
 
-impl MeasureKey {
+impl BurstMeasureKey {
     #[inline(always)]
-    fn of(packet: &Packet) -> MeasureKey {
+    fn of(packet: &Packet) -> BurstMeasureKey {
         let sort = 1 + packet.kind as u32 + 4 * (packet.direction as u32) + 8 * u32::from(packet.user_data);
-        MeasureKey { bytes: packet.bytes, chunk_bytes: packet.chunk_bytes, sort }
+        BurstMeasureKey { bytes: packet.bytes, chunk_bytes: packet.chunk_bytes, sort }
     }
 
     /// Returns the index of the key's entry in the cache of measures. Sending waits for this hash, so that it is cheap.
@@ -89,7 +89,7 @@ impl MeasureKey {
     /// True if two keys are equal. Compares field by field: one wide load would stall until the fields just written are
     /// in the cache.
     #[inline(always)]
-    fn equals(self, other: MeasureKey) -> bool {
+    fn equals_key(self, other: BurstMeasureKey) -> bool {
         self.bytes == other.bytes && self.chunk_bytes == other.chunk_bytes && self.sort == other.sort
     }
 }
@@ -106,17 +106,18 @@ struct ModelSimplifications {
     ack_wait: Span,
 }
 
-impl Measures {
+impl BurstMeasureCache {
     /// Creates the calculator of packet sizes and wire times for a link of this rate, with an empty cache.
-    pub(super) fn new(config: &config::Link, rate: &WireRate) -> Measures {
-        let acknowledged = config.dllps && config.generation < 6 && config.acknowledge == LinkAcknowledge::Pipelined;
-        let awaits = config.dllps && config.acknowledge == LinkAcknowledge::Awaited;
+    pub(super) fn new(config: &config::Link, rate: &WireRate) -> BurstMeasureCache {
+        let acknowledged =
+            config.dllps && config.generation < 6 && config.acknowledge == AcknowledgementTime::Pipelined;
+        let awaits = config.dllps && config.acknowledge == AcknowledgementTime::Awaited;
         let dllp_ps = real(rate.time(DLLP_BYTES).as_ps()) / ack_factor(config.lanes, config.max_payload_bytes);
         let dllp = if acknowledged { Span::from_ps(whole(dllp_ps.round())) } else { Span::ZERO };
-        Measures {
+        BurstMeasureCache {
             wire_times: (0..=PACKET_BYTES_MAX).map(|bytes| rate.time(bytes)).collect(),
-            overhead: Overhead::new(config),
-            acknowledge: acknowledgements(dllp),
+            overhead: PacketOverhead::new(config),
+            acknowledge: acknowledgement_times(dllp),
             simplifications: ModelSimplifications {
                 command_payload: config.command_payload,
                 data_requests: config.data_requests,
@@ -140,27 +141,27 @@ impl Measures {
     /// Returns the packet sizes and wire times of a burst, from the cache if possible.
     // Inlined: called once for each burst.
     #[inline(always)]
-    pub(super) fn measure(&mut self, packet: &Packet) -> Measure {
-        let key = MeasureKey::of(packet);
+    pub(super) fn measure(&mut self, packet: &Packet) -> BurstMeasure {
+        let key = BurstMeasureKey::of(packet);
         let place = key.cache_index();
-        if !self.cached[place].0.equals(key) {
+        if !self.cached[place].0.equals_key(key) {
             self.add_to_cache(place, key, packet);
         }
         self.cached[place].1
     }
 
     #[cold]
-    fn add_to_cache(&mut self, place: usize, key: MeasureKey, packet: &Packet) {
-        self.cached[place] = (key, self.compute(packet));
+    fn add_to_cache(&mut self, place: usize, key: BurstMeasureKey, packet: &Packet) {
+        self.cached[place] = (key, self.compute_burst_measure(packet));
     }
 
     /// Computes the packet sizes and wire times of a burst without the cache.
-    pub(super) fn compute(&self, packet: &Packet) -> Measure {
+    pub(super) fn compute_burst_measure(&self, packet: &Packet) -> BurstMeasure {
         let header = self.overhead.of(packet.direction, packet.kind);
-        let (count, payload_each) = (packet.count(), packet.chunk_payload_bytes());
+        let (count, payload_each) = (packet.count(), packet.full_packet_payload_bytes());
         let payload_last = packet.payload_bytes() - payload_each * (count - 1);
         let time = |payload: u32| self.wire_times[index(payload + header)];
-        let real = Measure {
+        let real = BurstMeasure {
             count,
             data_credits: data_credits(payload_each),
             payload_each,
@@ -170,7 +171,7 @@ impl Measures {
             last: time(payload_last),
             whole: WireLoad::default(),
         };
-        let measure = self.with_simplifications(packet, real);
+        let measure = self.simplified_measure(packet, real);
         let owed = self.acknowledgement_time(packet.kind) * u64::from(count);
         let whole = WireLoad {
             payload: measure.payload_each * (count - 1) + measure.payload_last,
@@ -179,7 +180,7 @@ impl Measures {
             owed,
             acknowledging: owed + self.ack_wait(packet) * u64::from(count),
         };
-        Measure { whole, ..measure }
+        BurstMeasure { whole, ..measure }
     }
 
     /// Returns the time for which each packet of a burst keeps the wire for its own ACK; zero for user data.
@@ -189,7 +190,7 @@ impl Measures {
 
     /// Returns the packet sizes and wire times of a burst with the simplifications that the configured link model
     /// makes.
-    fn with_simplifications(&self, packet: &Packet, mut measure: Measure) -> Measure {
+    fn simplified_measure(&self, packet: &Packet, mut measure: BurstMeasure) -> BurstMeasure {
         let Packet { user_data, kind, .. } = *packet;
         if user_data && kind == Kind::MemoryRead && !self.simplifications.data_requests {
             (measure.header, measure.each, measure.last) = (0, Span::ZERO, Span::ZERO);
@@ -205,7 +206,7 @@ impl Measures {
     }
 }
 
-impl Measure {
+impl BurstMeasure {
     /// Returns the bytes and wire time of one packet of the burst: the last one, or any other.
     pub(super) fn packet_load(&self, is_last: bool) -> WireLoad {
         let count = u64::from(self.count);
@@ -217,7 +218,7 @@ impl Measure {
 
 /// Returns the wire time of the packets that acknowledge one packet, by its kind: an ACK, and an UpdateFC unless
 /// credits are infinite, as they are for completions.
-fn acknowledgements(dllp: Span) -> [Span; 3] {
+fn acknowledgement_times(dllp: Span) -> [Span; 3] {
     [Kind::MemoryWrite, Kind::MemoryRead, Kind::Completion].map(|kind| match kind {
         Kind::MemoryWrite | Kind::MemoryRead => dllp * 2,
         Kind::Completion => dllp,

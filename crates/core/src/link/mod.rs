@@ -29,22 +29,22 @@ pub mod wire;
 use std::ops::Deref;
 
 use crate::config;
-use crate::faults::Rule;
+use crate::faults::FaultRule;
 use crate::memory::{MSI_BASE, copy};
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Packet, PacketId, Token};
-use attachments::Attachments;
+use crate::tlp::{BurstId, Direction, Packet, PacketToken};
+use attachments::LinkAttachments;
 pub use burst::PacketBurst;
-pub use bursts::Bursts;
+pub use bursts::BurstTable;
 use data_link::DataLink;
-use dma::LinkParts;
+use dma::LinkAndMachineParts;
 
 /// Packets of one burst that have reached the other end of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Burst that the packets belong to.
-    pub packet: PacketId,
+    pub packet: BurstId,
     /// Number within the burst of the first packet that has arrived, counted from 0.
     pub first: u32,
     /// Number of packets that have arrived together.
@@ -55,10 +55,10 @@ pub struct Arrival {
 #[derive(Clone, Debug)]
 pub struct Link {
     /// Bursts in flight on the link, with their payloads.
-    pub bursts: Bursts,
+    pub bursts: BurstTable,
     data_link: DataLink,
     /// DMA engine and switch of the link, if there are any.
-    attachments: Option<Box<Attachments>>,
+    attachments: Option<Box<LinkAttachments>>,
 }
 
 /// Makes the times and rates of the data link layer readable through the link.
@@ -74,7 +74,7 @@ impl Link {
     /// after its arrival.
     pub fn new(config: &config::Link, root_accept: Span, settle: Span, seed: u64) -> Link {
         Link {
-            bursts: Bursts::default(),
+            bursts: BurstTable::default(),
             data_link: DataLink::new(config, root_accept, settle, seed),
             attachments: None,
         }
@@ -104,7 +104,7 @@ impl Link {
     }
 
     /// Adds fault rules that corrupt packets from now on.
-    pub fn add_faults(&mut self, rules: &[Rule]) {
+    pub fn add_faults(&mut self, rules: &[FaultRule]) {
         self.data_link.add_faults(rules);
     }
 
@@ -120,7 +120,7 @@ impl Link {
 
     /// Drops all packets in flight on this link and in its DMA engine, as after a loss of power.
     pub fn clear(&mut self, now: Time, dma: &config::Dma, config: &config::Link) {
-        self.bursts = Bursts::default();
+        self.bursts = BurstTable::default();
         self.data_link.clear(now);
         self.attachments = self.attachments.take().and_then(|attachments| attachments.with_dma(dma, config));
     }
@@ -146,14 +146,21 @@ impl Link {
 
     /// Sends a posted write of this short payload to `address`, in one packet, at the current simulated time.
     #[inline(always)]
-    pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, shared: &mut Shared) {
+    pub fn write(
+        &mut self,
+        direction: Direction,
+        address: u64,
+        payload: &[u8],
+        token: PacketToken,
+        shared: &mut Shared,
+    ) {
         let bytes = payload_bytes(payload);
         self.send_with(Packet::write(direction, address, bytes, bytes, token), payload, shared);
     }
 
     /// Sends an interrupt message to the host now. The context of `token` is its vector, and the data that is written
     /// (PCI Express Base Specification 6.0, section 6.1.4).
-    pub fn interrupt(&mut self, token: Token, shared: &mut Shared) {
+    pub fn interrupt(&mut self, token: PacketToken, shared: &mut Shared) {
         let data = token.context.to_le_bytes();
         let message = Packet::write(Direction::Up, MSI_BASE, payload_bytes(&data), payload_bytes(&data), token);
         self.send_with(Packet { interrupt: true, ..message }, &data, shared);
@@ -173,7 +180,7 @@ impl Link {
     /// else over the wire.
     // Inlined: most links have no DMA engine and no switch, and then only the check remains.
     #[inline(always)]
-    pub fn send_on(&mut self, now: Time, id: PacketId, shared: &mut Shared) {
+    pub fn send_on(&mut self, now: Time, id: BurstId, shared: &mut Shared) {
         if self.attachments.is_some() && self.divert_sent(now, id, shared) {
             return;
         }
@@ -184,11 +191,11 @@ impl Link {
     /// sends the burst on later.
     #[cold]
     #[inline(never)]
-    fn divert_sent(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> bool {
+    fn divert_sent(&mut self, now: Time, id: BurstId, shared: &mut Shared) -> bool {
         let Link { bursts, data_link, attachments } = self;
-        attachments
-            .as_mut()
-            .is_some_and(|attachments| attachments.divert_sent(now, id, &mut LinkParts { bursts, data_link, shared }))
+        attachments.as_mut().is_some_and(|attachments| {
+            attachments.divert_sent(now, id, &mut LinkAndMachineParts { bursts, data_link, shared })
+        })
     }
 
     /// Offers packets that have crossed the wires to the switch and the DMA engine. Returns true if one of them took
@@ -198,7 +205,7 @@ impl Link {
     fn divert_arrived(&mut self, now: Time, arrival: Arrival, shared: &mut Shared) -> bool {
         let Link { bursts, data_link, attachments } = self;
         attachments.as_mut().is_some_and(|attachments| {
-            attachments.divert_arrived(now, arrival, &mut LinkParts { bursts, data_link, shared })
+            attachments.divert_arrived(now, arrival, &mut LinkAndMachineParts { bursts, data_link, shared })
         })
     }
 
@@ -209,7 +216,7 @@ impl Link {
     }
 
     /// Sends a burst that has passed the switch over this link.
-    pub fn send_from_switch(&mut self, now: Time, id: PacketId, shared: &mut Shared) {
+    pub fn send_from_switch(&mut self, now: Time, id: BurstId, shared: &mut Shared) {
         self.data_link.send_on(now, id, &mut self.bursts, &mut shared.scheduler);
     }
 
@@ -223,7 +230,7 @@ impl Link {
     /// Handles the arrival event of a burst. Returns the packets that have arrived; `None` if they arrive later, or if
     /// the DMA engine or the switch took them.
     #[inline(always)]
-    pub fn on_arrival(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> Option<Arrival> {
+    pub fn on_arrival(&mut self, now: Time, id: BurstId, shared: &mut Shared) -> Option<Arrival> {
         let Shared { scheduler, requests, .. } = shared;
         let arrival = self.data_link.on_arrival(now, id, &mut self.bursts, scheduler, requests)?;
         if self.attachments.is_some() && self.divert_arrived(now, arrival, shared) {
@@ -234,9 +241,9 @@ impl Link {
 
     /// Ends the current step of a burst in the DMA engine. Returns the transfer that is now complete at the device, if
     /// any.
-    pub fn on_dma(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> Option<Arrival> {
+    pub fn on_dma(&mut self, now: Time, id: BurstId, shared: &mut Shared) -> Option<Arrival> {
         let Link { bursts, data_link, attachments } = self;
-        attachments.as_mut()?.dma.as_mut()?.on_step(now, id, &mut LinkParts { bursts, data_link, shared })
+        attachments.as_mut()?.dma.as_mut()?.on_step(now, id, &mut LinkAndMachineParts { bursts, data_link, shared })
     }
 
     /// Makes the receiver of packets in `direction` hold the posted packets that arrive from `arrived` on until

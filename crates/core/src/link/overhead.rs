@@ -16,22 +16,22 @@ pub const DLLP_BYTES: u32 = 8;
 
 /// Header and framing bytes around the payload of a packet.
 #[derive(Clone, Copy, Debug)]
-pub struct Overhead {
+pub struct PacketOverhead {
     /// Header and framing bytes of one packet, by its direction and kind.
     bytes: [[u32; 3]; 2],
 }
 
-impl Overhead {
+impl PacketOverhead {
     /// Computes the overheads of this link, unless the description sets its own: 24 B for requests with 64-bit
     /// addresses, 20 B for those with 32-bit ones and for completions; 8 B less in flit mode (generation 6).
-    pub fn new(link: &config::Link) -> Overhead {
+    pub fn new(link: &config::Link) -> PacketOverhead {
         let framing = if link.generation >= 6 { 0 } else { FRAMING_BYTES };
         let request = framing + if link.address_bits == 64 { 16 } else { 12 };
         let or = |own: u32, bytes: u32| if own > 0 { own } else { bytes };
         let (read, write) = (or(link.request_overhead_bytes, request), or(link.write_overhead_bytes, request));
         let completion = or(link.completion_overhead_bytes, COMPLETION_HEADER_BYTES + framing);
         let doorbell = or(link.doorbell_overhead_bytes, request);
-        Overhead { bytes: [[write, read, completion], [doorbell, read, completion]] }
+        PacketOverhead { bytes: [[write, read, completion], [doorbell, read, completion]] }
     }
 
     /// Returns the header and framing bytes of one packet of this direction and kind.

@@ -25,7 +25,7 @@ impl WireRate {
     /// them.
     pub fn new(link: &config::Link) -> WireRate {
         let lanes = u64::from(link.lanes);
-        // Time in picoseconds that one lane takes for `bytes`, encoding included: 8b/10b, 128b/130b, or flits of 1b/1b.
+        // Time in picoseconds in which one lane transfers `bytes`, encoding included: 8b/10b, 128b/130b, or flits.
         let (ps, bytes) = match link.generation {
             // A rate given in the drive file, exact to one part in 10^9.
             _ if link.lane_bytes_per_ns > 0.0 => (whole((1e9 / link.lane_bytes_per_ns).round()), 1_000_000),
@@ -74,28 +74,29 @@ pub fn ack_factor(lanes: u8, max_payload_bytes: u32) -> f64 {
 mod tests {
     use super::*;
 
-    fn rate(generation: u8, lanes: u8, skip_ordered_sets: bool) -> WireRate {
+    fn wire_rate_of(generation: u8, lanes: u8, skip_ordered_sets: bool) -> WireRate {
         WireRate::new(&config::Link { generation, lanes, skip_ordered_sets, ..Default::default() })
     }
 
     #[test]
-    fn write_of_128_bytes_takes_76_ns_on_generation_2_x4() {
-        assert_eq!(rate(2, 4, false).time(152), Span::from_ns(76));
+    fn write_of_128_bytes_takes_76_ns_on_gen2_x4() {
+        assert_eq!(wire_rate_of(2, 4, false).time(152), Span::from_ns(76));
     }
 
     #[test]
-    fn generations_1_to_7_have_the_rates_of_the_specification() {
+    fn link_generations_have_the_specified_rates() {
         let rates = [0.25, 0.5, 0.984_615, 1.969_231, 3.938_462, 7.375, 14.75];
         for (generation, expected) in (1..=7).zip(rates) {
-            let found = rate(generation, 1, false).bytes_per_ns();
+            let found = wire_rate_of(generation, 1, false).bytes_per_ns();
             assert!((found - expected).abs() < 1e-6, "generation {generation}: {found}");
         }
     }
 
     #[test]
-    fn skip_ordered_sets_cost_a_quarter_of_a_per_cent() {
+    fn skip_ordered_sets_cost_a_quarter_percent() {
         for generation in 1..=7 {
-            let ratio = rate(generation, 4, false).bytes_per_ns() / rate(generation, 4, true).bytes_per_ns();
+            let ratio =
+                wire_rate_of(generation, 4, false).bytes_per_ns() / wire_rate_of(generation, 4, true).bytes_per_ns();
             assert!((1.0025..1.0027).contains(&ratio), "generation {generation}: {ratio}");
         }
     }

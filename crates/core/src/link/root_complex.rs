@@ -9,7 +9,7 @@
 //!     read   arrival -> wait until earlier writes settled -> look (memory sampled) -> read latency -> completion
 //! ```
 
-use super::iommu::Iommu;
+use super::iommu::IommuModel;
 use super::{Arrival, Link};
 use crate::config::{self, Placement};
 use crate::memory::HostMemory;
@@ -18,11 +18,11 @@ use crate::random::mix;
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, INLINE_BYTES, Kind, Packet, PacketId};
+use crate::tlp::{BurstId, Direction, INLINE_BYTES, Kind, Packet};
 
 /// Latencies of reads and writes in one region of host memory, which depend on its placement in DRAM or caches.
 #[derive(Clone, Copy, Debug)]
-struct HostRegion {
+struct HostMemoryRegion {
     read: Span,
     write: Span,
     refresh: Span,
@@ -32,12 +32,12 @@ struct HostRegion {
 #[derive(Clone, Debug)]
 pub struct RootComplex {
     /// Latencies of host memory by region: queues and commands, and user data.
-    regions: [HostRegion; 2],
+    regions: [HostMemoryRegion; 2],
     /// Latencies of device reads of user data that has left the processor caches, so that it comes from DRAM.
     /// `cold_ratio` is the share of these reads among all reads of user data.
-    cold: HostRegion,
+    cold: HostMemoryRegion,
     cold_ratio: f64,
-    iommu: Option<Iommu>,
+    iommu: Option<IommuModel>,
     refresh_interval: Span,
     late_write: Span,
     late_write_ratio: f64,
@@ -52,16 +52,16 @@ pub struct RootComplex {
     awake_until: Time,
 }
 
-impl HostRegion {
-    fn new(config: &config::RootComplex, placement: Placement, uncore_ratio: f64) -> HostRegion {
+impl HostMemoryRegion {
+    fn new(config: &config::RootComplex, placement: Placement, uncore_ratio: f64) -> HostMemoryRegion {
         let remote = if placement.is_remote() { config.remote } else { Span::ZERO };
-        let (read, refresh) = match placement.on_socket(false) {
+        let (read, refresh) = match placement.on_device_or_remote_socket(false) {
             Placement::Dram => (config.dram_read, config.refresh),
-            Placement::Core if config.core_read.is_zero() => (config.dram_read, Span::ZERO),
-            Placement::Core => (config.core_read.scale(uncore_ratio), Span::ZERO),
+            Placement::ProcessorState if config.core_read.is_zero() => (config.dram_read, Span::ZERO),
+            Placement::ProcessorState => (config.core_read.scale(uncore_ratio), Span::ZERO),
             _ => (config.cache_read.scale(uncore_ratio), Span::ZERO),
         };
-        HostRegion { read: read + remote, write: config.write.scale(uncore_ratio) + remote, refresh }
+        HostMemoryRegion { read: read + remote, write: config.write.scale(uncore_ratio) + remote, refresh }
     }
 }
 
@@ -75,15 +75,19 @@ impl RootComplex {
         seed: u64,
     ) -> RootComplex {
         let uncore_ratio = match host.uncore_follows_core {
-            true => host.clock_ratio(),
+            true => host.nominal_clock_ratio(),
             false => 1.0,
         };
         RootComplex {
             regions: [config.placement, config.data_placement]
-                .map(|place| HostRegion::new(config, place, uncore_ratio)),
-            cold: HostRegion::new(config, Placement::Dram.on_socket(config.data_placement.is_remote()), uncore_ratio),
+                .map(|place| HostMemoryRegion::new(config, place, uncore_ratio)),
+            cold: HostMemoryRegion::new(
+                config,
+                Placement::Dram.on_device_or_remote_socket(config.data_placement.is_remote()),
+                uncore_ratio,
+            ),
             cold_ratio: config.data_cold_ratio,
-            iommu: Iommu::of(config),
+            iommu: IommuModel::of(config),
             refresh_interval: config.refresh_interval,
             late_write: config.late_write,
             late_write_ratio: config.late_write_ratio,
@@ -98,8 +102,8 @@ impl RootComplex {
 
     /// Returns this root complex with the latencies of a peer device's memory (such as a GPU's) for queues or user data
     /// that are there. Reads still wait for all earlier writes of the drive, to either memory.
-    pub fn with_peer(mut self, config: &config::Peer) -> RootComplex {
-        let memory = HostRegion { read: config.read, write: config.write, refresh: Span::ZERO };
+    pub fn with_peer_memory(mut self, config: &config::Peer) -> RootComplex {
+        let memory = HostMemoryRegion { read: config.read, write: config.write, refresh: Span::ZERO };
         for user_data in [false, true].into_iter().filter(|user_data| config.has(*user_data)) {
             self.regions[usize::from(user_data)] = memory;
             self.cold_ratio = if user_data { 0.0 } else { self.cold_ratio };
@@ -117,7 +121,7 @@ impl RootComplex {
 
     /// Returns the time from the arrival of the device's read of queues or commands to its completion, without address
     /// translation.
-    pub fn read_latency(&self) -> Span {
+    pub fn queue_read_latency(&self) -> Span {
         self.region(false).read
     }
 
@@ -129,7 +133,7 @@ impl RootComplex {
 
     /// Returns the shortest time from the arrival of a write to its data being visible, without late writes and address
     /// translation.
-    pub fn write_latency(&self) -> Span {
+    pub fn least_write_latency(&self) -> Span {
         let [rings, data] = self.regions;
         rings.write.min(data.write)
     }
@@ -139,7 +143,7 @@ impl RootComplex {
         self.iommu.as_ref().map_or(0, |iommu| iommu.misses)
     }
 
-    fn region(&self, user_data: bool) -> HostRegion {
+    fn region(&self, user_data: bool) -> HostMemoryRegion {
         self.regions[usize::from(user_data)]
     }
 
@@ -161,10 +165,10 @@ impl RootComplex {
         shared: &mut Shared,
     ) {
         match link.bursts[arrival.packet].packet.kind {
-            Kind::MemoryWrite => self.on_write(now, arrival, link, shared),
+            Kind::MemoryWrite => self.schedule_write_settlement(now, arrival, link, shared),
             Kind::MemoryRead => self.on_read(now, arrival, link, memory, shared),
-            // PCIe ordering: the completion has pushed the writes before it, so it settles only after they are in
-            // memory.
+            // PCIe ordering: the completion has pushed earlier writes ahead of it, so it becomes visible only once they
+            // are in memory.
             Kind::Completion => {
                 let settled_until = self.settled_until.max(link.bursts[arrival.packet].posted_until());
                 shared.scheduler.at(settled_until.max(now), Event::Settle(arrival.packet));
@@ -174,7 +178,7 @@ impl RootComplex {
 
     /// Schedules when the packets of a posted write are in memory: all at once, or one by one where some may be late.
     /// Not called if all writes take the same time: the link then delivers them when they are in memory.
-    fn on_write(&mut self, now: Time, arrival: Arrival, link: &mut Link, shared: &mut Shared) {
+    fn schedule_write_settlement(&mut self, now: Time, arrival: Arrival, link: &mut Link, shared: &mut Shared) {
         let flight = &link.bursts[arrival.packet];
         let (serial, each, relaxed) = (flight.serial(), flight.each(), flight.packet.relaxed);
         let first_bytes = u64::from(arrival.first) * u64::from(flight.packet.chunk_bytes);
@@ -184,25 +188,27 @@ impl RootComplex {
         if self.late_write_ratio == 0.0 {
             let event = match arrival.count == flight.count() {
                 true => Event::Settle(arrival.packet),
-                false => Event::SettleOne { place: packet_number(arrival.first), packet: arrival.packet },
+                false => Event::SettleOne { place: packet_number_u16(arrival.first), packet: arrival.packet },
             };
-            return shared.scheduler.at(self.ordered_settle_time(now + write + translation, relaxed), event);
+            return shared.scheduler.at(self.settle_time_in_order(now + write + translation, relaxed), event);
         }
         for place in 0..arrival.count {
             let arrived = now - each * u64::from(arrival.count - 1 - place);
             let index = arrival.first + place;
             let late = self.late_delay(serial, index);
-            let at = self.ordered_settle_time(arrived + write + translation + late, relaxed);
+            let at = self.settle_time_in_order(arrived + write + translation + late, relaxed);
             if !relaxed && at > arrived + write + translation {
                 link.hold_posted(Direction::Up, arrived, at);
             }
-            shared.scheduler.at(at.max(now), Event::SettleOne { place: packet_number(index), packet: arrival.packet });
+            shared
+                .scheduler
+                .at(at.max(now), Event::SettleOne { place: packet_number_u16(index), packet: arrival.packet });
         }
     }
 
     /// Returns when a write that could be in memory at `at` is there: not before earlier writes, unless it has relaxed
     /// ordering.
-    fn ordered_settle_time(&mut self, at: Time, relaxed: bool) -> Time {
+    fn settle_time_in_order(&mut self, at: Time, relaxed: bool) -> Time {
         if relaxed {
             return at;
         }
@@ -213,7 +219,7 @@ impl RootComplex {
     /// Handles `count` packets that are in memory now: copies the bytes of a write, unless it is user data. Returns
     /// true if the whole burst is in memory.
     #[inline(always)]
-    pub fn on_settle(&mut self, packet: PacketId, count: u32, link: &mut Link, memory: &mut HostMemory) -> bool {
+    pub fn on_settle(&mut self, packet: BurstId, count: u32, link: &mut Link, memory: &mut HostMemory) -> bool {
         let flight = &mut link.bursts[packet];
         flight.settled += count;
         assert!(flight.settled <= flight.count(), "more packets of a burst reach memory than were sent");
@@ -234,7 +240,7 @@ impl RootComplex {
     // Inlined: called from one place, for every read of the device.
     #[inline(always)]
     fn on_read(&mut self, now: Time, arrival: Arrival, link: &mut Link, memory: &HostMemory, shared: &mut Shared) {
-        self.keep_awake(now);
+        self.restart_idle_timer(now);
         let flight = &mut link.bursts[arrival.packet];
         if flight.first_arrival == Time::NEVER {
             flight.first_arrival = now - flight.each() * u64::from(arrival.count - 1);
@@ -247,16 +253,16 @@ impl RootComplex {
             flight.first_arrival = settled_until;
             return shared.scheduler.at(settled_until, Event::Recheck(arrival.packet));
         }
-        self.sample_memory(now, arrival.packet, link, memory, shared);
+        self.sample_host_memory(now, arrival.packet, link, memory, shared);
     }
 
     /// Samples memory for a device's read now, and schedules its completion. The latency of the access counts from the
     /// arrival of the first packet.
     #[inline(always)]
-    pub fn sample_memory(
+    pub fn sample_host_memory(
         &mut self,
         now: Time,
-        id: PacketId,
+        id: BurstId,
         link: &mut Link,
         memory: &HostMemory,
         shared: &mut Shared,
@@ -267,7 +273,7 @@ impl RootComplex {
             false => self.region(packet.user_data),
         };
         let translation = self.translation_time(now, packet.address, packet.bytes);
-        let latency = region.read + translation + self.refresh_wait(serial, region.refresh);
+        let latency = region.read + translation + self.draw_refresh_wait(serial, region.refresh);
         let flight = &mut link.bursts[id];
         flight.packet.sampled_at = now;
         let at = (flight.first_arrival + latency).max(now);
@@ -279,7 +285,7 @@ impl RootComplex {
     }
 
     /// Sends the completions of a device's read whose memory access has ended.
-    pub fn on_answer(&mut self, now: Time, id: PacketId, link: &mut Link, shared: &mut Shared) {
+    pub fn on_answer(&mut self, now: Time, id: BurstId, link: &mut Link, shared: &mut Shared) {
         let packet = &mut link.bursts[id].packet;
         packet.kind = Kind::Completion;
         packet.direction = Direction::Down;
@@ -287,7 +293,7 @@ impl RootComplex {
         link.send_on(now, id, shared);
     }
 
-    fn keep_awake(&mut self, now: Time) {
+    fn restart_idle_timer(&mut self, now: Time) {
         let until = now + self.package_sleep;
         self.awake += until.since(self.awake_until.max(now));
         self.awake_until = until;
@@ -295,12 +301,12 @@ impl RootComplex {
 
     /// Returns the time that the IOMMU takes to translate the addresses of an access; zero without an IOMMU.
     fn translation_time(&mut self, now: Time, address: u64, bytes: u32) -> Span {
-        self.iommu.as_mut().map_or(Span::ZERO, |iommu| iommu.translate(now, address, bytes).since(now))
+        self.iommu.as_mut().map_or(Span::ZERO, |iommu| iommu.translation_end_time(now, address, bytes).since(now))
     }
 
     /// Returns the remaining time of a DRAM refresh that a read meets, or zero. The refresh phase is drawn from the
     /// packet's serial number, so that it does not depend on other packets.
-    fn refresh_wait(&self, serial: u64, refresh: Span) -> Span {
+    fn draw_refresh_wait(&self, serial: u64, refresh: Span) -> Span {
         if refresh.is_zero() {
             return Span::ZERO;
         }
@@ -322,6 +328,6 @@ impl RootComplex {
 }
 
 /// Returns the number of a packet within its burst as the 16-bit number that events store.
-fn packet_number(number: u32) -> u16 {
+fn packet_number_u16(number: u32) -> u16 {
     number.try_into().expect("a burst whose packets settle one by one has at most 65,536 packets")
 }

@@ -19,9 +19,9 @@
 use std::collections::VecDeque;
 
 use super::Arrival;
-use super::measure::Measures;
+use super::measure::BurstMeasureCache;
 use super::rate::WireRate;
-use crate::config::{self, Granularity};
+use crate::config::{self, LinkEventGranularity};
 use crate::number::{index, length, low_u16, low_u32, real};
 use crate::scheduler::{Event, Scheduler};
 use crate::table::Table;
@@ -45,7 +45,7 @@ pub struct SwitchArrival {
 
 /// Packets of one burst on their way through a switch.
 #[derive(Clone, Copy, Debug)]
-struct Passing {
+struct PassingPackets {
     coming: SwitchArrival,
     way: usize,
     /// Number of packets that have not left the switch yet. `each` is the uplink time of each but the last, `last` that
@@ -72,7 +72,7 @@ pub struct SwitchDeparture {
 
 /// One direction of a shared link at a switch (an uplink, or the link of a peer), with its queues and timer.
 #[derive(Clone, Debug)]
-struct SwitchWay {
+struct SharedSwitchLink {
     direction: Direction,
     /// Queues of the bursts that wait for this link, one per drive. `waiting` is the number of these bursts, `queued`
     /// their wire time.
@@ -80,7 +80,7 @@ struct SwitchWay {
     waiting: usize,
     queued: Span,
     /// Train on the wire, for as long as it might be cut.
-    sending: Option<Train>,
+    sending: Option<SwitchTrain>,
     /// Time up to which the wire is in use.
     used_until: Time,
     wake_at: Option<Time>,
@@ -93,7 +93,7 @@ struct SwitchWay {
 
 /// Packets of one burst that go over a shared link back to back.
 #[derive(Clone, Copy, Debug)]
-struct Train {
+struct SwitchTrain {
     passing: u32,
     count: u32,
     each: Span,
@@ -103,17 +103,17 @@ struct Train {
 
 /// All switches of a machine, with the packets on their way through them.
 #[derive(Clone, Debug)]
-pub struct Switches {
+pub struct SwitchFabric {
     /// Shared links, two entries (up, down) for each switch. The last two are the link of the peer device (such as a
     /// GPU), if any.
-    ways: Vec<SwitchWay>,
-    passing: Table<Passing>,
-    uplink: Port,
+    ways: Vec<SharedSwitchLink>,
+    passing: Table<PassingPackets>,
+    uplink: SwitchPort,
     /// Peer device at the switch, and the data that its memory holds; `peer` is its port.
     holds: config::Peer,
-    peer: Port,
+    peer: SwitchPort,
     /// Upstream packets of each drive, kept in order where they leave by different links.
-    in_order: Vec<InOrder>,
+    in_order: Vec<OrderedUpstream>,
     /// Number of drives behind each switch.
     sharing: u16,
     pass: Span,
@@ -122,7 +122,7 @@ pub struct Switches {
 
 /// Upstream packets of one drive, which leave the switch in order although they take different links.
 #[derive(Clone, Debug, Default)]
-struct InOrder {
+struct OrderedUpstream {
     /// Packets that may not have left the switch yet, as indices into the table of passing packets.
     passing: Vec<u32>,
     /// Packets that wait until earlier ones of the drive have left by the other link.
@@ -131,13 +131,13 @@ struct InOrder {
 
 /// Port of a switch, with the wire times of packets on its link.
 #[derive(Clone, Debug)]
-struct Port {
-    measures: Measures,
+struct SwitchPort {
+    measures: BurstMeasureCache,
     /// Time for which the far end of the port's link is busy with one posted packet.
     accept: Span,
 }
 
-impl Switches {
+impl SwitchFabric {
     /// Creates the switches that `config` describes for `drives` drives, with the peer device (such as a GPU) attached
     /// to them; `None` without a switch. A root port accepts one posted packet every `accept`; a peer accepts them
     /// without delay.
@@ -147,38 +147,38 @@ impl Switches {
         link: &config::Link,
         accept: Span,
         drives: u16,
-    ) -> Option<Switches> {
+    ) -> Option<SwitchFabric> {
         if config.has_hosts() {
-            return Some(Switches::of_hosts(config, link));
+            return Some(SwitchFabric::of_shared_device(config, link));
         }
         let sharing = config.drives_per_uplink(drives);
-        let switches = || Switches {
-            ways: (0..2 * (drives.div_ceil(sharing) + 1)).map(|place| SwitchWay::new(place, sharing)).collect(),
+        let switches = || SwitchFabric {
+            ways: (0..2 * (drives.div_ceil(sharing) + 1)).map(|place| SharedSwitchLink::new(place, sharing)).collect(),
             passing: Table::default(),
-            uplink: Port::new(&config.uplink(link), accept),
+            uplink: SwitchPort::new(&config.uplink(link), accept),
             holds: peer.clone(),
-            peer: Port::new(&peer.port(link), Span::ZERO),
-            in_order: vec![InOrder::default(); drives.into()],
+            peer: SwitchPort::new(&peer.port(link), Span::ZERO),
+            in_order: vec![OrderedUpstream::default(); drives.into()],
             sharing,
             pass: config.pass,
-            per_packet: link.granularity == Granularity::Packet,
+            per_packet: link.granularity == LinkEventGranularity::Packet,
         };
         config.is_there().then(switches)
     }
 
     /// Creates the switch of hosts that share one device, whose link is as `link`.
-    fn of_hosts(config: &config::Switch, link: &config::Link) -> Switches {
+    fn of_shared_device(config: &config::Switch, link: &config::Link) -> SwitchFabric {
         let hosts = config.host_count();
-        Switches {
-            ways: (0..4).map(|place| SwitchWay::new(place, hosts)).collect(),
+        SwitchFabric {
+            ways: (0..4).map(|place| SharedSwitchLink::new(place, hosts)).collect(),
             passing: Table::default(),
-            uplink: Port::new(link, Span::ZERO),
+            uplink: SwitchPort::new(link, Span::ZERO),
             holds: config::Peer::default(),
-            peer: Port::new(link, Span::ZERO),
-            in_order: vec![InOrder::default(); hosts.into()],
+            peer: SwitchPort::new(link, Span::ZERO),
+            in_order: vec![OrderedUpstream::default(); hosts.into()],
             sharing: hosts,
             pass: config.pass,
-            per_packet: link.granularity == Granularity::Packet,
+            per_packet: link.granularity == LinkEventGranularity::Packet,
         }
     }
 
@@ -191,7 +191,7 @@ impl Switches {
         packet: &Packet,
         scheduler: &mut Scheduler,
     ) -> Option<Time> {
-        if self.must_keep_order(now, coming, packet, scheduler) {
+        if self.must_wait_for_earlier_packets(now, coming, packet, scheduler) {
             self.in_order[usize::from(coming.drive)].held.push_back((coming, *packet));
             return None;
         }
@@ -201,20 +201,20 @@ impl Switches {
     /// Sends packets over their shared link, or queues them if it is busy. Returns until when the sender misses the
     /// credits of posted packets that are queued.
     fn start(&mut self, now: Time, coming: SwitchArrival, packet: &Packet, scheduler: &mut Scheduler) -> Option<Time> {
-        let id = self.take_in(coming, packet);
+        let id = self.add_arrival(coming, packet);
         let way = self.passing[index(id)].way;
         if self.ways[way].is_free(now) {
-            self.pass_through(now, id, scheduler);
+            self.send_over_shared_link(now, id, scheduler);
             return None;
         }
-        self.queue_up(now, id, scheduler);
-        is_posted_up(coming.direction, packet).then(|| self.ways[way].drained_at(now))
+        self.queue_for_shared_link(now, id, scheduler);
+        is_posted_up(coming.direction, packet).then(|| self.ways[way].link_drained_at(now))
     }
 
     /// Handles an event of the switches. Returns packets that have reached the far end now, if any.
     pub fn on_event(&mut self, now: Time, event: Event, scheduler: &mut Scheduler) -> Option<SwitchDeparture> {
         match event {
-            Event::Wire(way) => self.on_wire(now, way.into(), scheduler),
+            Event::WireSender(way) => self.on_wire(now, way.into(), scheduler),
             Event::Recheck(drive) => self.release(now, low_u16(drive), scheduler),
             Event::Arrive(id) => return self.finish_passing(now, id),
             other => unreachable!("{other:?} happens elsewhere"),
@@ -239,7 +239,7 @@ impl Switches {
 
     /// True if packets must wait until earlier ones of the same drive have left by another link, so that a completion
     /// does not overtake its data. Schedules a later check if the time is known.
-    fn must_keep_order(
+    fn must_wait_for_earlier_packets(
         &mut self,
         now: Time,
         coming: SwitchArrival,
@@ -249,8 +249,8 @@ impl Switches {
         if coming.direction == Direction::Down || !self.has_several_ways() {
             return false;
         }
-        let [way, _] = self.shared_links_of(coming.drive, self.holds.has(packet.user_data));
-        let InOrder { passing, held } = &mut self.in_order[usize::from(coming.drive)];
+        let [way, _] = self.shared_links_of_drive(coming.drive, self.holds.has(packet.user_data));
+        let OrderedUpstream { passing, held } = &mut self.in_order[usize::from(coming.drive)];
         passing.retain(|id| self.passing[index(*id)].left_at > now);
         let others = passing.iter().map(|id| self.passing[index(*id)]).filter(|other| other.way != way);
         let left_at = others.map(|other| other.left_at).max();
@@ -264,7 +264,7 @@ impl Switches {
     fn release(&mut self, now: Time, drive: u16, scheduler: &mut Scheduler) {
         let mut held = std::mem::take(&mut self.in_order[usize::from(drive)].held);
         while let Some((coming, packet)) = held.front().copied()
-            && !self.must_keep_order(now, coming, &packet, scheduler)
+            && !self.must_wait_for_earlier_packets(now, coming, &packet, scheduler)
         {
             held.pop_front();
             self.start(now, coming, &packet, scheduler);
@@ -274,24 +274,24 @@ impl Switches {
 
     /// Returns the indices (up, down) of the shared link that a drive's packets take: the peer device's link, or the
     /// drive's uplink to the host.
-    fn shared_links_of(&self, drive: u16, to_peer: bool) -> [usize; 2] {
+    fn shared_links_of_drive(&self, drive: u16, to_peer: bool) -> [usize; 2] {
         let up = if to_peer { self.ways.len() - 2 } else { usize::from(drive / self.sharing) * 2 };
         [up, up + 1]
     }
 
-    fn take_in(&mut self, coming: SwitchArrival, packet: &Packet) -> u32 {
+    fn add_arrival(&mut self, coming: SwitchArrival, packet: &Packet) -> u32 {
         let to_peer = self.holds.has(packet.user_data);
-        let ways = self.shared_links_of(coming.drive, to_peer);
+        let ways = self.shared_links_of_drive(coming.drive, to_peer);
         let port = if to_peer { &mut self.peer } else { &mut self.uplink };
-        let measure = port.measures.compute(packet);
+        let measure = port.measures.compute_burst_measure(packet);
         let Arrival { first, count, .. } = coming.packets;
         let has_last = first + count == measure.count;
         let last_on_wire = if has_last { measure.last } else { measure.each };
-        let kept = |on_wire| port.occupied_time(coming.direction, packet, on_wire);
+        let kept = |on_wire| port.link_occupancy(coming.direction, packet, on_wire);
         let (each, last) = (kept(measure.each), kept(last_on_wire));
         self.ways[ways[coming.direction.opposite() as usize]].owed +=
             measure.whole.owed / u64::from(measure.count) * u64::from(count);
-        let id = self.passing.insert(Passing {
+        let id = self.passing.insert(PassingPackets {
             coming,
             way: ways[coming.direction as usize],
             left: count,
@@ -309,24 +309,24 @@ impl Switches {
 
     /// Sends packets over a shared link that is free. Packets that arrived before the last one take link time that was
     /// idle in the past.
-    fn pass_through(&mut self, now: Time, id: u32, scheduler: &mut Scheduler) {
+    fn send_over_shared_link(&mut self, now: Time, id: u32, scheduler: &mut Scheduler) {
         let passing = &mut self.passing[index(id)];
         let way = &mut self.ways[passing.way];
         let came_from = match passing.coming.direction {
             Direction::Up => now - passing.coming.beside,
             Direction::Down => now,
         };
-        let started = way.start_at(came_from);
+        let started = way.link_start_time(came_from);
         let count = std::mem::take(&mut passing.left);
         way.send(id, count, passing, started, now);
-        self.leave(now, id, started, scheduler);
+        self.schedule_switch_departure(now, id, started, scheduler);
     }
 
     /// Queues packets for their shared link, cuts the train of another drive on it, and sets its timer.
-    fn queue_up(&mut self, now: Time, id: u32, scheduler: &mut Scheduler) {
+    fn queue_for_shared_link(&mut self, now: Time, id: u32, scheduler: &mut Scheduler) {
         let passing = self.passing[index(id)];
-        let place = self.ways[passing.way].place_of(&passing);
-        self.cut_in(now, passing.way, place);
+        let place = self.ways[passing.way].queue_of_passing(&passing);
+        self.cut_train_of_other_drive(now, passing.way, place);
         let way = &mut self.ways[passing.way];
         way.queues[place].push_back(id);
         way.waiting += 1;
@@ -337,10 +337,10 @@ impl Switches {
 
     /// Cuts the train on a shared link at the next packet boundary for another drive, and queues the rest of the train
     /// again.
-    fn cut_in(&mut self, now: Time, way: usize, place: usize) {
+    fn cut_train_of_other_drive(&mut self, now: Time, way: usize, place: usize) {
         let Some(train) = self.ways[way].sending.filter(|train| train.end > now) else { return };
         let passing = &mut self.passing[index(train.passing)];
-        let own_place = self.ways[way].place_of(passing);
+        let own_place = self.ways[way].queue_of_passing(passing);
         let gone = now.since(train.started).as_ps() / train.each.as_ps().max(1) + 1;
         if own_place == place || gone >= u64::from(train.count) {
             return;
@@ -373,7 +373,7 @@ impl Switches {
     /// Sends the next packet of the drive whose turn it is, or the rest of its burst if no other drive waits.
     fn serve(&mut self, now: Time, place: usize, scheduler: &mut Scheduler) {
         let way = &mut self.ways[place];
-        let Some(drive) = way.next_drive() else { return };
+        let Some(drive) = way.next_drive_in_turn() else { return };
         let id = way.queues[drive].pop_front().expect("it has something to send");
         let is_alone = way.queues[drive].len() + 1 == way.waiting;
         let passing = &mut self.passing[index(id)];
@@ -381,10 +381,10 @@ impl Switches {
         way.queued -= passing.time_left();
         let count = if is_alone && !self.per_packet { passing.left } else { 1 };
         passing.left -= count;
-        let started = way.start_at(now);
+        let started = way.link_start_time(now);
         way.send(id, count, passing, started, now);
         match passing.left {
-            0 => self.leave(now, id, started, scheduler),
+            0 => self.schedule_switch_departure(now, id, started, scheduler),
             _ => {
                 way.queues[drive].push_front(id);
                 way.waiting += 1;
@@ -399,19 +399,19 @@ impl Switches {
 
     /// Computes when the last packets of a burst, which are now on the shared link, reach its far end. Schedules that
     /// arrival.
-    fn leave(&mut self, now: Time, id: u32, started: Time, scheduler: &mut Scheduler) {
+    fn schedule_switch_departure(&mut self, now: Time, id: u32, started: Time, scheduler: &mut Scheduler) {
         let passing = &mut self.passing[index(id)];
         let end = (self.ways[passing.way].used_until - passing.beyond_wire).max(now);
         let passed = match passing.coming.direction {
             Direction::Up => end,
-            // Downstream packets leave while the rest of the train is still arriving. The first may leave once the wire
-            // to the drive can run without a gap.
+            // Downstream packets leave while the rest of the train still arrives, but the first one only once the wire
+            // to the drive can be used without a gap.
             Direction::Down => started.max(end - passing.coming.beside).max(now),
         };
         (passing.left_at, passing.there_at) = (passed, passed + self.pass);
         let (drive, there_at) = (passing.coming.drive, passing.there_at);
-        // Schedule the arrival now, even if other events are due earlier: bursts that leave later must arrive behind
-        // this one.
+        // Schedule the arrival before other events of the same instant, because bursts that leave later must arrive
+        // after this one.
         scheduler.at(there_at, Event::Arrive(id));
         if !self.in_order[usize::from(drive)].held.is_empty() {
             scheduler.at(passed, Event::Recheck(drive.into()));
@@ -420,12 +420,12 @@ impl Switches {
 
     fn finish_passing(&mut self, now: Time, id: u32) -> Option<SwitchDeparture> {
         let passing = &mut self.passing[index(id)];
-        // The train has been cut since this event was scheduled, or the entry holds another burst.
+        // The train has been cut since this event was scheduled, or its table entry now holds another burst.
         if passing.there_at != now {
             return None;
         }
         passing.there_at = Time::NEVER;
-        let Passing { coming, left_at, way, .. } = *passing;
+        let PassingPackets { coming, left_at, way, .. } = *passing;
         self.passing.vacate(id);
         if self.has_several_ways() {
             self.in_order[usize::from(coming.drive)].passing.retain(|passing| *passing != id);
@@ -439,19 +439,19 @@ impl Switches {
         let way = &mut self.ways[place];
         if way.wake_at.is_none_or(|set| set > at) {
             way.wake_at = Some(at);
-            scheduler.at(at, Event::Wire(place as u8));
+            scheduler.at(at, Event::WireSender(place as u8));
         }
     }
 }
 
-impl Port {
-    fn new(link: &config::Link, accept: Span) -> Port {
-        Port { measures: Measures::new(link, &WireRate::new(link)), accept }
+impl SwitchPort {
+    fn new(link: &config::Link, accept: Span) -> SwitchPort {
+        SwitchPort { measures: BurstMeasureCache::new(link, &WireRate::new(link)), accept }
     }
 
     /// Returns how long a packet keeps the link: its wire time, or the far end's time to accept a posted packet if that
     /// is longer. Credits hold back the packets behind it.
-    fn occupied_time(&self, direction: Direction, packet: &Packet, on_wire: Span) -> Span {
+    fn link_occupancy(&self, direction: Direction, packet: &Packet, on_wire: Span) -> Span {
         if is_posted_up(direction, packet) { on_wire.max(self.accept) } else { on_wire }
     }
 }
@@ -461,7 +461,7 @@ fn is_posted_up(direction: Direction, packet: &Packet) -> bool {
     direction == Direction::Up && packet.kind == Kind::MemoryWrite
 }
 
-impl Passing {
+impl PassingPackets {
     fn time_left(&self) -> Span {
         match self.left {
             0 => Span::ZERO,
@@ -470,9 +470,9 @@ impl Passing {
     }
 }
 
-impl SwitchWay {
-    fn new(place: u16, sharing: u16) -> SwitchWay {
-        SwitchWay {
+impl SharedSwitchLink {
+    fn new(place: u16, sharing: u16) -> SharedSwitchLink {
+        SharedSwitchLink {
             direction: if place.is_multiple_of(2) { Direction::Up } else { Direction::Down },
             queues: vec![VecDeque::new(); sharing.into()],
             waiting: 0,
@@ -491,13 +491,13 @@ impl SwitchWay {
     }
 
     /// Returns when everything that is queued for this link will have left, if nothing else arrives.
-    fn drained_at(&self, now: Time) -> Time {
+    fn link_drained_at(&self, now: Time) -> Time {
         self.used_until.max(now) + self.queued
     }
 
     /// Returns when packets that are ready at `ready` can start on this link: ACK and flow-control packets that found
     /// no gap go first.
-    fn start_at(&mut self, ready: Time) -> Time {
+    fn link_start_time(&mut self, ready: Time) -> Time {
         let gap = ready.since(self.used_until);
         let owed = std::mem::take(&mut self.owed).saturating_sub(gap);
         self.used_until.max(ready) + owed
@@ -505,23 +505,23 @@ impl SwitchWay {
 
     /// Puts `count` packets of a burst on this link from `started` on. The caller has subtracted them from the packets
     /// left.
-    fn send(&mut self, id: u32, count: u32, of: &Passing, started: Time, now: Time) {
+    fn send(&mut self, id: u32, count: u32, of: &PassingPackets, started: Time, now: Time) {
         let last = if of.left == 0 { of.last } else { of.each };
         let end = started + of.each * u64::from(count - 1) + last;
-        let train = Train { passing: id, count, each: of.each, started, end };
+        let train = SwitchTrain { passing: id, count, each: of.each, started, end };
         self.sending = (count > 1 && end > now).then_some(train);
         self.busy += end.since(started);
         self.used_until = end;
-        self.last = self.place_of(of);
+        self.last = self.queue_of_passing(of);
     }
 
-    fn place_of(&self, of: &Passing) -> usize {
+    fn queue_of_passing(&self, of: &PassingPackets) -> usize {
         usize::from(of.coming.drive) % self.queues.len()
     }
 
     /// Returns the next drive, in round-robin order after the one served last, that has packets queued; `None` if none
     /// has.
-    fn next_drive(&self) -> Option<usize> {
+    fn next_drive_in_turn(&self) -> Option<usize> {
         let drives = self.queues.len();
         (1..=drives).map(|step| (self.last + step) % drives).find(|drive| !self.queues[*drive].is_empty())
     }
@@ -530,24 +530,24 @@ impl SwitchWay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tlp::Token;
+    use crate::tlp::PacketToken;
 
     const PASS_NS: u64 = 100;
 
     /// Switches with a scheduler of their own, for tests.
-    struct Clocked {
-        switches: Switches,
+    struct ClockedSwitches {
+        switches: SwitchFabric,
         scheduler: Scheduler,
     }
 
     /// Returns switches for two drives, with links of 4 B/ns and uplinks of `lanes` lanes at 1 B/ns, without skip
     /// ordered sets and DLLPs.
-    fn switches(lanes: u8, per_packet: bool, accept: Span) -> Clocked {
+    fn switches(lanes: u8, per_packet: bool, accept: Span) -> ClockedSwitches {
         switches_with(&config::Peer::default(), lanes, per_packet, accept)
     }
 
-    fn switches_with(peer: &config::Peer, lanes: u8, per_packet: bool, accept: Span) -> Clocked {
-        let granularity = if per_packet { Granularity::Packet } else { Granularity::Train };
+    fn switches_with(peer: &config::Peer, lanes: u8, per_packet: bool, accept: Span) -> ClockedSwitches {
+        let granularity = if per_packet { LinkEventGranularity::Packet } else { LinkEventGranularity::SwitchTrain };
         let link = config::Link {
             generation: 1,
             lanes,
@@ -558,8 +558,8 @@ mod tests {
         };
         let pass = Span::from_ns(PASS_NS);
         let config = config::Switch { drives: 2, generation: 1, lanes, pass, ..config::Switch::default() };
-        let switches = Switches::of(&config, peer, &link, accept, 2).expect("there is one");
-        Clocked { switches, scheduler: Scheduler::default() }
+        let switches = SwitchFabric::of(&config, peer, &link, accept, 2).expect("there is one");
+        ClockedSwitches { switches, scheduler: Scheduler::default() }
     }
 
     fn at(ns: u64) -> Time {
@@ -568,12 +568,18 @@ mod tests {
 
     /// Returns a write of `packets` packets of 128 bytes, 152 bytes each on the wire.
     fn write(packets: u32) -> Packet {
-        Packet::write(Direction::Up, 0, 128 * packets, 128, Token::default())
+        Packet::write(Direction::Up, 0, 128 * packets, 128, PacketToken::default())
     }
 
     /// Lets packets of a drive reach the switch at `now` ns, after `beside` ns on the drive's link. Returns until when
     /// the drive misses their credits.
-    fn come(clocked: &mut Clocked, now: u64, drive: u16, packets: u32, beside: u64) -> Option<Time> {
+    fn receive_from_drive(
+        clocked: &mut ClockedSwitches,
+        now: u64,
+        drive: u16,
+        packets: u32,
+        beside: u64,
+    ) -> Option<Time> {
         let arrival = Arrival { packet: drive.into(), first: 0, count: packets };
         let coming = SwitchArrival { drive, packets: arrival, direction: Direction::Up, beside: Span::from_ns(beside) };
         clocked.scheduler.advance(at(now));
@@ -582,7 +588,7 @@ mod tests {
 
     /// Runs the switches until no event is left. Returns the drive of each burst that passed, and its time in ns
     /// without the switch's delay.
-    fn passed(clocked: &mut Clocked) -> Vec<(u16, u64)> {
+    fn passed(clocked: &mut ClockedSwitches) -> Vec<(u16, u64)> {
         let mut all = Vec::new();
         while clocked.scheduler.is_due(Time::NEVER) {
             let (now, event) = clocked.scheduler.take();
@@ -594,63 +600,68 @@ mod tests {
     }
 
     #[test]
-    fn packet_has_passed_when_the_slower_of_its_wire_and_the_uplink_is_done() {
-        // Eight lanes at 0.25 bytes/ns each: 76 ns per packet.
+    fn packet_passes_at_the_slower_of_its_wire_and_the_uplink() {
+        // Eight packets at 76 ns each on eight lanes of 0.25 bytes/ns.
         for (beside, left_at) in [(800, 1000), (608, 1000), (200, 1000 - 200 + 608)] {
             let mut switches = switches(8, false, Span::ZERO);
-            assert_eq!(come(&mut switches, 1000, 0, 8, beside), None);
+            assert_eq!(receive_from_drive(&mut switches, 1000, 0, 8, beside), None);
             assert_eq!(passed(&mut switches), [(0, left_at)], "{beside} ns on the link");
         }
     }
 
     #[test]
-    fn trains_that_come_at_the_same_time_share_the_uplink_and_it_is_never_used_twice() {
+    fn simultaneous_trains_share_the_uplink_without_overlap() {
         let mut switches = switches(8, false, Span::ZERO);
         // Both trains arrive from 392 to 1000 ns and need 608 ns of the shared uplink, so the second waits for the
         // first.
-        come(&mut switches, 1000, 0, 8, 608);
-        come(&mut switches, 1000, 1, 8, 608);
+        receive_from_drive(&mut switches, 1000, 0, 8, 608);
+        receive_from_drive(&mut switches, 1000, 1, 8, 608);
         assert_eq!(passed(&mut switches), [(0, 1000), (1, 1608)]);
         assert_eq!(switches.switches.busy_share(at(1216), Direction::Up), 1.0);
     }
 
     #[test]
-    fn drives_take_turns_by_packet_and_a_lone_packet_waits_for_one_of_another_drive() {
+    fn drives_take_turns_by_packet_on_the_uplink() {
         let mut switches = switches(8, false, Span::ZERO);
-        // The drive's own link takes no time here, so all 608 ns on the uplink are still to come.
-        come(&mut switches, 0, 0, 8, 0);
-        come(&mut switches, 0, 0, 8, 0);
-        come(&mut switches, 100, 1, 1, 0);
-        // At 100 ns the second packet occupies the uplink, until 152 ns.
+        // The drive's own link takes no time here, so the uplink needs all its 608 ns after the arrival.
+        receive_from_drive(&mut switches, 0, 0, 8, 0);
+        receive_from_drive(&mut switches, 0, 0, 8, 0);
+        receive_from_drive(&mut switches, 100, 1, 1, 0);
+        // At 100 ns, the second packet is on the uplink, which it occupies until 152 ns.
         assert_eq!(passed(&mut switches), [(1, 228), (0, 684), (0, 1292)]);
     }
 
     #[test]
-    fn packet_by_packet_the_turns_are_the_same() {
+    fn turns_are_equal_packet_by_packet() {
         let [trains, packets] = [false, true].map(|per_packet| {
             let mut switches = switches(8, per_packet, Span::ZERO);
-            come(&mut switches, 0, 1, 1, 0);
-            come(&mut switches, 10, 0, 8, 0);
-            come(&mut switches, 20, 1, 4, 0);
+            receive_from_drive(&mut switches, 0, 1, 1, 0);
+            receive_from_drive(&mut switches, 10, 0, 8, 0);
+            receive_from_drive(&mut switches, 20, 1, 4, 0);
             passed(&mut switches)
         });
         assert_eq!(trains, packets);
-        // The first packet goes alone. Then drives 0 and 1 alternate, so the fourth packet of drive 1 is the ninth in
-        // total.
+        // The first packet of drive 1 goes alone. Then drives 0 and 1 alternate, so the fourth packet of drive 1 is the
+        // ninth in total.
         assert_eq!(trains, [(1, 76), (1, 76 * 9), (0, 76 * 13)]);
     }
 
     #[test]
-    fn slow_root_port_delays_the_next_packet_and_not_the_accepted_one() {
+    fn slow_root_port_delays_the_next_packet() {
         let mut switches = switches(8, false, Span::from_ns(100));
-        come(&mut switches, 1000, 0, 1, 76);
-        come(&mut switches, 1000, 1, 1, 76);
+        receive_from_drive(&mut switches, 1000, 0, 1, 76);
+        receive_from_drive(&mut switches, 1000, 1, 1, 76);
         assert_eq!(passed(&mut switches), [(0, 1000), (1, 1024 + 76)]);
     }
 
     #[test]
-    fn packet_for_another_port_leaves_no_sooner_than_the_one_before_it_of_its_drive() {
-        let peer = config::Peer { holds: config::PeerHolds::Data, lanes: 8, generation: 1, ..config::Peer::default() };
+    fn packets_of_a_drive_leave_in_order_across_ports() {
+        let peer = config::Peer {
+            holds: config::PeerMemoryContents::Data,
+            lanes: 8,
+            generation: 1,
+            ..config::Peer::default()
+        };
         let mut switches = switches_with(&peer, 8, false, Span::ZERO);
         let data = write(8).user_data(0, None);
         for (drive, packet, count) in [(0, data, 8), (1, data, 8), (1, write(1), 1), (0, write(1), 1)] {
@@ -666,9 +677,9 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_misses_credits_for_what_waits_until_all_that_waits_has_left() {
+    fn drive_lacks_credits_until_its_queued_packets_have_left() {
         let mut switches = switches(8, false, Span::ZERO);
-        assert_eq!(come(&mut switches, 0, 0, 8, 0), None);
-        assert_eq!(come(&mut switches, 50, 1, 2, 0), Some(at(608 + 152)));
+        assert_eq!(receive_from_drive(&mut switches, 0, 0, 8, 0), None);
+        assert_eq!(receive_from_drive(&mut switches, 50, 1, 2, 0), Some(at(608 + 152)));
     }
 }

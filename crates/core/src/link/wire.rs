@@ -18,7 +18,7 @@ use crate::time::{Span, Time};
 
 /// Flow-control class of a packet, in the order of arbitration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CreditClass {
+pub enum FlowControlClass {
     #[default]
     /// Posted class: memory writes and messages.
     Posted,
@@ -31,11 +31,11 @@ pub enum CreditClass {
 /// Number of flow-control classes.
 pub const CLASSES: usize = 3;
 
-impl CreditClass {
+impl FlowControlClass {
     /// Returns all classes in the order of their turns after this one was served: this one comes last.
     #[inline]
-    fn turns_after(self) -> [CreditClass; CLASSES] {
-        use CreditClass::{Completion, NonPosted, Posted};
+    fn service_order_after(self) -> [FlowControlClass; CLASSES] {
+        use FlowControlClass::{Completion, NonPosted, Posted};
         match self {
             Posted => [NonPosted, Completion, Posted],
             NonPosted => [Completion, Posted, NonPosted],
@@ -50,7 +50,7 @@ pub struct WireSegment {
     /// Index of the burst of equal packets from which this segment takes its packets.
     pub packet: u32,
     /// Class in whose queue the burst waits if the segment is cut.
-    pub class: CreditClass,
+    pub class: FlowControlClass,
     /// Number of packets in the segment.
     pub count: u32,
     /// Wire time of each packet but the last, which may be shorter.
@@ -63,12 +63,12 @@ pub struct WireSegment {
 
 /// Queue of the bursts of one flow-control class. The first one stands apart, as a second one seldom waits behind it.
 #[derive(Clone, Debug, Default)]
-struct ClassQueue {
+struct FlowControlQueue {
     head: Option<u32>,
     others: VecDeque<u32>,
 }
 
-impl ClassQueue {
+impl FlowControlQueue {
     #[inline]
     fn push(&mut self, packet: u32) {
         match self.head {
@@ -97,9 +97,9 @@ impl ClassQueue {
 
 /// Sender's side of one wire: its queues and its timer.
 #[derive(Clone, Debug, Default)]
-pub struct Wire {
+pub struct WireSender {
     /// Bursts that wait for this wire, by flow-control class.
-    queues: [ClassQueue; CLASSES],
+    queues: [FlowControlQueue; CLASSES],
     /// Segment on the wire, as long as it might be cut.
     sending: Option<WireSegment>,
     /// Time at which the wire is free for the next segment.
@@ -107,7 +107,7 @@ pub struct Wire {
     /// Time of the timer at which the queues are served next, if it is set.
     wake_at: Option<Time>,
     /// Flow-control class that was served last.
-    last: CreditClass,
+    last: FlowControlClass,
     /// Wire time of ACK and UpdateFC packets that have not found a gap yet.
     owed: Span,
 }
@@ -115,11 +115,11 @@ pub struct Wire {
 /// Number of bursts for which the queue of each flow-control class has capacity from the beginning.
 const QUEUE_ROOM: usize = 64;
 
-impl Wire {
+impl WireSender {
     /// Returns an idle wire whose queues have capacity for 64 bursts each, so that they seldom allocate.
-    pub fn idle_with_room() -> Wire {
-        let queue = |_| ClassQueue { head: None, others: VecDeque::with_capacity(QUEUE_ROOM) };
-        Wire { queues: std::array::from_fn(queue), ..Wire::default() }
+    pub fn idle_with_capacity() -> WireSender {
+        let queue = |_| FlowControlQueue { head: None, others: VecDeque::with_capacity(QUEUE_ROOM) };
+        WireSender { queues: std::array::from_fn(queue), ..WireSender::default() }
     }
 
     /// Returns when the wire is free: when the segment on it has passed, or when a replay or retraining ends.
@@ -129,34 +129,34 @@ impl Wire {
 
     /// True if nothing is queued for the wire or on it.
     pub fn idle(&self, now: Time) -> bool {
-        self.free_at <= now && !self.has_waiting()
+        self.free_at <= now && !self.has_waiting_bursts()
     }
 
     /// Queues a burst behind those of its flow-control class.
-    pub fn push(&mut self, class: CreditClass, packet: u32) {
+    pub fn push(&mut self, class: FlowControlClass, packet: u32) {
         self.queues[class as usize].push(packet);
     }
 
     /// Queues the rest of a cut burst at the head of the queue of its class.
-    pub fn push_front(&mut self, class: CreditClass, packet: u32) {
+    pub fn push_front(&mut self, class: FlowControlClass, packet: u32) {
         self.queues[class as usize].push_front(packet);
     }
 
     /// Returns the flow-control classes in the order of their turns, the one that was served last at the end.
     #[inline]
-    pub fn turns(&self) -> [CreditClass; CLASSES] {
-        self.last.turns_after()
+    pub fn turns(&self) -> [FlowControlClass; CLASSES] {
+        self.last.service_order_after()
     }
 
     /// Returns the first burst of this flow-control class that waits for the wire; `None` if none waits.
-    pub fn head(&self, class: CreditClass) -> Option<u32> {
+    pub fn head(&self, class: FlowControlClass) -> Option<u32> {
         self.queues[class as usize].head
     }
 
     /// Returns the first burst that waits for the wire if bursts of one class alone wait; otherwise `None`.
     #[inline(always)]
-    pub fn only_head(&self) -> Option<u32> {
-        use CreditClass::{Completion, NonPosted, Posted};
+    pub fn sole_waiting_head(&self) -> Option<u32> {
+        use FlowControlClass::{Completion, NonPosted, Posted};
         match [Posted, NonPosted, Completion].map(|class| self.head(class)) {
             [Some(packet), None, None] | [None, Some(packet), None] | [None, None, Some(packet)] => Some(packet),
             _ => None,
@@ -166,25 +166,25 @@ impl Wire {
     /// Removes the first burst of a flow-control class from its queue, since it is served now.
     // Inlined: called once for every packet that waits.
     #[inline(always)]
-    pub fn take(&mut self, class: CreditClass) {
+    pub fn take(&mut self, class: FlowControlClass) {
         let taken = self.queues[class as usize].pop();
         assert!(taken.is_some(), "a burst is taken from an empty queue");
     }
 
     /// True if a burst waits in the queue of another flow-control class.
-    pub fn has_others(&self, class: CreditClass) -> bool {
-        let [first, second, _] = class.turns_after();
+    pub fn has_others(&self, class: FlowControlClass) -> bool {
+        let [first, second, _] = class.service_order_after();
         self.head(first).is_some() || self.head(second).is_some()
     }
 
     /// True if a burst of any flow-control class waits for the wire.
-    pub fn has_waiting(&self) -> bool {
+    pub fn has_waiting_bursts(&self) -> bool {
         self.queues.iter().any(|queue| queue.head.is_some())
     }
 
     /// Returns all bursts that wait for the wire, class by class.
     pub fn waiting_bursts(&self) -> impl Iterator<Item = u32> + '_ {
-        self.queues.iter().flat_map(ClassQueue::iter)
+        self.queues.iter().flat_map(FlowControlQueue::iter)
     }
 
     /// Returns when a segment that is ready at `now` can start: ACK and UpdateFC packets that found no gap go first.
@@ -204,7 +204,7 @@ impl Wire {
     }
 
     /// Puts a single packet on the wire, which is busy until `end`.
-    pub fn occupy_single(&mut self, class: CreditClass, end: Time) {
+    pub fn occupy_single(&mut self, class: FlowControlClass, end: Time) {
         (self.free_at, self.last, self.sending) = (end, class, None);
     }
 
@@ -216,7 +216,7 @@ impl Wire {
 
     /// Cuts the train on the wire at the next packet boundary for a packet of another class, `class`. Returns the
     /// segment as it was, and the number of its packets that stay behind; `None` if there is nothing to cut.
-    pub fn cut(&mut self, now: Time, class: CreditClass) -> Option<(WireSegment, u32)> {
+    pub fn cut(&mut self, now: Time, class: FlowControlClass) -> Option<(WireSegment, u32)> {
         let segment = self.sending.filter(|s| s.class != class && s.end > now)?;
         let passed = now.since(segment.started).as_ps() / segment.each.as_ps().max(1) + 1;
         let sent = narrow::<u32, u64>(u64::from(segment.count).min(passed));
@@ -245,7 +245,7 @@ impl Wire {
 
     /// True if the timer that fires at `now` is the valid one, which is then cleared, and not one that an earlier timer
     /// replaced.
-    pub fn timer_counts(&mut self, now: Time) -> bool {
+    pub fn is_valid_timer(&mut self, now: Time) -> bool {
         let counts = self.wake_at == Some(now);
         if counts {
             self.wake_at = None;
@@ -260,9 +260,9 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "another one is on the wire")]
-    fn starting_a_segment_on_a_busy_wire_panics() {
-        let mut wire = Wire::default();
-        wire.occupy_single(CreditClass::Posted, Time::from_ps(2));
+    fn segment_on_a_busy_wire_panics() {
+        let mut wire = WireSender::default();
+        wire.occupy_single(FlowControlClass::Posted, Time::from_ps(2));
         wire.start_time(Time::from_ps(1));
     }
 }

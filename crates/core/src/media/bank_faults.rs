@@ -4,16 +4,16 @@
 //! over, and then for the time by which the fault makes it slower. The bank itself then serves it at normal speed. An
 //! access to a stuck bank waits until the fault ends.
 
-use super::geometry::Interleave;
+use super::geometry::BankInterleave;
 use crate::config::{Fault, FaultAction};
-use crate::faults::Rule;
+use crate::faults::FaultRule;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
 /// Injected bank faults of a memory: the queue in front of each bank that has a fault rule.
 #[derive(Clone, Debug)]
 pub(super) struct BankFaults {
-    interleave: Interleave,
+    interleave: BankInterleave,
     /// Time of an array read in a bank without a fault, command included.
     read: Span,
     /// Time to program a unit in a bank without a fault, command included.
@@ -24,19 +24,19 @@ pub(super) struct BankFaults {
 /// Bank with an injected fault, and the queue in front of it.
 #[derive(Clone, Debug)]
 struct FaultyBank {
-    rule: Rule,
+    rule: FaultRule,
     /// Time at which all earlier accesses to the faulty bank are over.
     free_at: Time,
 }
 
 impl BankFaults {
     /// Creates an empty set of bank faults. `read` and `program` are the times of an access in a bank without a fault.
-    pub(super) fn new(interleave: Interleave, read: Span, program: Span) -> BankFaults {
+    pub(super) fn new(interleave: BankInterleave, read: Span, program: Span) -> BankFaults {
         BankFaults { interleave, read, program, banks: Vec::new() }
     }
 
     /// Adds a faulty bank with an empty queue for each of these fault rules.
-    pub(super) fn extend(&mut self, rules: Vec<Rule>) {
+    pub(super) fn extend(&mut self, rules: Vec<FaultRule>) {
         self.banks.extend(rules.into_iter().map(|rule| FaultyBank { rule, free_at: Time::ZERO }));
     }
 
@@ -76,14 +76,14 @@ impl FaultyBank {
         if !self.rule.is_time(now) {
             return now;
         }
-        self.rule.count_effect();
+        self.rule.count_effect_elsewhere();
         let Fault { action, factor, until, .. } = self.rule.fault;
         match action {
             FaultAction::StuckBank => Time::ZERO + until,
             _ => {
                 let begin = self.free_at.max(now);
                 let until = begin + healthy_time.scale(factor - 1.0);
-                // The bank itself is busy for the normal time, from the end of the delay on.
+                // The bank itself is busy only for the normal time, which begins at the end of the delay.
                 self.free_at = until + healthy_time;
                 until
             }

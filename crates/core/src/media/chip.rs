@@ -17,9 +17,9 @@
 //!     bus 2   [chip 2][chip 5][   S  ]
 //! ```
 
-use super::bank::Bank;
-use super::geometry::BankPiece;
-use super::timing::{AccessStart, BankAccess, Bus, BusRate, PieceTiming};
+use super::bank::BankState;
+use super::geometry::BankRequestPiece;
+use super::timing::{BankAccessStart, BankBusHold, BusTransferRate, ChannelBus, PieceTiming};
 use crate::config;
 use crate::number::{index, narrow};
 use crate::time::{Span, Time};
@@ -32,7 +32,7 @@ pub struct BankChips {
     data_chips: u32,
     spare_chips: u32,
     buses: u32,
-    rate: BusRate,
+    rate: BusTransferRate,
     /// Bus time to read one chip, as the number of data bits that the bus moves in that time.
     read_bits: u64,
     /// Bus time to write one chip, as the number of data bits that the bus moves in that time.
@@ -57,7 +57,7 @@ impl BankChips {
         if media.chip_bytes == 0 {
             return None;
         }
-        let rate = BusRate::from_bytes_per_ns(media.bus_bytes_per_ns);
+        let rate = BusTransferRate::from_bytes_per_ns(media.bus_bytes_per_ns);
         let bits = |clocks: u16| u64::from(clocks) * u64::from(media.bus_bits_per_clock);
         let write_bits = bits(media.command_clocks) + u64::from(media.chip_bytes) * 8;
         Some(BankChips {
@@ -69,7 +69,7 @@ impl BankChips {
             rate,
             read_bits: write_bits + bits(media.dummy_clocks),
             write_bits,
-            array_excess: media.read - rate.transfer_bits_time(bits(media.dummy_clocks)),
+            array_excess: media.read - rate.bits_transfer_time(bits(media.dummy_clocks)),
             command: media.command,
         })
     }
@@ -80,51 +80,51 @@ impl BankChips {
     }
 
     /// Returns the number of chips that an access to this piece uses, spare chips included.
-    pub fn chips_used(&self, piece: BankPiece) -> u32 {
+    pub fn chips_of_piece(&self, piece: BankRequestPiece) -> u32 {
         let data = self.data_chips(piece, piece.bytes);
         data.to - data.from + self.spare_chips
     }
 
     /// Returns the number of chips that an access to `bytes` from the start of a stripe uses, spare chips included.
-    pub fn chip_count(&self, bytes: u32) -> u32 {
+    pub fn chips_for_bytes(&self, bytes: u32) -> u32 {
         bytes.div_ceil(self.chip_bytes) + self.spare_chips
     }
 
     /// Returns the least possible number of chips on the busiest bus, in an access to `bytes` and with spare chips
     /// included. For a whole stripe it is the actual number.
-    pub fn chips_per_bus_min(&self, bytes: u32) -> u32 {
-        self.chip_count(bytes).div_ceil(self.buses)
+    pub fn least_chips_on_busiest_bus(&self, bytes: u32) -> u32 {
+        self.chips_for_bytes(bytes).div_ceil(self.buses)
     }
 
     /// Returns the bus time to read `chips` chips that share one bus, one after the other: command, dummy clocks, data,
     /// and array time beyond the dummy clocks.
-    pub fn read_time(&self, chips: u32) -> Span {
-        self.rate.transfer_bits_time(self.read_bits * u64::from(chips)) + self.array_excess * u64::from(chips)
+    pub fn chip_read_bus_time(&self, chips: u32) -> Span {
+        self.rate.bits_transfer_time(self.read_bits * u64::from(chips)) + self.array_excess * u64::from(chips)
     }
 
     /// Returns the bus time to fill the buffers of `chips` chips that share one bus, one after the other.
-    pub fn write_time(&self, chips: u32) -> Span {
-        self.rate.transfer_bits_time(self.write_bits * u64::from(chips))
+    pub fn chip_write_bus_time(&self, chips: u32) -> Span {
+        self.rate.bits_transfer_time(self.write_bits * u64::from(chips))
     }
 
     /// Reads a piece from the chips of `bank`, reserves its time on `buses`, and returns its times. The first `needed`
     /// bytes have arrived when the chips that hold them have been read.
     pub fn read(
         &self,
-        bank: &mut Bank,
-        buses: &mut [Bus],
-        when: AccessStart,
-        piece: BankPiece,
+        bank: &mut BankState,
+        buses: &mut [ChannelBus],
+        when: BankAccessStart,
+        piece: BankRequestPiece,
         needed: u32,
     ) -> PieceTiming {
         let bank_from = bank.start_time(when.earliest);
         let ready = bank_from + self.command;
-        let mut served = PieceTiming::before_buses(bank_from, ready);
+        let mut served = PieceTiming::before_first_bus(bank_from, ready);
         let (touched, first) = (self.data_chips(piece, piece.bytes), self.data_chips(piece, needed));
         for (number, bus) in buses.iter_mut().enumerate() {
-            let length = self.read_time(self.used_chips_on_bus(number, touched));
-            let from = served.use_bus(bus, when.now, ready, length);
-            let first_length = self.read_time(self.chips_on_bus(number, first));
+            let length = self.chip_read_bus_time(self.used_chips_of_range_on_bus(number, touched));
+            let from = served.reserve_next_bus(bus, when.now, ready, length);
+            let first_length = self.chip_read_bus_time(self.chips_on_bus(number, first));
             if !first_length.is_zero() {
                 served.first_at = served.first_at.max(from + first_length);
                 served.service = served.service.max(self.command + first_length);
@@ -138,30 +138,30 @@ impl BankChips {
     /// full. Returns the times of the piece.
     pub fn write(
         &self,
-        bank: &mut Bank,
-        buses: &mut [Bus],
-        when: AccessStart,
-        piece: BankPiece,
+        bank: &mut BankState,
+        buses: &mut [ChannelBus],
+        when: BankAccessStart,
+        piece: BankRequestPiece,
         program: Span,
     ) -> PieceTiming {
         let bank_from = bank.start_time(when.earliest);
         let ready = bank_from + self.command;
-        let mut served = PieceTiming::before_buses(bank_from, ready);
+        let mut served = PieceTiming::before_first_bus(bank_from, ready);
         let touched = self.data_chips(piece, piece.bytes);
         for (number, bus) in buses.iter_mut().enumerate() {
-            let length = self.write_time(self.used_chips_on_bus(number, touched));
-            served.use_bus(bus, when.now, ready, length);
+            let length = self.chip_write_bus_time(self.used_chips_of_range_on_bus(number, touched));
+            served.reserve_next_bus(bus, when.now, ready, length);
             served.service = served.service.max(self.command + length);
         }
         served.first_at = served.access.bus_until;
         served.access.bank_until = served.access.bus_until + program;
         served.programmed_at = served.access.bank_until;
-        bank.program_until(served.access.bank_until);
+        bank.hold_for_program(served.access.bank_until);
         served
     }
 
     /// Returns the data chips that hold the first `bytes` of a piece.
-    fn data_chips(&self, piece: BankPiece, bytes: u32) -> ChipRange {
+    fn data_chips(&self, piece: BankRequestPiece, bytes: u32) -> ChipRange {
         let column = narrow::<u32, u64>(piece.bank_offset % u64::from(self.stripe_bytes));
         ChipRange { from: column / self.chip_bytes, to: (column + bytes).div_ceil(self.chip_bytes) }
     }
@@ -173,7 +173,7 @@ impl BankChips {
     }
 
     /// Returns the number of chips of a range, and of spare chips, that sit on bus number `bus`.
-    fn used_chips_on_bus(&self, bus: usize, chips: ChipRange) -> u32 {
+    fn used_chips_of_range_on_bus(&self, bus: usize, chips: ChipRange) -> u32 {
         let spare = ChipRange { from: self.data_chips, to: self.data_chips + self.spare_chips };
         self.chips_on_bus(bus, chips) + self.chips_on_bus(bus, spare)
     }
@@ -182,14 +182,14 @@ impl BankChips {
 impl PieceTiming {
     /// Creates the times of a piece that has not used a bus yet: its bank is held from `bank_from`, its first transfer
     /// may start at `ready`.
-    fn before_buses(bank_from: Time, ready: Time) -> PieceTiming {
-        let access = BankAccess { bank_from, bus_from: Time::NEVER, bus_until: ready, bank_until: ready };
+    fn before_first_bus(bank_from: Time, ready: Time) -> PieceTiming {
+        let access = BankBusHold { bank_from, bus_from: Time::NEVER, bus_until: ready, bank_until: ready };
         PieceTiming { access, first_at: ready, service: Span::ZERO, programmed_at: ready, bus_time: Span::ZERO }
     }
 
     /// Reserves a further bus for `length` in the times of this piece, and returns the start of the transfer. Reserves
     /// nothing, and returns `ready`, if `length` is zero.
-    fn use_bus(&mut self, bus: &mut Bus, now: Time, ready: Time, length: Span) -> Time {
+    fn reserve_next_bus(&mut self, bus: &mut ChannelBus, now: Time, ready: Time, length: Span) -> Time {
         if length.is_zero() {
             return ready;
         }

@@ -34,7 +34,7 @@ mod tests {
     use crate::time::Time;
 
     #[test]
-    fn energy_counts_each_bit_read_and_only_the_cells_that_are_programmed() {
+    fn energy_counts_bits_read_and_programmed_cells() {
         let mut config = config::Media { read_pj_per_bit: 2.0, write_pj_per_bit: 16.0, ..config::Media::default() };
         let mut media = Media::of(&config, 1);
         media.read(Time::ZERO, 0, 1000, 1);

@@ -27,16 +27,16 @@ pub struct Geometry {
 /// Interleaving of addresses over banks: successive stripes go to successive channels first, then to the next bank of
 /// each channel.
 #[derive(Clone, Copy, Debug)]
-pub struct Interleave {
-    stripe_bytes: Divisor,
-    channels: Divisor,
-    banks: Divisor,
+pub struct BankInterleave {
+    stripe_bytes: AddressDivisor,
+    channels: AddressDivisor,
+    banks: AddressDivisor,
 }
 
 /// Constant by which addresses are divided. Most are powers of two, for which a shift is far cheaper than a 64-bit
 /// division.
 #[derive(Clone, Copy, Debug)]
-struct Divisor {
+struct AddressDivisor {
     value: u32,
     /// Base-2 logarithm of the divisor if it is a power of two; `None` for other divisors.
     shift: Option<u32>,
@@ -45,7 +45,7 @@ struct Divisor {
 /// Location of one byte in a memory: bank, stripe and position. Banks are numbered across channels: bank `b` is on
 /// channel `b` modulo the number of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Location {
+pub struct ByteLocation {
     /// Number of the bank that holds the byte.
     pub bank: u32,
     /// Number of the stripe within its bank, from 0.
@@ -56,7 +56,7 @@ pub struct Location {
 
 /// Piece of a request that lies in one stripe, and therefore in one bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BankPiece {
+pub struct BankRequestPiece {
     /// Number of the bank that holds the piece.
     pub bank: u32,
     /// Address of the piece's first byte, counted in bytes from the start of its bank.
@@ -67,24 +67,24 @@ pub struct BankPiece {
 
 /// Iterator over the pieces of one request in address order: one piece for each stripe that it touches.
 #[derive(Clone, Copy, Debug)]
-pub struct BankPieces {
-    interleave: Interleave,
-    next: Location,
+pub struct BankRequestPieces {
+    interleave: BankInterleave,
+    next: ByteLocation,
     bytes_left: u32,
 }
 
-impl Interleave {
+impl BankInterleave {
     /// Creates the interleaving of addresses over the channels and banks of `geometry`.
     ///
     /// # Panics
     /// If there is no channel, no bank, or no byte in a stripe.
-    pub fn new(geometry: &Geometry) -> Interleave {
+    pub fn new(geometry: &Geometry) -> BankInterleave {
         let channels = u32::from(geometry.channels);
         let banks = channels * u32::from(geometry.banks_per_channel);
         assert!(banks > 0, "a memory has at least one channel with at least one bank");
         assert!(geometry.stripe_bytes > 0, "a stripe has at least one byte");
-        let [stripe_bytes, channels, banks] = [geometry.stripe_bytes, channels, banks].map(Divisor::new);
-        Interleave { stripe_bytes, channels, banks }
+        let [stripe_bytes, channels, banks] = [geometry.stripe_bytes, channels, banks].map(AddressDivisor::new);
+        BankInterleave { stripe_bytes, channels, banks }
     }
 
     /// Returns the number of banks of the memory, summed over all channels.
@@ -98,66 +98,69 @@ impl Interleave {
     }
 
     /// Returns the bank, the stripe and the position in the stripe that hold the byte at device address `offset`.
-    pub fn locate(&self, offset: u64) -> Location {
+    pub fn locate(&self, offset: u64) -> ByteLocation {
         let (stripe, column) = self.stripe_bytes.divide(offset);
         let (row, bank) = self.banks.divide(stripe);
-        Location { bank, row, column }
+        ByteLocation { bank, row, column }
     }
 
-    /// Returns the device address of the byte at `location`: the inverse of [`Interleave::locate`].
-    pub fn offset(&self, location: Location) -> u64 {
+    /// Returns the device address of the byte at `location`: the inverse of [`BankInterleave::locate`].
+    pub fn offset(&self, location: ByteLocation) -> u64 {
         let stripe = location.row * u64::from(self.banks.value) + u64::from(location.bank);
         stripe * u64::from(self.stripe_bytes.value) + u64::from(location.column)
     }
 
     /// Divides the `bytes` from device address `offset` on into one piece per stripe, in address order.
-    pub fn pieces(&self, offset: u64, bytes: u32) -> BankPieces {
-        BankPieces { interleave: *self, next: self.locate(offset), bytes_left: bytes }
+    pub fn pieces(&self, offset: u64, bytes: u32) -> BankRequestPieces {
+        BankRequestPieces { interleave: *self, next: self.locate(offset), bytes_left: bytes }
     }
 
     /// Returns the number, within its bank, of the stripe that holds a piece.
-    pub fn row(&self, piece: BankPiece) -> u64 {
+    pub fn row(&self, piece: BankRequestPiece) -> u64 {
         self.stripe_bytes.divide(piece.bank_offset).0
     }
 
     /// Returns the location of the first byte of the stripe that follows the stripe `row` of `bank` in address order.
-    fn next_stripe(&self, bank: u32, row: u64) -> Location {
+    fn next_stripe(&self, bank: u32, row: u64) -> ByteLocation {
         let last = bank + 1 == self.banks.value;
-        Location { bank: if last { 0 } else { bank + 1 }, row: row.wrapping_add(u64::from(last)), column: 0 }
+        ByteLocation { bank: if last { 0 } else { bank + 1 }, row: row.wrapping_add(u64::from(last)), column: 0 }
     }
 }
 
-impl BankPieces {
+impl BankRequestPieces {
     /// Returns the whole request as one piece; `None` if it spans stripes or is empty.
     #[inline(always)]
-    pub fn only(&self) -> Option<BankPiece> {
-        let Location { bank, row, column } = self.next;
+    pub fn only(&self) -> Option<BankRequestPiece> {
+        let ByteLocation { bank, row, column } = self.next;
         let stripe_bytes = self.interleave.stripe_bytes.value;
-        let piece =
-            BankPiece { bank, bank_offset: row * u64::from(stripe_bytes) + u64::from(column), bytes: self.bytes_left };
+        let piece = BankRequestPiece {
+            bank,
+            bank_offset: row * u64::from(stripe_bytes) + u64::from(column),
+            bytes: self.bytes_left,
+        };
         (1..=stripe_bytes - column).contains(&self.bytes_left).then_some(piece)
     }
 }
 
-impl Iterator for BankPieces {
-    type Item = BankPiece;
+impl Iterator for BankRequestPieces {
+    type Item = BankRequestPiece;
 
-    fn next(&mut self) -> Option<BankPiece> {
+    fn next(&mut self) -> Option<BankRequestPiece> {
         if self.bytes_left == 0 {
             return None;
         }
-        let Location { bank, row, column } = self.next;
+        let ByteLocation { bank, row, column } = self.next;
         let stripe_bytes = self.interleave.stripe_bytes.value;
         let bytes = self.bytes_left.min(stripe_bytes - column);
         self.bytes_left -= bytes;
         self.next = self.interleave.next_stripe(bank, row);
-        Some(BankPiece { bank, bank_offset: row * u64::from(stripe_bytes) + u64::from(column), bytes })
+        Some(BankRequestPiece { bank, bank_offset: row * u64::from(stripe_bytes) + u64::from(column), bytes })
     }
 }
 
-impl Divisor {
-    fn new(value: u32) -> Divisor {
-        Divisor { value, shift: value.is_power_of_two().then(|| value.trailing_zeros()) }
+impl AddressDivisor {
+    fn new(value: u32) -> AddressDivisor {
+        AddressDivisor { value, shift: value.is_power_of_two().then(|| value.trailing_zeros()) }
     }
 
     /// Returns the quotient and the remainder of `dividend` by this divisor.
@@ -180,12 +183,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn interleave(channels: u16, banks_per_channel: u16, stripe_bytes: u32) -> Interleave {
-        Interleave::new(&Geometry { channels, banks_per_channel, stripe_bytes, timing: Timing::default() })
+    fn interleave(channels: u16, banks_per_channel: u16, stripe_bytes: u32) -> BankInterleave {
+        BankInterleave::new(&Geometry { channels, banks_per_channel, stripe_bytes, timing: Timing::default() })
     }
 
     #[test]
-    fn stripes_go_round_the_channels_first_then_round_the_banks() {
+    fn stripes_cover_channels_first_then_banks() {
         let layout = interleave(2, 3, 512);
         let places: Vec<_> = (0..7)
             .map(|stripe| layout.locate(stripe * 512))
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn request_that_crosses_a_stripe_by_one_byte_makes_two_pieces() {
+    fn request_crossing_a_stripe_makes_two_pieces() {
         let layout = interleave(2, 1, 512);
         let sizes = |offset, bytes| -> Vec<u32> { layout.pieces(offset, bytes).map(|piece| piece.bytes).collect() };
         assert_eq!(sizes(500, 12), [12]);
@@ -204,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn last_addresses_of_64_bits_have_a_place_and_pieces() {
+    fn highest_64_bit_addresses_have_a_location() {
         let layout = interleave(1, 1, 1);
         assert_eq!(layout.offset(layout.locate(u64::MAX)), u64::MAX);
         assert_eq!(layout.pieces(u64::MAX, 3).count(), 3);
@@ -214,7 +217,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn locating_a_byte_is_a_bijection(
+        fn byte_location_is_a_bijection(
             channels in 1u16..20, banks in 1u16..20, stripe_bytes in 1u32..5000, offset: u64,
         ) {
             let layout = interleave(channels, banks, stripe_bytes);
@@ -224,7 +227,7 @@ mod tests {
         }
 
         #[test]
-        fn pieces_of_a_request_cover_its_bytes_once_and_in_order(
+        fn pieces_cover_a_request_once_in_order(
             channels in 1u16..9, banks in 1u16..9, stripe_bytes in 1u32..600,
             offset in 0..u64::MAX / 2, bytes in 0u32..10_000,
         ) {

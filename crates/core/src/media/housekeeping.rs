@@ -4,15 +4,15 @@ use crate::time::{Span, Time};
 
 /// Housekeeping pauses: one begins at every multiple of an interval, except at time 0. No access may start in a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pauses {
+pub struct HousekeepingPauses {
     interval: Span,
     length: Span,
 }
 
-impl Pauses {
+impl HousekeepingPauses {
     /// Creates pauses of `length` that begin every `interval`; `None` if either is zero.
-    pub fn every(interval: Span, length: Span) -> Option<Pauses> {
-        (!interval.is_zero() && !length.is_zero()).then_some(Pauses { interval, length })
+    pub fn every(interval: Span, length: Span) -> Option<HousekeepingPauses> {
+        (!interval.is_zero() && !length.is_zero()).then_some(HousekeepingPauses { interval, length })
     }
 
     /// Returns the earliest time, not before `at`, at which an access may start: `at` itself, or the end of the pause
@@ -31,8 +31,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn access_starts_before_a_pause_or_at_its_end_and_never_within() {
-        let pauses = Pauses::every(Span::from_ns(100), Span::from_ns(10)).unwrap();
+    fn access_starts_outside_housekeeping_pauses() {
+        let pauses = HousekeepingPauses::every(Span::from_ns(100), Span::from_ns(10)).unwrap();
         let after = |ps| pauses.start_after(Time::from_ps(ps)).as_ps();
         assert_eq!(after(0), 0);
         assert_eq!(after(99_999), 99_999);
@@ -44,8 +44,8 @@ mod tests {
     }
 
     #[test]
-    fn zero_interval_or_zero_length_means_no_pauses() {
-        assert_eq!(Pauses::every(Span::ZERO, Span::ZERO), None);
-        assert_eq!(Pauses::every(Span::from_ns(100), Span::ZERO), None);
+    fn zero_pause_interval_or_length_disables_pauses() {
+        assert_eq!(HousekeepingPauses::every(Span::ZERO, Span::ZERO), None);
+        assert_eq!(HousekeepingPauses::every(Span::from_ns(100), Span::ZERO), None);
     }
 }

@@ -1,17 +1,17 @@
 //! Lifetime of a memory: the number of line writes until the first line has reached its endurance.
 //!
 //! The real endurance and capacity are used, and no write is simulated. Start-Gap is periodic, so the number of writes
-//! to a slot after any number of moves has a closed form ([`WearRegion::slot_writes`]). The first slot to wear out is
+//! to a slot after any number of moves has a closed form ([`WearLevelledRegion::writes_to_slot`]). The first slot to wear out is
 //! found among all slots. A workload that draws its lines at random counts as its mean: the writes to a line that
 //! endures a million deviate from their mean by a thousandth.
 
 use super::Media;
-use super::randomiser::Randomiser;
-use super::wear::{LineLayout, randomiser};
+use super::randomiser::LineRandomiser;
+use super::wear::{WearLineLayout, randomiser};
 use crate::config;
 use crate::config::WearLevelling;
 use crate::number::{length, narrow, real, whole};
-use crate::problem::Problem;
+use crate::problem::InputProblem;
 use crate::time::Time;
 
 /// Largest number of lines in a bank for which a lifetime is computed. The computation holds a weight for each line in
@@ -36,7 +36,7 @@ pub enum WearWorkload {
     /// within the cold range.
     HotRange,
     /// Line number k (from 1) gets writes in proportion to 1/k, so that hot lines have adjacent addresses.
-    Zipf,
+    ZipfDistribution,
     /// All writes go to one line, in the middle of one bank.
     Hammer,
 }
@@ -44,14 +44,14 @@ pub enum WearWorkload {
 impl WearWorkload {
     /// All distributions of writes over lines.
     pub const ALL: [WearWorkload; 4] =
-        [WearWorkload::Uniform, WearWorkload::HotRange, WearWorkload::Zipf, WearWorkload::Hammer];
+        [WearWorkload::Uniform, WearWorkload::HotRange, WearWorkload::ZipfDistribution, WearWorkload::Hammer];
 
     /// Returns the name of this distribution of writes on the command line.
     pub fn name(self) -> &'static str {
         match self {
             WearWorkload::Uniform => "uniform",
             WearWorkload::HotRange => "hot-range",
-            WearWorkload::Zipf => "zipf",
+            WearWorkload::ZipfDistribution => "zipf",
             WearWorkload::Hammer => "hammer",
         }
     }
@@ -69,7 +69,7 @@ impl WearWorkload {
             WearWorkload::Uniform => 1.0,
             WearWorkload::HotRange if line < hot_lines => HOT_WRITES / real(hot_lines),
             WearWorkload::HotRange => (1.0 - HOT_WRITES) / real(lines - hot_lines),
-            WearWorkload::Zipf => 1.0 / real(line + 1),
+            WearWorkload::ZipfDistribution => 1.0 / real(line + 1),
             WearWorkload::Hammer => f64::from(u8::from(line == lines / 2)),
         }
     }
@@ -77,7 +77,7 @@ impl WearWorkload {
 
 /// Lifetime of a memory under one workload with one kind of wear levelling.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Lifetime {
+pub struct MemoryLifetime {
     /// Distribution of writes over the lines of the memory.
     pub workload: WearWorkload,
     /// Wear levelling for which the lifetime is computed.
@@ -102,22 +102,22 @@ pub fn lifetimes(
     media: &config::Media,
     workload: WearWorkload,
     seed: u64,
-) -> Result<[Lifetime; 3], Problem> {
+) -> Result<[MemoryLifetime; 3], InputProblem> {
     check(name, media)?;
-    let schemes = [WearLevelling::None, WearLevelling::StartGap, WearLevelling::RandomisedStartGap];
+    let schemes = [WearLevelling::None, WearLevelling::StartGapRegion, WearLevelling::RandomisedStartGap];
     Ok(schemes.map(|wear_levelling| {
         let media = config::Media { wear_levelling, ..media.clone() };
         lifetime(&media, workload, seed)
     }))
 }
 
-fn check(name: &str, media: &config::Media) -> Result<(), Problem> {
-    let problem = |found: String, allowed: String| Problem::new(name, None, found, allowed);
+fn check(name: &str, media: &config::Media) -> Result<(), InputProblem> {
+    let problem = |found: String, allowed: String| InputProblem::new(name, None, found, allowed);
     if media.endurance_cycles == 0 {
         let found = String::from("media.endurance_cycles is 0: its lines last for ever");
         return Err(problem(found, String::from("a number of writes above 0")));
     }
-    let lines = LineLayout::of(media).lines_per_bank;
+    let lines = WearLineLayout::of(media).lines_per_bank;
     if lines > LINES_MAX {
         let found = format!("{lines} lines in each bank");
         let allowed = format!("at most {LINES_MAX}: more banks, or larger media.wear_line_bytes");
@@ -126,14 +126,14 @@ fn check(name: &str, media: &config::Media) -> Result<(), Problem> {
     Ok(())
 }
 
-fn lifetime(media: &config::Media, workload: WearWorkload, seed: u64) -> Lifetime {
-    let layout = LineLayout::of(media);
+fn lifetime(media: &config::Media, workload: WearWorkload, seed: u64) -> MemoryLifetime {
+    let layout = WearLineLayout::of(media);
     let banks = f64::from(media.banks());
     let busy_banks = if workload == WearWorkload::Hammer { 1.0 } else { banks };
-    let line_writes = bank_lifetime(media, &layout, workload, seed) * busy_banks;
+    let line_writes = bank_writes_until_worn(media, &layout, workload, seed) * busy_banks;
     let ideal = banks * real(layout.lines_per_bank) * real(media.endurance_cycles);
-    let line_writes_per_s = write_rate(media, workload, seed);
-    Lifetime {
+    let line_writes_per_s = saturated_line_write_rate(media, workload, seed);
+    MemoryLifetime {
         workload,
         wear_levelling: media.wear_levelling,
         line_writes,
@@ -144,10 +144,10 @@ fn lifetime(media: &config::Media, workload: WearWorkload, seed: u64) -> Lifetim
 }
 
 /// Returns the number of line writes to one bank until its first slot is worn out.
-fn bank_lifetime(media: &config::Media, layout: &LineLayout, workload: WearWorkload, seed: u64) -> f64 {
+fn bank_writes_until_worn(media: &config::Media, layout: &WearLineLayout, workload: WearWorkload, seed: u64) -> f64 {
     let shuffle = (media.wear_levelling == WearLevelling::RandomisedStartGap).then(|| randomiser(layout, seed).1);
     let lines = layout.lines_per_bank;
-    let source = |line: u64| shuffle.map_or(line, |shuffle| shuffle.backward(line));
+    let source = |line: u64| shuffle.map_or(line, |shuffle| shuffle.invert(line));
     let weight = |line: u64| workload.weight(source(line), lines);
     let total: f64 = (0..lines).map(|line| workload.weight(line, lines)).sum();
     let endurance = real(media.endurance_cycles);
@@ -157,19 +157,20 @@ fn bank_lifetime(media: &config::Media, layout: &LineLayout, workload: WearWorkl
     }
     let of_region = |region: u64| {
         let first = region * layout.lines_per_region;
-        let region = WearRegion::new((first..first + layout.lines_of(region)).map(weight), media.gap_write_interval);
-        region.writes_until(endurance) * total / region.total()
+        let region =
+            WearLevelledRegion::new((first..first + layout.lines_of(region)).map(weight), media.gap_write_interval);
+        region.region_writes_until_worn(endurance) * total / region.total()
     };
     (0..layout.regions()).map(of_region).fold(f64::INFINITY, f64::min)
 }
 
 /// Returns the number of line writes per second that the saturated memory sustains. The writes go to one line of each
 /// successive stripe, or for a hammer workload always to the same line.
-fn write_rate(media: &config::Media, workload: WearWorkload, seed: u64) -> f64 {
+fn saturated_line_write_rate(media: &config::Media, workload: WearWorkload, seed: u64) -> f64 {
     let banks = u64::from(media.banks());
     let writes = (banks * 200).clamp(2_000, 1 << 21);
     let stride = if workload == WearWorkload::Hammer { 0 } else { u64::from(media.stripe_bytes) };
-    let line_bytes = LineLayout::of(media).line_bytes;
+    let line_bytes = WearLineLayout::of(media).line_bytes;
     let mut memory = Media::of(media, seed);
     let end = (0..writes).map(|write| memory.write(Time::ZERO, write * stride, line_bytes).programmed_at).max();
     // If no operation takes time, the end is 0 and the rate is infinite.
@@ -177,7 +178,7 @@ fn write_rate(media: &config::Media, workload: WearWorkload, seed: u64) -> f64 {
 }
 
 /// Start-Gap region under a workload whose distribution of writes over lines does not change.
-struct WearRegion {
+struct WearLevelledRegion {
     /// Prefix sums of the lines' write weights: element k is the sum over lines 0 to k - 1, the last element the sum
     /// over all lines.
     before: Vec<f64>,
@@ -185,14 +186,14 @@ struct WearRegion {
     interval: f64,
 }
 
-impl WearRegion {
-    fn new(weights: impl Iterator<Item = f64>, interval: u32) -> WearRegion {
+impl WearLevelledRegion {
+    fn new(weights: impl Iterator<Item = f64>, interval: u32) -> WearLevelledRegion {
         let mut sum = 0.0;
         let sums = weights.map(|weight| {
             sum += weight;
             sum
         });
-        WearRegion { before: std::iter::once(0.0).chain(sums).collect(), interval: interval.into() }
+        WearLevelledRegion { before: std::iter::once(0.0).chain(sums).collect(), interval: interval.into() }
     }
 
     fn lines(&self) -> u64 {
@@ -205,17 +206,17 @@ impl WearRegion {
 
     /// Returns the number of writes to the region until its first slot has taken `endurance` writes. Copies of lines by
     /// gap moves wear the slots, but are not part of the result.
-    fn writes_until(&self, endurance: f64) -> f64 {
+    fn region_writes_until_worn(&self, endurance: f64) -> f64 {
         let slots = self.lines() + 1;
         // After this number of moves, the average slot has taken `endurance` writes. This is the upper bound of the
         // search.
         let mut moves = real(slots) * endurance / (self.interval + 1.0);
         // Visit the slots in random order. Then only a few of them wear out earlier than all slots before them, and
         // only those need the search below.
-        let order = Randomiser::new(slots, 0);
+        let order = LineRandomiser::new(slots, 0);
         for slot in (0..slots).map(|number| order.forward(number)) {
-            if self.slot_writes(slot, moves) > endurance * (1.0 + TOGETHER) {
-                moves = self.moves_until(slot, endurance, moves);
+            if self.writes_to_slot(slot, moves) > endurance * (1.0 + TOGETHER) {
+                moves = self.gap_moves_until_worn(slot, endurance, moves);
             }
         }
         moves * self.interval
@@ -223,12 +224,12 @@ impl WearRegion {
 
     /// Returns the number of gap moves, as a fraction, after which a slot has taken `endurance` writes. `most` is a
     /// number of moves after which it has taken more.
-    fn moves_until(&self, slot: u64, endurance: f64, most: f64) -> f64 {
+    fn gap_moves_until_worn(&self, slot: u64, endurance: f64, most: f64) -> f64 {
         let (mut low, mut high) = (0.0, most);
-        // Each step adds one of the 53 bits of the result.
+        // Each iteration determines one of the 53 bits of the result.
         for _ in 0..54 {
             let middle = (low + high) / 2.0;
-            match self.slot_writes(slot, middle) > endurance {
+            match self.writes_to_slot(slot, middle) > endurance {
                 true => high = middle,
                 false => low = middle,
             }
@@ -240,7 +241,7 @@ impl WearRegion {
     ///
     /// With N lines, slot s holds line s - j modulo N for N moves from move j (N + 1) - s on, and is then the gap for
     /// one move. Each copy of a line into the slot is a write too.
-    fn slot_writes(&self, slot: u64, moves: f64) -> f64 {
+    fn writes_to_slot(&self, slot: u64, moves: f64) -> f64 {
         let lines = self.lines();
         // Number of moves since the start of period 0, which lies `slot` moves before the first write.
         let since = moves + real(slot);
@@ -249,7 +250,8 @@ impl WearRegion {
         let in_period = (since - arrivals * period).min(real(lines));
         let arrivals_whole = whole(arrivals);
         let last = (slot + lines - arrivals_whole % lines) % lines;
-        let held = real(lines) * self.sum_down(slot % lines, arrivals_whole) + in_period * self.weight(last)
+        let held = real(lines) * self.sum_of_weights_downwards(slot % lines, arrivals_whole)
+            + in_period * self.weight(last)
             - real(slot) * self.weight(slot % lines);
         self.interval * held / self.total() + arrivals
     }
@@ -260,7 +262,7 @@ impl WearRegion {
 
     /// Returns the sum of the write weights of `count` lines from `line` downwards. The last line follows line 0, as
     /// often as `count` requires.
-    fn sum_down(&self, line: u64, count: u64) -> f64 {
+    fn sum_of_weights_downwards(&self, line: u64, count: u64) -> f64 {
         let lines = self.lines();
         let (rounds, rest) = (count / lines, count % lines);
         let above = self.before[narrow::<usize, u64>(line) + 1];
@@ -274,14 +276,14 @@ impl WearRegion {
 
 #[cfg(test)]
 mod tests {
-    use super::super::start_gap::StartGap;
+    use super::super::start_gap::StartGapRegion;
     use super::*;
     use proptest::prelude::*;
 
     /// Simulates writes to a Start-Gap region one by one until a slot has taken `endurance` writes, copies of lines
     /// included. Returns the number of writes. Write n goes to line `pick(n)`.
-    fn stepped(lines: u64, interval: u32, endurance: u64, pick: impl Fn(u64) -> u64) -> u64 {
-        let mut region = StartGap::new(lines);
+    fn simulate_region_wear(lines: u64, interval: u32, endurance: u64, pick: impl Fn(u64) -> u64) -> u64 {
+        let mut region = StartGapRegion::new(lines);
         let mut writes = vec![0; lines as usize + 1];
         for write in 0.. {
             let slot = region.slot(pick(write)) as usize;
@@ -315,21 +317,21 @@ mod tests {
     }
 
     #[test]
-    fn without_levelling_a_hammered_line_fails_after_its_own_endurance() {
+    fn unlevelled_hot_line_fails_after_its_own_endurance() {
         let lifetime = lifetime(&media(|_| {}), WearWorkload::Hammer, 1);
         assert_eq!(lifetime.line_writes, 100_000.0);
     }
 
     #[test]
-    fn hammered_line_that_moves_too_late_fails_despite_start_gap() {
-        // A line stays in one slot for 16384 x 100 writes, but a slot endures only 100,000.
-        let lost = share(WearWorkload::Hammer, WearLevelling::StartGap, |_| {});
+    fn hot_line_that_moves_too_late_fails_despite_start_gap() {
+        // A line stays in one slot for 16,384 x 100 writes, but a slot endures only 100,000.
+        let lost = share(WearWorkload::Hammer, WearLevelling::StartGapRegion, |_| {});
         assert!(lost < 1e-4, "{lost}");
     }
 
     #[test]
-    fn hammered_line_that_moves_in_time_wears_all_slots_of_its_region() {
-        let kept = share(WearWorkload::Hammer, WearLevelling::StartGap, |media| {
+    fn hot_line_that_moves_in_time_wears_its_region_evenly() {
+        let kept = share(WearWorkload::Hammer, WearLevelling::StartGapRegion, |media| {
             media.wear_line_bytes = 512;
             media.capacity_mib = 1;
             media.stripe_bytes = 4096;
@@ -340,19 +342,19 @@ mod tests {
     }
 
     #[test]
-    fn uniform_writes_lose_only_the_share_of_the_gap_moves() {
+    fn uniform_writes_lose_only_the_gap_move_share() {
         assert_eq!(share(WearWorkload::Uniform, WearLevelling::None, |_| {}), 1.0);
-        for scheme in [WearLevelling::StartGap, WearLevelling::RandomisedStartGap] {
+        for scheme in [WearLevelling::StartGapRegion, WearLevelling::RandomisedStartGap] {
             let kept = share(WearWorkload::Uniform, scheme, |_| {});
             assert!((kept - 100.0 / 101.0).abs() < 2e-3, "{kept}");
         }
     }
 
     #[test]
-    fn hot_neighbours_defeat_plain_start_gap_but_not_the_randomised_one() {
-        // As in the paper, a line wears out before it has moved far: it moves by 100,000 / 100 lines of 16,384.
+    fn hot_neighbours_defeat_plain_but_not_randomised_start_gap() {
+        // As in the paper, the line wears out before it has moved far: by only 1,000 (100,000 / 100) of 16,384 lines.
         let none = share(WearWorkload::HotRange, WearLevelling::None, |_| {});
-        let plain = share(WearWorkload::HotRange, WearLevelling::StartGap, |_| {});
+        let plain = share(WearWorkload::HotRange, WearLevelling::StartGapRegion, |_| {});
         let randomised = share(WearWorkload::HotRange, WearLevelling::RandomisedStartGap, |_| {});
         assert!((none - 0.25).abs() < 1e-3, "a hot line takes four times the mean: {none}");
         assert!(plain < 0.35, "{plain}");
@@ -363,29 +365,29 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn closed_form_equals_the_simulation_for_a_hammered_line(
+        fn lifetime_formula_equals_simulation_for_a_hot_line(
             lines in 1u64..12, interval in 1u32..8, endurance in 1u64..400, line in 0u64..12,
         ) {
             let line = line % lines;
-            let region = WearRegion::new((0..lines).map(|other| f64::from(u8::from(other == line))), interval);
-            let expected = stepped(lines, interval, endurance, |_| line);
-            // The simulated counts are whole numbers. A slot may narrowly miss its last write and get it only when the
-            // line returns.
+            let region = WearLevelledRegion::new((0..lines).map(|other| f64::from(u8::from(other == line))), interval);
+            let expected = simulate_region_wear(lines, interval, endurance, |_| line);
+            // Simulated counts are whole numbers, and a slot may narrowly miss its last write until the line returns,
+            // so allow that slack.
             let slack = f64::from(interval);
             let (least, most) = (endurance as f64 - 2.0, endurance as f64 + 2.0);
-            prop_assert!(expected as f64 >= region.writes_until(least.max(0.0)) - slack, "{}", expected);
-            prop_assert!(expected as f64 <= region.writes_until(most) + slack, "{}", expected);
+            prop_assert!(expected as f64 >= region.region_writes_until_worn(least.max(0.0)) - slack, "{}", expected);
+            prop_assert!(expected as f64 <= region.region_writes_until_worn(most) + slack, "{}", expected);
         }
 
         #[test]
-        fn closed_form_equals_the_simulation_for_lines_written_in_turn(
+        fn lifetime_formula_equals_simulation_for_cyclic_writes(
             lines in 1u64..12, rounds in 1u32..8, endurance in 50u64..400,
         ) {
             // An interval of whole rounds gives each line the same number of writes between two moves.
             let interval = lines as u32 * rounds;
-            let region = WearRegion::new((0..lines).map(|_| 1.0), interval);
-            let expected = stepped(lines, interval, endurance, |write| write % lines);
-            let found = region.writes_until(endurance as f64);
+            let region = WearLevelledRegion::new((0..lines).map(|_| 1.0), interval);
+            let expected = simulate_region_wear(lines, interval, endurance, |write| write % lines);
+            let found = region.region_writes_until_worn(endurance as f64);
             let slack = 2.0 * f64::from(interval);
             prop_assert!((found - expected as f64).abs() <= slack, "{} against {}", found, expected);
         }

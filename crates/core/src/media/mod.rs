@@ -42,32 +42,32 @@ pub mod wear;
 pub mod zones;
 
 pub use geometry::Geometry;
-pub use timing::{BusRate, Timing};
+pub use timing::{BusTransferRate, Timing};
 
 use crate::config::Acknowledge;
-use crate::ledger::PartUse;
+use crate::ledger::PartBusyTime;
 use crate::number::index;
-use crate::random::Random;
+use crate::random::RandomStream;
 use crate::time::{Span, Time};
-use bank::{Bank, BankRead, BankWrite, ProgramPolicy};
-use cells::Cells;
+use bank::{BankProgramPolicy, BankReadPiece, BankState, BankWritePiece};
+use cells::ProgramCells;
 use chip::BankChips;
-use geometry::{BankPiece, BankPieces, Interleave};
-use housekeeping::Pauses;
+use geometry::{BankInterleave, BankRequestPiece, BankRequestPieces};
+use housekeeping::HousekeepingPauses;
 use internals::DriveInternals;
-use spread::ArraySpread;
-use timing::{AccessStart, Bus, PieceTiming};
-use wear::Wear;
+use spread::ArrayTimeSpread;
+use timing::{BankAccessStart, ChannelBus, PieceTiming};
+use wear::StartGapWear;
 
 /// Memory of one device: banks, channel buses, and the parts that an access passes before them (processors and rate
 /// limits). Flash takes the place of the banks.
 #[derive(Clone, Debug)]
 pub struct Media {
-    interleave: Interleave,
+    interleave: BankInterleave,
     timing: Timing,
-    banks: Vec<Bank>,
+    banks: Vec<BankState>,
     /// Buses of all channels, one channel after the other.
-    buses: Vec<Bus>,
+    buses: Vec<ChannelBus>,
     options: MediaOptions,
     /// Parts in front of the banks: processors, rate limits, injected bank faults, or flash, which replaces the banks.
     /// `None` if the drive has none of them.
@@ -75,7 +75,7 @@ pub struct Media {
     /// Earliest time at which the current access may start at a bank: until then processors, rate limits or bank faults
     /// delay it.
     admitted: Time,
-    activity: Activity,
+    activity: MemoryActivity,
     last_call: Time,
 }
 
@@ -86,24 +86,24 @@ pub struct MediaOptions {
     /// Chips of each bank, modelled one by one; `None` if the chips of a bank act as one.
     pub chips: Option<BankChips>,
     /// Housekeeping pauses, during which no bank starts an access.
-    pub pauses: Option<Pauses>,
+    pub pauses: Option<HousekeepingPauses>,
     /// Start-Gap wear levelling of the lines of each bank.
-    pub wear: Option<Box<Wear>>,
+    pub wear: Option<Box<StartGapWear>>,
     /// Source of random data, which gives each write a program time of its own.
     pub random_data: Option<Box<RandomData>>,
     /// Time of the ECC decoder after the transfer of a read; zero if the memory has no decoder.
     pub ecc_decode: Span,
     /// Random spread of array read and program times around their mean, with read retries.
-    pub spread: Option<Box<ArraySpread>>,
+    pub spread: Option<Box<ArrayTimeSpread>>,
 }
 
 /// Random data of writes: draws the program time of a write from the zeros and ones that its cells get.
 #[derive(Clone, Debug)]
 pub struct RandomData {
     /// Cells of one program unit, with the times of their pulses.
-    pub cells: Cells,
+    pub cells: ProgramCells,
     /// Random number generator that draws the data of writes.
-    pub random: Random,
+    pub random: RandomStream,
 }
 
 /// Times at which a read reaches its stages in the drive.
@@ -156,7 +156,7 @@ impl ReadTiming {
     /// Returns the ends of the stages of a read whose data flows to the host from `start` on. `flow_start` computes
     /// that time from the arrival of the first and the last bytes. The wait for bank and bus is the time by which
     /// busy banks and buses delay `start`, whichever bytes they delay.
-    pub fn stages_of_flow(&self, start: Time, flow_start: impl FnOnce(Time, Time) -> Time) -> [Time; 4] {
+    pub fn stages_with_data_flow(&self, start: Time, flow_start: impl FnOnce(Time, Time) -> Time) -> [Time; 4] {
         if self.last_started == self.started {
             return self.stages(start);
         }
@@ -237,7 +237,7 @@ impl WriteTiming {
 
 /// Totals of a memory since the start of the run: accesses, bytes, gap moves, and busy time of banks and buses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Activity {
+pub struct MemoryActivity {
     /// Number of reads that the memory has been asked for.
     pub reads: u64,
     /// Number of writes that the memory has been asked for.
@@ -269,48 +269,48 @@ impl Media {
     /// Creates an idle memory of this geometry with the optional parts of `options`.
     pub fn with(geometry: &Geometry, options: MediaOptions) -> Media {
         assert!(geometry.timing.program_bytes > 0, "a program unit has at least one byte");
-        let interleave = Interleave::new(geometry);
+        let interleave = BankInterleave::new(geometry);
         let buses_per_channel = options.chips.map_or(1, |chips| chips.buses());
         Media {
             interleave,
             timing: geometry.timing,
-            banks: vec![Bank::default(); index(interleave.banks())],
-            buses: vec![Bus::default(); usize::from(geometry.channels) * buses_per_channel],
+            banks: vec![BankState::default(); index(interleave.banks())],
+            buses: vec![ChannelBus::default(); usize::from(geometry.channels) * buses_per_channel],
             options,
             internals: None,
             admitted: Time::ZERO,
-            activity: Activity::default(),
+            activity: MemoryActivity::default(),
             last_call: Time::ZERO,
         }
     }
 
     /// Reads `bytes` from byte `offset` and returns when they arrive in the controller. `first_bytes` (at least one, at
     /// most all) is the number of bytes that the caller needs before it can begin to send. On an idle memory one piece
-    /// takes exactly command + read + bytes / rate, or the time that [`BankChips::read_time`] gives. A read of zero
+    /// takes exactly command + read + bytes / rate, or the time that [`BankChips::chip_read_bus_time`] gives. A read of zero
     /// bytes is done at once.
     pub fn read(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
         if self.internals.is_some() {
             return self.read_through_internals(now, offset, bytes, first_bytes);
         }
-        self.read_corrected(now, offset, bytes, first_bytes)
+        self.read_with_ecc(now, offset, bytes, first_bytes)
     }
 
     #[inline(always)]
-    fn read_corrected(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
+    fn read_with_ecc(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
         let decode = if bytes > 0 { self.options.ecc_decode } else { Span::ZERO };
         self.read_pieces(now, offset, bytes, first_bytes, false).later(decode)
     }
 
     /// Reads `bytes` from byte `offset` without the time of the ECC decoder, as the pass-through mode of PSS does.
     #[inline(always)]
-    pub fn read_uncorrected(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
+    pub fn read_without_ecc(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
         self.read_pieces(now, offset, bytes, first_bytes, false)
     }
 
     /// Reads a part of a row for a caller that reads the row in several parts. The row stays open until its bank does
     /// something else, and a later part of an open row needs neither command nor array read.
-    pub fn read_along(&mut self, now: Time, offset: u64, bytes: u32) -> ReadTiming {
-        if self.internals.as_ref().is_some_and(|internals| internals.delays()) {
+    pub fn read_part_of_row(&mut self, now: Time, offset: u64, bytes: u32) -> ReadTiming {
+        if self.internals.as_ref().is_some_and(|internals| internals.delays_accesses()) {
             return self.read_through_internals(now, offset, bytes, bytes);
         }
         self.read_pieces(now, offset, bytes, bytes, true).later(self.options.ecc_decode)
@@ -335,7 +335,7 @@ impl Media {
         let timing = ReadTiming::unhindered(from, from);
         let timing = match pieces.only() {
             // Most reads lie within one stripe, so handle that case separately.
-            Some(piece) => self.await_piece(now, piece, first_bytes.clamp(1, bytes), keeps_row_open, timing),
+            Some(piece) => self.await_piece_times(now, piece, first_bytes.clamp(1, bytes), keeps_row_open, timing),
             None => self.read_several(now, pieces, first_bytes, keeps_row_open, timing),
         };
         timing.assert_ordered(now);
@@ -346,7 +346,7 @@ impl Media {
     fn read_several(
         &mut self,
         now: Time,
-        pieces: BankPieces,
+        pieces: BankRequestPieces,
         first_bytes: u32,
         keeps_row_open: bool,
         mut timing: ReadTiming,
@@ -355,16 +355,16 @@ impl Media {
         for piece in pieces {
             let needed = first_bytes_left.min(piece.bytes);
             first_bytes_left -= needed;
-            timing = self.await_piece(now, piece, needed, keeps_row_open, timing);
+            timing = self.await_piece_times(now, piece, needed, keeps_row_open, timing);
         }
         timing
     }
 
     #[inline(always)]
-    fn await_piece(
+    fn await_piece_times(
         &mut self,
         now: Time,
-        piece: BankPiece,
+        piece: BankRequestPiece,
         needed: u32,
         keeps_row_open: bool,
         mut timing: ReadTiming,
@@ -372,7 +372,7 @@ impl Media {
         let served = self.read_piece(now, piece, needed, keeps_row_open);
         timing.last_at = timing.last_at.max(served.access.bus_until);
         if needed > 0 {
-            self.await_first(&mut timing, &served);
+            self.extend_first_bytes_time(&mut timing, &served);
         }
         timing
     }
@@ -383,8 +383,8 @@ impl Media {
     /// once.
     pub fn write(&mut self, now: Time, offset: u64, bytes: u32) -> WriteTiming {
         let policy = match self.timing.acknowledge {
-            Acknowledge::Early => ProgramPolicy::GatherUnit,
-            Acknowledge::Late => ProgramPolicy::AtOnce,
+            Acknowledge::Early => BankProgramPolicy::GatherUnit,
+            Acknowledge::Late => BankProgramPolicy::AtOnce,
         };
         self.write_through_internals(now, offset, bytes, policy)
     }
@@ -392,13 +392,13 @@ impl Media {
     /// Writes `bytes` from byte `offset` for a caller that waits for the cells: programming starts at once, even if the
     /// drive acknowledges writes early.
     pub fn program(&mut self, now: Time, offset: u64, bytes: u32) -> WriteTiming {
-        self.write_through_internals(now, offset, bytes, ProgramPolicy::AtOnce)
+        self.write_through_internals(now, offset, bytes, BankProgramPolicy::AtOnce)
     }
 
     /// Writes `bytes` from byte `offset` for a caller that does not wait for the cells, or calls [`flush`](Self::flush)
     /// when it does. An incomplete program unit waits in its write buffer for other pieces.
-    pub fn write_buffered(&mut self, now: Time, offset: u64, bytes: u32) -> WriteTiming {
-        self.write_through_internals(now, offset, bytes, ProgramPolicy::GatherUnit)
+    pub fn write_without_waiting(&mut self, now: Time, offset: u64, bytes: u32) -> WriteTiming {
+        self.write_through_internals(now, offset, bytes, BankProgramPolicy::GatherUnit)
     }
 
     /// Programs the write buffers of the banks that hold the `bytes` from byte `offset`. Returns the time at which all
@@ -414,22 +414,22 @@ impl Media {
             self.activity.banks_busy += bank.program_if_due(now) + bank.program(now);
             done = done.max(bank.programmed_at());
         }
-        self.note_flush(now, offset, bytes.into(), done);
+        self.note_buffer_flush(now, offset, bytes.into(), done);
         done
     }
 
     /// Programs the write buffers of all banks. Returns the time at which all writes are in the cells.
-    fn flush_banks(&mut self, now: Time) -> Time {
+    fn flush_bank_buffers(&mut self, now: Time) -> Time {
         let mut done = now;
         for bank in &mut self.banks {
             self.activity.banks_busy += bank.program_if_due(now) + bank.program(now);
             done = done.max(bank.programmed_at());
         }
-        self.note_flush(now, 0, u64::MAX, done);
+        self.note_buffer_flush(now, 0, u64::MAX, done);
         done
     }
 
-    fn write_pieces(&mut self, now: Time, offset: u64, bytes: u32, policy: ProgramPolicy) -> WriteTiming {
+    fn write_pieces(&mut self, now: Time, offset: u64, bytes: u32, policy: BankProgramPolicy) -> WriteTiming {
         self.last_call = now;
         self.activity.writes += 1;
         self.activity.written_bytes += u64::from(bytes);
@@ -443,13 +443,13 @@ impl Media {
             acknowledged_at: from,
         };
         for piece in self.interleave.pieces(offset, bytes) {
-            let unit = self.program_unit(piece);
+            let unit = self.program_unit_of_piece(piece);
             let (served, program) = self.write_piece(now, piece, unit, policy);
             timing.buffered_at = timing.buffered_at.max(served.access.bus_until);
             timing.programmed_at = timing.programmed_at.max(served.programmed_at);
-            self.await_done(&mut timing, &served, program);
+            self.extend_acknowledgement_time(&mut timing, &served, program);
             if self.options.wear.is_some() {
-                self.level_wear(now, piece);
+                self.count_line_writes(now, piece);
             }
         }
         timing.assert_ordered(now);
@@ -458,7 +458,7 @@ impl Media {
 
     /// Returns the number, in its bank, of the program unit that holds the whole piece; `None` if the piece spans
     /// several. Also `None` if chips are modelled one by one: each has a buffer, which every write fills anew.
-    fn program_unit(&self, piece: BankPiece) -> Option<u64> {
+    fn program_unit_of_piece(&self, piece: BankRequestPiece) -> Option<u64> {
         let unit_bytes = u64::from(self.timing.program_bytes);
         let unit = piece.bank_offset / unit_bytes;
         let last = piece.bank_offset + u64::from(piece.bytes - 1);
@@ -467,13 +467,13 @@ impl Media {
 
     /// Returns the totals of the memory so far: accesses, bytes, gap moves and busy times. For flash they are those of
     /// the flash.
-    pub fn activity(&self) -> Activity {
+    pub fn activity(&self) -> MemoryActivity {
         self.flash().map_or(self.activity, |flash| flash.activity)
     }
 
     /// Returns the number and the busy time up to `now` of flash dies, channels and command buses; empty for other
     /// memories.
-    pub fn uses(&self, now: Time) -> Vec<PartUse> {
+    pub fn uses(&self, now: Time) -> Vec<PartBusyTime> {
         self.flash().map_or(Vec::new(), |flash| flash.uses(now))
     }
 
@@ -495,25 +495,25 @@ impl Media {
         match &self.options.wear {
             None => Vec::new(),
             Some(wear) => {
-                vec![("gap_moves", self.activity.gap_moves), ("line_writes_max", wear.line_writes_max())]
+                vec![("gap_moves", self.activity.gap_moves), ("line_writes_max", wear.most_line_writes())]
             }
         }
     }
 
     /// Returns the Start-Gap regions and the write counts of all lines; `None` without wear levelling.
-    pub fn wear(&self) -> Option<&Wear> {
+    pub fn wear(&self) -> Option<&StartGapWear> {
         self.options.wear.as_deref()
     }
 
     #[cfg(test)]
-    pub(crate) fn wear_mut(&mut self) -> Option<&mut Wear> {
+    pub(crate) fn wear_mut(&mut self) -> Option<&mut StartGapWear> {
         self.options.wear.as_deref_mut()
     }
 
     #[inline(always)]
-    fn read_piece(&mut self, now: Time, piece: BankPiece, needed: u32, keeps_row_open: bool) -> PieceTiming {
+    fn read_piece(&mut self, now: Time, piece: BankRequestPiece, needed: u32, keeps_row_open: bool) -> PieceTiming {
         self.activity.banks_busy += self.banks[index(piece.bank)].program_if_due(now);
-        let when = self.access_start(now, piece.bank);
+        let when = self.earliest_access_start(now, piece.bank);
         let channel = index(self.interleave.channel(piece.bank));
         let drawn = self.options.spread.as_mut().map(|spread| spread.read(self.timing.read));
         let drawn = drawn.map(|read| Timing { read, ..self.timing });
@@ -523,7 +523,7 @@ impl Media {
         let served = match &self.options.chips {
             None => {
                 let open_row = keeps_row_open.then(|| self.interleave.row(piece));
-                let read = BankRead { bytes: piece.bytes, needed, open_row };
+                let read = BankReadPiece { bytes: piece.bytes, needed, open_row };
                 bank.read(&mut self.buses[channel], timing, when, read)
             }
             Some(chips) => {
@@ -531,7 +531,7 @@ impl Media {
                 chips.read(bank, buses, when, piece, needed)
             }
         };
-        served.access.assert_alone(free_at, self.banks[index(piece.bank)].free_at());
+        served.access.assert_exclusive(free_at, self.banks[index(piece.bank)].free_at());
         self.activity.add(&served);
         served
     }
@@ -539,19 +539,19 @@ impl Media {
     fn write_piece(
         &mut self,
         now: Time,
-        piece: BankPiece,
+        piece: BankRequestPiece,
         unit: Option<u64>,
-        policy: ProgramPolicy,
+        policy: BankProgramPolicy,
     ) -> (PieceTiming, Span) {
         let program = self.program_time(piece);
         self.activity.banks_busy += self.banks[index(piece.bank)].make_room(now, unit);
-        let when = self.access_start(now, piece.bank);
+        let when = self.earliest_access_start(now, piece.bank);
         let channel = index(self.interleave.channel(piece.bank));
         let bank = &mut self.banks[index(piece.bank)];
         let free_at = bank.free_at();
         let served = match &self.options.chips {
             None => {
-                let fill = BankWrite { bytes: piece.bytes, unit, program, policy };
+                let fill = BankWritePiece { bytes: piece.bytes, unit, program, policy };
                 bank.write(&mut self.buses[channel], &self.timing, when, fill)
             }
             Some(chips) => {
@@ -559,18 +559,18 @@ impl Media {
                 chips.write(bank, buses, when, piece, program)
             }
         };
-        served.access.assert_alone(free_at, self.banks[index(piece.bank)].free_at());
+        served.access.assert_exclusive(free_at, self.banks[index(piece.bank)].free_at());
         self.activity.add(&served);
         (served, program)
     }
 
     /// Returns the time to program a piece: one program time per unit, with its random spread. Random data is drawn
     /// once, so that all units of the piece get the same data.
-    fn program_time(&mut self, piece: BankPiece) -> Span {
+    fn program_time(&mut self, piece: BankRequestPiece) -> Span {
         let MediaOptions { random_data, chips, .. } = &mut self.options;
         if let Some(data) = random_data {
             self.timing.program =
-                data.cells.random_program_time(chips.map_or(1, |chips| chips.chips_used(piece)), &mut data.random);
+                data.cells.draw_program_time(chips.map_or(1, |chips| chips.chips_of_piece(piece)), &mut data.random);
         }
         let mean = self.timing.program_time(piece.bank_offset, piece.bytes);
         self.options.spread.as_mut().map_or(mean, |spread| spread.program(mean))
@@ -578,31 +578,31 @@ impl Media {
 
     /// Returns the earliest time at which `bank` may start an access that is handed over at `now`: after the
     /// processors, and outside housekeeping pauses.
-    fn access_start(&self, now: Time, bank: u32) -> AccessStart {
+    fn earliest_access_start(&self, now: Time, bank: u32) -> BankAccessStart {
         let from = now.max(self.admitted);
         let earliest = match &self.options.pauses {
             None => from,
             Some(pauses) => pauses.start_after(self.banks[index(bank)].start_time(from)),
         };
-        AccessStart { now, earliest }
+        BankAccessStart { now, earliest }
     }
 
     /// Counts a write for each line of the piece, and moves the gaps whose interval has ended. Each move reads a line
     /// and writes it again in the same bank, which delays later requests.
-    fn level_wear(&mut self, now: Time, piece: BankPiece) {
+    fn count_line_writes(&mut self, now: Time, piece: BankRequestPiece) {
         let Some(wear) = &mut self.options.wear else { return };
         let moves = wear.on_write(piece);
-        let line = BankPiece { bank: piece.bank, bank_offset: 0, bytes: wear.line_bytes() };
+        let line = BankRequestPiece { bank: piece.bank, bank_offset: 0, bytes: wear.line_bytes() };
         for _ in 0..moves {
             self.read_piece(now, line, line.bytes, false);
-            self.write_piece(now, line, None, ProgramPolicy::AtOnce);
+            self.write_piece(now, line, None, BankProgramPolicy::AtOnce);
         }
         self.activity.gap_moves += u64::from(moves);
     }
 
     /// Moves `first_at` of a read to the time at which the needed bytes of this piece have arrived, if that is later.
     /// This piece is then the critical one so far, and `started` moves with it.
-    fn await_first(&self, timing: &mut ReadTiming, served: &PieceTiming) {
+    fn extend_first_bytes_time(&self, timing: &mut ReadTiming, served: &PieceTiming) {
         if served.first_at > timing.first_at {
             timing.first_at = served.first_at;
             timing.started = (served.first_at - served.service).max(self.last_call.max(self.admitted));
@@ -611,7 +611,7 @@ impl Media {
 
     /// Moves `acknowledged_at` of a write to the end of this piece (transfer or programming, as [`Acknowledge`] says),
     /// if that is later. `started` moves with it.
-    fn await_done(&self, timing: &mut WriteTiming, served: &PieceTiming, program: Span) {
+    fn extend_acknowledgement_time(&self, timing: &mut WriteTiming, served: &PieceTiming, program: Span) {
         let (done_at, service) = match self.timing.acknowledge {
             Acknowledge::Early => (served.access.bus_until, served.service),
             Acknowledge::Late => (served.programmed_at, served.service + program),
@@ -623,7 +623,7 @@ impl Media {
     }
 }
 
-impl Activity {
+impl MemoryActivity {
     fn add(&mut self, served: &PieceTiming) {
         self.banks_busy += served.access.bank_until.since(served.access.bank_from);
         self.buses_busy += served.bus_time;

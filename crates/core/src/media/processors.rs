@@ -3,7 +3,7 @@
 
 use super::spread::around;
 use crate::config;
-use crate::random::Random;
+use crate::random::RandomStream;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
@@ -11,8 +11,8 @@ use crate::time::{Span, Time};
 #[derive(Clone, Debug)]
 pub struct DriveProcessors {
     free_at: Vec<Time>,
-    read: CommandCost,
-    write: CommandCost,
+    read: ProcessorCommandCost,
+    write: ProcessorCommandCost,
     /// Random part of the time in the pipeline; `None` if all commands take the same time.
     spread: Option<PipelineSpread>,
 }
@@ -24,7 +24,7 @@ struct PipelineSpread {
     share: f64,
     /// Mean of the exponentially distributed time on top.
     tail: Span,
-    random: Random,
+    random: RandomStream,
 }
 
 impl PipelineSpread {
@@ -36,7 +36,7 @@ impl PipelineSpread {
 
 /// Times of one command in the drive's processors.
 #[derive(Clone, Copy, Debug)]
-pub struct ProcessorTimes {
+pub struct DriveProcessorTimes {
     /// Time at which a processor starts on the command, which has waited until then if all were busy.
     pub dispatched: Time,
     /// Time at which the command has passed processor and pipeline.
@@ -45,7 +45,7 @@ pub struct ProcessorTimes {
 
 /// Time that a command costs in the drive's processors.
 #[derive(Clone, Copy, Debug)]
-struct CommandCost {
+struct ProcessorCommandCost {
     /// Time for which a command occupies a processor, which limits throughput.
     core: Span,
     /// Time of a command in the pipeline behind the processor, which adds latency but does not limit throughput.
@@ -55,8 +55,8 @@ struct CommandCost {
 impl DriveProcessors {
     /// Creates the processors of a controller configuration; `None` if commands take no time in them.
     pub fn of(controller: &config::Controller) -> Option<DriveProcessors> {
-        let read = CommandCost { core: controller.read_core, pipeline: controller.read_pipeline };
-        let write = CommandCost { core: controller.write_core, pipeline: controller.write_pipeline };
+        let read = ProcessorCommandCost { core: controller.read_core, pipeline: controller.read_pipeline };
+        let write = ProcessorCommandCost { core: controller.write_core, pipeline: controller.write_pipeline };
         let takes_time =
             [read, write].iter().any(|cost| !(cost.core + cost.pipeline + controller.pipeline_tail).is_zero());
         takes_time.then(|| DriveProcessors {
@@ -69,9 +69,9 @@ impl DriveProcessors {
 
     /// Returns these processors with random pipeline times, as the controller configuration says; `seed` determines the
     /// random numbers.
-    pub fn with_spread(self, controller: &config::Controller, seed: u64) -> DriveProcessors {
+    pub fn with_random_pipeline(self, controller: &config::Controller, seed: u64) -> DriveProcessors {
         let (share, tail) = (controller.pipeline_spread, controller.pipeline_tail);
-        let random = || Random::stream(seed, "spread of a drive's pipeline");
+        let random = || RandomStream::stream(seed, "spread of a drive's pipeline");
         let spread = controller.has_spread().then(|| PipelineSpread { share, tail, random: random() });
         DriveProcessors { spread, ..self }
     }
@@ -83,16 +83,17 @@ impl DriveProcessors {
 
     /// Occupies the processor that is free first for a command that comes at `now`. Returns the times at which that
     /// processor starts, and at which the command has passed processor and pipeline.
-    pub fn admit(&mut self, now: Time, direction: DataDirection) -> ProcessorTimes {
-        let CommandCost { core, pipeline } = if direction == DataDirection::Read { self.read } else { self.write };
+    pub fn admit(&mut self, now: Time, direction: DataDirection) -> DriveProcessorTimes {
+        let ProcessorCommandCost { core, pipeline } =
+            if direction == DataDirection::Read { self.read } else { self.write };
         let pipeline = self.spread.as_mut().map_or(pipeline, |spread| spread.draw(pipeline));
         if core.is_zero() {
-            return ProcessorTimes { dispatched: now, admitted: now + pipeline };
+            return DriveProcessorTimes { dispatched: now, admitted: now + pipeline };
         }
         let first = self.free_at.iter_mut().min().expect("a drive has at least one processor");
         let dispatched = now.max(*first);
         *first = dispatched + core;
-        ProcessorTimes { dispatched, admitted: *first + pipeline }
+        DriveProcessorTimes { dispatched, admitted: *first + pipeline }
     }
 }
 
@@ -101,13 +102,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pipeline_with_spread_keeps_its_mean() {
+    fn random_pipeline_keeps_its_mean() {
         let controller = config::Controller {
             read_pipeline: Span::from_us(4),
             pipeline_spread: 0.25,
             ..config::Controller::default()
         };
-        let mut firmware = DriveProcessors::of(&controller).expect("takes time").with_spread(&controller, 1);
+        let mut firmware = DriveProcessors::of(&controller).expect("takes time").with_random_pipeline(&controller, 1);
         let mut admit = || firmware.admit(Time::ZERO, DataDirection::Read).admitted.since(Time::ZERO).as_us();
         let times: Vec<f64> = (0..100_000).map(|_| admit()).collect();
         assert!(times.iter().all(|time| (3.0..=5.0).contains(time)));
@@ -115,18 +116,18 @@ mod tests {
     }
 
     #[test]
-    fn tail_of_the_pipeline_is_exponential_beyond_it() {
+    fn pipeline_tail_is_exponential() {
         let controller = config::Controller {
             write_pipeline: Span::from_us(4),
             pipeline_tail: Span::from_us(2),
             ..config::Controller::default()
         };
-        let mut firmware = DriveProcessors::of(&controller).expect("takes time").with_spread(&controller, 1);
+        let mut firmware = DriveProcessors::of(&controller).expect("takes time").with_random_pipeline(&controller, 1);
         let mut admit = || firmware.admit(Time::ZERO, DataDirection::Write).admitted.since(Time::ZERO).as_us();
         let mut times: Vec<f64> = (0..100_000).map(|_| admit() - 4.0).collect();
         times.sort_by(f64::total_cmp);
         assert!((times.iter().sum::<f64>() / 1e5 - 2.0).abs() < 0.03);
-        // Quantiles of an exponential distribution: the mean times the logarithm of one over what is left.
+        // The quantile of an exponential distribution is its mean times -ln(1 - quantile).
         for (quantile, place) in [(0.5, 50_000), (0.99, 99_000)] {
             let expected = -2.0 * f64::ln(1.0 - quantile);
             assert!((times[place] / expected - 1.0).abs() < 0.04, "{quantile}: {} us, not {expected} us", times[place]);
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_wait_for_a_processor_but_not_for_the_pipeline() {
+    fn commands_queue_for_processors_but_not_for_the_pipeline() {
         let controller = config::Controller {
             cores: 2,
             read_core: Span::from_us(2),

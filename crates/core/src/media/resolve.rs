@@ -1,27 +1,31 @@
 //! Construction of a memory from its configuration.
 
-use super::cells::Cells;
+use super::cells::ProgramCells;
 use super::chip::BankChips;
-use super::housekeeping::Pauses;
-use super::spread::ArraySpread;
-use super::wear::Wear;
-use super::{BusRate, Geometry, Media, MediaOptions, RandomData, Timing};
-use crate::config::{self, DataPattern};
-use crate::random::Random;
+use super::housekeeping::HousekeepingPauses;
+use super::spread::ArrayTimeSpread;
+use super::wear::StartGapWear;
+use super::{BusTransferRate, Geometry, Media, MediaOptions, RandomData, Timing};
+use crate::config::{self, WrittenDataPattern};
+use crate::random::RandomStream;
 
 impl Media {
     /// Creates the memory of a media configuration. `seed` determines random data, the spread of array times and the
     /// shuffle of lines.
     pub fn of(media: &config::Media, seed: u64) -> Media {
-        let random_data = (media.data_pattern == DataPattern::Random)
-            .then(|| Box::new(RandomData { cells: Cells::of(media), random: Random::stream(seed, "data of writes") }));
+        let random_data = (media.data_pattern == WrittenDataPattern::RandomStream).then(|| {
+            Box::new(RandomData {
+                cells: ProgramCells::of(media),
+                random: RandomStream::stream(seed, "data of writes"),
+            })
+        });
         let details = MediaOptions {
             chips: BankChips::of(media),
-            pauses: Pauses::every(media.housekeeping_interval, media.housekeeping),
-            wear: Wear::of(media, seed).map(Box::new),
+            pauses: HousekeepingPauses::every(media.housekeeping_interval, media.housekeeping),
+            wear: StartGapWear::of(media, seed).map(Box::new),
             random_data,
             ecc_decode: media.ecc_decode,
-            spread: ArraySpread::of(media, seed).map(Box::new),
+            spread: ArrayTimeSpread::of(media, seed).map(Box::new),
         };
         Media::with(&Geometry::from(media), details)
     }
@@ -36,9 +40,9 @@ impl From<&config::Media> for Geometry {
             timing: Timing {
                 read: media.read,
                 command: media.command,
-                program: Cells::of(media).program_time(media.data_pattern),
+                program: ProgramCells::of(media).program_time(media.data_pattern),
                 program_bytes: media.program_bytes,
-                bus: BusRate::from_bytes_per_ns(media.bus_bytes_per_ns),
+                bus: BusTransferRate::from_bytes_per_ns(media.bus_bytes_per_ns),
                 acknowledge: media.acknowledge,
             },
         }

@@ -6,7 +6,7 @@
 //! several banks waits for the slowest of them, so that its mean latency grows with the spread.
 
 use crate::config;
-use crate::random::Random;
+use crate::random::RandomStream;
 use crate::time::Span;
 
 /// Largest number of read retries of one array read.
@@ -14,27 +14,27 @@ const RETRIES_MAX: u32 = 16;
 
 /// Random spread of array read and program times, and the rate of read retries.
 #[derive(Clone, Debug)]
-pub struct ArraySpread {
+pub struct ArrayTimeSpread {
     read: f64,
     program: f64,
     retry_rate: f64,
     retry_again: f64,
     /// Time of one read retry; zero if a retry takes as long as the mean first read.
     retry: Span,
-    random: Random,
+    random: RandomStream,
 }
 
-impl ArraySpread {
+impl ArrayTimeSpread {
     /// Creates the spread of a media configuration; `None` if every array operation takes its mean time.
-    pub fn of(media: &config::Media, seed: u64) -> Option<ArraySpread> {
+    pub fn of(media: &config::Media, seed: u64) -> Option<ArrayTimeSpread> {
         let has_any = media.read_spread > 0.0 || media.program_spread > 0.0 || media.read_retry_rate > 0.0;
-        has_any.then(|| ArraySpread {
+        has_any.then(|| ArrayTimeSpread {
             read: media.read_spread,
             program: media.program_spread,
             retry_rate: media.read_retry_rate,
             retry_again: media.read_retry_again,
             retry: media.read_retry,
-            random: Random::stream(seed, "spread of array times"),
+            random: RandomStream::stream(seed, "spread of array times"),
         })
     }
 
@@ -60,7 +60,7 @@ impl ArraySpread {
 }
 
 /// Draws a time uniformly from the interval of `mean` plus or minus `share` times `mean`.
-pub fn around(mean: Span, share: f64, random: &mut Random) -> Span {
+pub fn around(mean: Span, share: f64, random: &mut RandomStream) -> Span {
     match share {
         0.0 => mean,
         _ => mean.scale(1.0 + share * (2.0 * random.unit() - 1.0)),
@@ -100,11 +100,11 @@ mod tests {
     }
 
     #[test]
-    fn draws_keep_their_mean_and_their_ends() {
-        let mut spread = ArraySpread::of(&media(), 1).unwrap();
+    fn random_array_times_keep_their_mean_and_bounds() {
+        let mut spread = ArrayTimeSpread::of(&media(), 1).unwrap();
         let reads: Vec<f64> = (0..200_000).map(|_| spread.read(Span::from_us(50)).as_us()).collect();
         let mean = reads.iter().sum::<f64>() / reads.len() as f64;
-        // One read in ten is retried, twice on average, at 30 us each.
+        // One read in ten is retried, twice on average, at 30 us per retry: 6 us on top of 50 us.
         assert!((mean - media().in_the_mean().read.as_us()).abs() < 0.1 && (mean - 56.0).abs() < 0.1, "{mean}");
         let repeated = reads.iter().filter(|read| **read > 60.0).count() as f64 / reads.len() as f64;
         assert!((repeated - 0.1).abs() < 0.003, "{repeated}");
@@ -116,15 +116,15 @@ mod tests {
     }
 
     #[test]
-    fn memory_without_spread_draws_nothing() {
-        assert!(ArraySpread::of(&config::Media::default(), 1).is_none());
+    fn memory_without_spread_draws_no_random_numbers() {
+        assert!(ArrayTimeSpread::of(&config::Media::default(), 1).is_none());
         assert_eq!(config::Media::default().in_the_mean().read, config::Media::default().read);
     }
 
     #[test]
-    fn seed_decides_every_draw() {
+    fn seed_decides_random_array_times() {
         let draw = |seed| {
-            let mut spread = ArraySpread::of(&media(), seed).unwrap();
+            let mut spread = ArrayTimeSpread::of(&media(), seed).unwrap();
             (0..100).map(|_| spread.read(Span::from_us(50))).collect::<Vec<_>>()
         };
         assert_eq!(draw(3), draw(3));

@@ -19,7 +19,7 @@ fn geometry(channels: u16, banks_per_channel: u16, stripe_bytes: u32, timing: Ti
 }
 
 /// Creates the phase-change memory of the DC Express paper, with one channel.
-fn pcm(banks: u16, stripe_bytes: u32) -> Media {
+fn pcm_of_dc_express(banks: u16, stripe_bytes: u32) -> Media {
     Media::new(&geometry(1, banks, stripe_bytes, Timing::default()))
 }
 
@@ -27,7 +27,7 @@ fn technologies() -> [Timing; 3] {
     let dram = Timing {
         command: ns(10),
         read: ns(50),
-        bus: BusRate::from_bytes_per_ns(12.8),
+        bus: BusTransferRate::from_bytes_per_ns(12.8),
         program: Span::ZERO,
         program_bytes: 64,
         acknowledge: Acknowledge::Late,
@@ -35,7 +35,7 @@ fn technologies() -> [Timing; 3] {
     let nand = Timing {
         command: ns(200),
         read: Span::from_us(30),
-        bus: BusRate::from_bytes_per_ns(0.4),
+        bus: BusTransferRate::from_bytes_per_ns(0.4),
         program: Span::from_us(200),
         program_bytes: 4096,
         acknowledge: Acknowledge::Early,
@@ -44,25 +44,25 @@ fn technologies() -> [Timing; 3] {
 }
 
 #[test]
-fn idle_read_of_128_bytes_takes_the_368_ns_of_the_dc_express_paper() {
-    let read = pcm(4, 4096).read(at(7), 0, 128, 128);
+fn idle_read_of_128_bytes_takes_the_published_368_ns() {
+    let read = pcm_of_dc_express(4, 4096).read(at(7), 0, 128, 128);
     assert_eq!(read.started, at(7));
     assert_eq!(read.first_at, at(7) + ns(194 + 110 + 64));
     assert_eq!(read.last_at, read.first_at);
 }
 
 #[test]
-fn first_bytes_of_an_idle_4_kib_read_come_as_soon_as_those_of_a_small_one() {
-    let read = pcm(4, 4096).read(at(0), 4096, 4096, 128);
+fn first_bytes_of_a_4_kib_read_arrive_as_early_as_a_small_read() {
+    let read = pcm_of_dc_express(4, 4096).read(at(0), 4096, 4096, 128);
     assert_eq!(read.first_at, at(368));
     assert_eq!(read.last_at, at(304 + 2048));
 }
 
 #[test]
-fn bank_starts_its_next_read_exactly_when_the_transfer_ends() {
+fn bank_starts_its_next_read_at_the_transfer_end() {
     let free_at = at(304 + 64);
     for (now, wait) in [(free_at - PS, PS), (free_at, Span::ZERO)] {
-        let mut media = pcm(1, 4096);
+        let mut media = pcm_of_dc_express(1, 4096);
         media.read(at(0), 0, 128, 128);
         let read = media.read(now, 128, 128, 128);
         assert_eq!(read.started.since(now), wait);
@@ -71,10 +71,10 @@ fn bank_starts_its_next_read_exactly_when_the_transfer_ends() {
 }
 
 #[test]
-fn bank_starts_no_access_before_its_program_has_ended() {
+fn bank_starts_no_access_during_its_program() {
     let programmed_at = at(194 + 2048 + 120_000);
     for (now, wait) in [(programmed_at - PS, PS), (programmed_at, Span::ZERO)] {
-        let mut media = pcm(1, 4096);
+        let mut media = pcm_of_dc_express(1, 4096);
         let write = media.write(at(0), 0, 4096);
         assert_eq!(write.buffered_at, at(194 + 2048));
         assert_eq!(write.programmed_at, programmed_at);
@@ -84,8 +84,8 @@ fn bank_starts_no_access_before_its_program_has_ended() {
 }
 
 #[test]
-fn arrays_of_two_banks_overlap_while_their_transfers_share_the_bus() {
-    let mut media = pcm(2, 4096);
+fn arrays_of_two_banks_overlap_and_their_transfers_share_the_bus() {
+    let mut media = pcm_of_dc_express(2, 4096);
     let first = media.read(at(0), 0, 128, 128);
     let second = media.read(at(0), 4096, 128, 128);
     assert_eq!(first.last_at, at(368));
@@ -94,7 +94,7 @@ fn arrays_of_two_banks_overlap_while_their_transfers_share_the_bus() {
 }
 
 #[test]
-fn channels_work_independently() {
+fn channels_work_in_parallel() {
     let mut media = Media::new(&geometry(2, 1, 512, Timing::default()));
     let read = media.read(at(0), 0, 1024, 128);
     assert_eq!(read.first_at, at(368));
@@ -102,8 +102,8 @@ fn channels_work_independently() {
 }
 
 #[test]
-fn first_bytes_of_a_read_wait_for_every_piece_that_holds_some_of_them() {
-    let mut media = pcm(2, 64);
+fn first_bytes_wait_for_all_pieces_that_contain_them() {
+    let mut media = pcm_of_dc_express(2, 64);
     media.write(at(0), 64, 64);
     let programmed_at = at(194 + 32 + 120_000);
     let read = media.clone().read(at(1000), 0, 128, 64);
@@ -115,15 +115,15 @@ fn first_bytes_of_a_read_wait_for_every_piece_that_holds_some_of_them() {
 }
 
 #[test]
-fn read_behind_a_program_does_not_block_the_bus_for_other_banks() {
-    let mut media = pcm(2, 4096);
+fn read_behind_a_program_leaves_the_bus_to_other_banks() {
+    let mut media = pcm_of_dc_express(2, 4096);
     media.write(at(0), 0, 4096);
     media.read(at(0), 0, 128, 128);
     assert_eq!(media.read(at(3000), 4096, 128, 128).last_at, at(3368));
 }
 
 #[test]
-fn early_and_late_acknowledgement_differ_by_the_program_time() {
+fn acknowledgement_before_and_after_programming_differs_by_it() {
     let acknowledged = |acknowledge| {
         let timing = Timing { acknowledge, ..Timing::default() };
         let mut media = Media::new(&geometry(1, 1, 4096, timing));
@@ -139,40 +139,40 @@ fn early_and_late_acknowledgement_differ_by_the_program_time() {
 }
 
 /// Returns the time at which the cells of all writes `(time, offset)` are programmed, on one bank with units of 4 KiB.
-fn programmed(writes: &[(u64, u64)], acknowledge: Acknowledge) -> Time {
+fn program_end_times(writes: &[(u64, u64)], acknowledge: Acknowledge) -> Time {
     let mut media = Media::new(&geometry(1, 1, 4096, Timing { acknowledge, ..Timing::default() }));
     let ends = writes.iter().map(|&(now, offset)| media.write(at(now), offset, 512).programmed_at);
     ends.max().unwrap()
 }
 
 #[test]
-fn pieces_of_a_request_in_one_program_unit_are_programmed_once() {
+fn pieces_in_one_program_unit_are_programmed_once() {
     for stripe_bytes in [64, 256, 4096] {
-        let write = pcm(4, stripe_bytes).write(at(0), 0, 16_384);
+        let write = pcm_of_dc_express(4, stripe_bytes).write(at(0), 0, 16_384);
         assert!(write.programmed_at < at(120_000 + 194 + 8192 + 200), "{stripe_bytes}: {}", write.programmed_at);
     }
 }
 
 #[test]
-fn piece_joins_its_unit_until_the_programming_of_that_unit_begins() {
+fn piece_joins_its_unit_until_programming_begins() {
     let first_at = 194 + 256;
-    let joined = programmed(&[(0, 0), (first_at - 1, 512)], Acknowledge::Late);
+    let joined = program_end_times(&[(0, 0), (first_at - 1, 512)], Acknowledge::Late);
     assert_eq!(joined, at(first_at - 1 + first_at + 120_000), "its own command and transfer, then one program");
-    let apart = programmed(&[(0, 0), (first_at, 512)], Acknowledge::Late);
+    let apart = program_end_times(&[(0, 0), (first_at, 512)], Acknowledge::Late);
     assert_eq!(apart, at(2 * (first_at + 120_000)));
-    assert_eq!(programmed(&[(0, 0), (1, 4096)], Acknowledge::Late), apart, "another unit");
+    assert_eq!(program_end_times(&[(0, 0), (1, 4096)], Acknowledge::Late), apart, "another unit");
 }
 
 #[test]
-fn pieces_that_wait_for_a_busy_bank_share_a_program() {
+fn pieces_waiting_for_a_busy_bank_share_a_program() {
     let writes: Vec<(u64, u64)> = (0..9).map(|i| (i, if i == 0 { 8192 } else { (i - 1) * 512 })).collect();
-    assert_eq!(programmed(&writes, Acknowledge::Late), at(2 * (194 + 256 + 120_000) + 7 * 256));
+    assert_eq!(program_end_times(&writes, Acknowledge::Late), at(2 * (194 + 256 + 120_000) + 7 * 256));
 }
 
 #[test]
-fn incomplete_unit_that_nobody_waits_for_is_kept_for_one_program_time() {
+fn incomplete_unit_is_kept_for_one_program_time() {
     let buffered = 194 + 256;
-    let alone = programmed(&[(0, 0)], Acknowledge::Early);
+    let alone = program_end_times(&[(0, 0)], Acknowledge::Early);
     assert_eq!(alone, at(buffered + 120_000 + 120_000));
     let whole: Vec<(u64, u64)> = (0..8).map(|i| (i * 10_000, i * 512)).collect();
     let mut media = Media::new(&geometry(1, 1, 4096, Timing { acknowledge: Acknowledge::Early, ..Timing::default() }));
@@ -182,7 +182,7 @@ fn incomplete_unit_that_nobody_waits_for_is_kept_for_one_program_time() {
 }
 
 #[test]
-fn incomplete_unit_is_programmed_for_another_unit_and_lets_reads_pass() {
+fn incomplete_unit_is_programmed_before_another_unit() {
     let timing = Timing { acknowledge: Acknowledge::Early, ..Timing::default() };
     let mut media = Media::new(&geometry(1, 1, 4096, timing));
     media.write(at(0), 0, 512);
@@ -198,36 +198,36 @@ fn incomplete_unit_is_programmed_for_another_unit_and_lets_reads_pass() {
 }
 
 #[test]
-fn flush_programs_incomplete_units_and_returns_when_that_is_done() {
-    let mut media = pcm(4, 4096);
-    media.write_buffered(at(0), 0, 512);
-    media.write_buffered(at(0), 4096, 4096);
+fn flush_programs_incomplete_units_and_waits() {
+    let mut media = pcm_of_dc_express(4, 4096);
+    media.write_without_waiting(at(0), 0, 512);
+    media.write_without_waiting(at(0), 4096, 4096);
     assert_eq!(media.flush(at(1000), 0, 512), at(121_000));
     assert_eq!(media.flush(at(1000), 4096, 512), at(194 + 256 + 2048 + 120_000), "it was whole");
     assert_eq!(media.flush(at(500_000), 0, 8192), at(500_000));
 }
 
 #[test]
-fn parts_of_an_open_row_are_read_with_one_activation() {
-    let mut media = pcm(1, 4096);
-    let ends: Vec<Time> = (0..4).map(|i| media.read_along(at(i), i * 256, 256).last_at).collect();
+fn open_row_is_read_in_parts_with_one_activation() {
+    let mut media = pcm_of_dc_express(1, 4096);
+    let ends: Vec<Time> = (0..4).map(|i| media.read_part_of_row(at(i), i * 256, 256).last_at).collect();
     assert_eq!(ends, [at(304 + 128), at(304 + 256), at(304 + 384), at(304 + 512)]);
-    assert_eq!(media.read_along(at(5000), 1024, 256).last_at, at(5000 + 128), "the row is still open");
-    assert_eq!(media.read_along(at(6000), 4096, 256).last_at, at(6000 + 304 + 128), "another row");
+    assert_eq!(media.read_part_of_row(at(5000), 1024, 256).last_at, at(5000 + 128), "the row is still open");
+    assert_eq!(media.read_part_of_row(at(6000), 4096, 256).last_at, at(6000 + 304 + 128), "another row");
     media.write(at(7000), 8192, 256);
-    let read_at = media.read_along(at(200_000), 4096, 256).last_at;
+    let read_at = media.read_part_of_row(at(200_000), 4096, 256).last_at;
     assert_eq!(read_at, at(200_000 + 304 + 128), "what is written takes the buffer");
 }
 
 #[test]
-fn requests_of_zero_bytes_are_done_at_once() {
-    let mut media = pcm(1, 4096);
+fn requests_of_zero_bytes_complete_at_once() {
+    let mut media = pcm_of_dc_express(1, 4096);
     assert_eq!(media.read(at(5), 0, 0, 128).last_at, at(5));
     assert_eq!(media.write(at(5), 0, 0).programmed_at, at(5));
 }
 
 #[test]
-fn largest_requests_at_the_largest_addresses_and_times_do_not_overflow() {
+fn largest_requests_and_addresses_do_not_overflow() {
     let mut media = Media::new(&geometry(3, 5, 1 << 20, Timing::default()));
     let read = media.read(at(0), u64::MAX, u32::MAX, u32::MAX);
     assert_eq!(read.first_at, read.last_at);
@@ -246,7 +246,7 @@ fn saturated_bytes_per_ns(geometry: &Geometry, reads: u64, bytes: u32) -> f64 {
 }
 
 #[test]
-fn saturated_bandwidth_is_the_lower_of_the_limits_of_buses_and_banks() {
+fn saturated_bandwidth_is_the_lower_of_bus_and_bank_limits() {
     let mut bus_bound = 0;
     for timing in technologies() {
         for (channels, banks) in [(1, 1), (1, 4), (8, 2), (3, 64)] {
@@ -267,7 +267,7 @@ fn saturated_bandwidth_is_the_lower_of_the_limits_of_buses_and_banks() {
 }
 
 #[test]
-fn saturated_writes_are_limited_by_the_program_time_of_all_banks() {
+fn saturated_writes_are_limited_by_bank_program_time() {
     let mut media = Media::new(&geometry(8, 2, 4096, Timing::default()));
     let writes = 16_000;
     let end = (0..writes).map(|i| media.write(Time::ZERO, i * 4096, 4096).programmed_at).max();
@@ -277,12 +277,12 @@ fn saturated_writes_are_limited_by_the_program_time_of_all_banks() {
 }
 
 #[test]
-fn activity_counts_requests_bytes_and_the_time_of_banks_and_buses() {
-    let mut media = pcm(2, 4096);
+fn activity_counts_requests_bytes_and_busy_time() {
+    let mut media = pcm_of_dc_express(2, 4096);
     media.read(at(0), 0, 128, 128);
     media.read(at(0), 4096, 128, 128);
     media.write(at(1000), 0, 512);
-    let expected = Activity {
+    let expected = MemoryActivity {
         reads: 2,
         writes: 1,
         read_bytes: 256,
@@ -296,10 +296,10 @@ fn activity_counts_requests_bytes_and_the_time_of_banks_and_buses() {
 }
 
 #[test]
-fn bank_fault_delays_a_read_before_the_bank_and_not_in_the_processors() {
+fn bank_fault_delays_a_read_at_its_bank() {
     let own = Timing::default().command + Timing::default().read;
     let slow = Fault { action: FaultAction::SlowBank, factor: 10.0, ..Fault::default() };
-    let mut media = pcm(1, 4096).with_faults(&[slow], 1);
+    let mut media = pcm_of_dc_express(1, 4096).with_faults(&[slow], 1);
     let read = media.read(at(100), 0, 128, 128);
     assert_eq!((read.admitted, read.started), (at(100), at(100) + own * 9));
     assert_eq!(read.last_at, read.started + ns(368));
@@ -318,7 +318,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_two_accesses_share_a_bank_or_a_bus(
+    fn accesses_never_share_a_bank_or_bus(
         technology in 0usize..3, channels in 1u16..4, banks in 1u16..4,
         calls in prop::collection::vec((0u64..2000, 0u64..40, 1u32..512, any::<bool>()), 1..60),
     ) {
@@ -330,7 +330,7 @@ proptest! {
             let piece = media.interleave.pieces(stripe * 512, bytes).next().unwrap();
             let access = match is_read {
                 true => media.read_piece(now, piece, 1, false).access,
-                false => media.write_piece(now, piece, media.program_unit(piece), ProgramPolicy::AtOnce).0.access,
+                false => media.write_piece(now, piece, media.program_unit_of_piece(piece), BankProgramPolicy::AtOnce).0.access,
             };
             prop_assert!(access.bank_from >= now);
             on_banks.push((piece.bank, access.bank_from, access.bank_until));
@@ -342,7 +342,7 @@ proptest! {
     }
 
     #[test]
-    fn stages_are_ordered_in_time_and_no_piece_is_faster_than_on_idle_memory(
+    fn read_stages_are_ordered_and_never_faster_than_idle(
         technology in 0usize..3, channels in 1u16..4, banks in 1u16..4, stripe_bytes in 1u32..2000,
         calls in prop::collection::vec((0u64..2000, 0u64..100_000, 1u32..9000, 0u32..9000), 1..40),
     ) {
@@ -371,7 +371,7 @@ proptest! {
     }
 
     #[test]
-    fn request_of_one_piece_is_never_faster_than_on_an_idle_memory(
+    fn single_piece_request_is_never_faster_than_on_idle_memory(
         technology in 0usize..3, banks in 1u16..4,
         calls in prop::collection::vec((0u64..2000, 0u64..12, 1u32..=512, any::<bool>()), 1..40),
     ) {

@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 
 use crate::config;
-use crate::config::StartingCredits;
+use crate::config::StartCredits;
 use crate::ledger::CreditState;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
@@ -28,10 +28,10 @@ const PER_UNIT: u128 = 1000;
 /// Rate limits of a volume, with the state of their token buckets, and the latency of its network.
 #[derive(Clone, Debug)]
 pub struct VolumeLimits {
-    state: LimitState,
+    state: VolumeLimitState,
     /// Accesses that wait for the limits, in order: the instant at which each passes, and the state of the limits
     /// before it. A loss of power restores that state.
-    queue: VecDeque<(Time, LimitState)>,
+    queue: VecDeque<(Time, VolumeLimitState)>,
     /// Number of bytes that count as one operation; 0 if every access counts as one.
     operation_bytes: u64,
     merges: bool,
@@ -42,19 +42,19 @@ pub struct VolumeLimits {
 
 /// State of a volume's rate limits after an access: token buckets, sequential run, time of passing and counters.
 #[derive(Clone, Copy, Debug)]
-struct LimitState {
-    operations: Option<Limit>,
-    bytes: Option<Limit>,
+struct VolumeLimitState {
+    operations: Option<TokenRateLimit>,
+    bytes: Option<TokenRateLimit>,
     /// Run of sequential accesses that ends with the last access; the next access may continue it.
-    last: SequentialRun,
+    last: SequentialAccessRun,
     /// Instant at which the last access passes the limits, and before which no later access passes.
     passed: Time,
-    counts: VolumeCounts,
+    counts: VolumeCounters,
 }
 
 /// Counters of a volume: operations, accesses that had to wait, and the time at which credits first ran out.
 #[derive(Clone, Copy, Debug, Default)]
-struct VolumeCounts {
+struct VolumeCounters {
     operations: u64,
     waits: u64,
     /// Instant at which the first access that had to wait for credits passed the limits; `None` as long as credits have
@@ -65,7 +65,7 @@ struct VolumeCounts {
 /// Run of accesses whose addresses follow each other, in one direction. If the volume merges sequential accesses, they
 /// share operations of `operation_kib`.
 #[derive(Clone, Copy, Debug)]
-struct SequentialRun {
+struct SequentialAccessRun {
     direction: DataDirection,
     /// Device address of the first byte after the run.
     end: u64,
@@ -75,14 +75,14 @@ struct SequentialRun {
 
 /// Rate limit of operations or of bytes: a token bucket that paces, and one of credits if the volume has bursts.
 #[derive(Clone, Copy, Debug)]
-struct Limit {
-    pace: Bucket,
-    credits: Option<Bucket>,
+struct TokenRateLimit {
+    pace: TokenBucket,
+    credits: Option<TokenBucket>,
 }
 
 /// Token bucket, stored as the virtual instant at which it will be full: the generic cell rate algorithm (ITU-T I.371).
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
+struct TokenBucket {
     /// Rate at which the bucket is refilled, in thousandths of a token per second.
     rate: u128,
     /// Number of tokens in the full bucket, in parts of a token (`SCALE` parts each).
@@ -102,14 +102,14 @@ impl VolumeLimits {
         if !volume.is_there() {
             return None;
         }
-        let starts_full = volume.credits != StartingCredits::Used;
-        let limit = |limit: config::VolumeLimit| Limit::new(limit, volume.window, starts_full);
-        let state = LimitState {
+        let starts_full = volume.credits != StartCredits::Used;
+        let limit = |limit: config::VolumeLimit| TokenRateLimit::new(limit, volume.window, starts_full);
+        let state = VolumeLimitState {
             operations: volume.operations(capacity_mib).map(limit),
             bytes: volume.bytes(capacity_mib).map(limit),
-            last: SequentialRun { direction: DataDirection::Read, end: u64::MAX, filled: 0 },
+            last: SequentialAccessRun { direction: DataDirection::Read, end: u64::MAX, filled: 0 },
             passed: Time::ZERO,
-            counts: VolumeCounts::default(),
+            counts: VolumeCounters::default(),
         };
         Some(VolumeLimits {
             state,
@@ -134,7 +134,7 @@ impl VolumeLimits {
     /// not before `now`, at which the access passes.
     pub fn pass(&mut self, now: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {
         if !self.starts_full && self.state.counts.operations == 0 {
-            self.start_used(now);
+            self.empty_credits_at_start(now);
         }
         while self.queue.front().is_some_and(|(at, _)| *at <= now) {
             self.queue.pop_front();
@@ -145,8 +145,8 @@ impl VolumeLimits {
         let costs = [(&mut self.state.operations, operations), (&mut self.state.bytes, taken_bytes)];
         let (mut at, mut with_credits) = (now.max(self.state.passed), Time::ZERO);
         for (limit, cost) in costs.iter().filter_map(|(limit, cost)| Some((limit.as_ref()?, *cost))) {
-            at = at.max(limit.pace.holds_at(cost));
-            with_credits = with_credits.max(limit.credits.map_or(Time::ZERO, |credits| credits.holds_at(cost)));
+            at = at.max(limit.pace.time_with_tokens(cost));
+            with_credits = with_credits.max(limit.credits.map_or(Time::ZERO, |credits| credits.time_with_tokens(cost)));
         }
         if with_credits > at {
             at = with_credits;
@@ -175,7 +175,7 @@ impl VolumeLimits {
 
     /// Empties the buckets of credits at the first access, for a volume that begins without credits. A job that begins
     /// late then has no credits for the time before it.
-    fn start_used(&mut self, now: Time) {
+    fn empty_credits_at_start(&mut self, now: Time) {
         let limits = [&mut self.state.operations, &mut self.state.bytes].into_iter().flatten();
         for credits in limits.filter_map(|limit| limit.credits.as_mut()) {
             credits.full_at += u128::from(now.as_ps()) * credits.rate;
@@ -197,7 +197,7 @@ impl VolumeLimits {
         let continues = self.merges && self.state.last.direction == direction && self.state.last.end == offset;
         let (begun, filled) = if continues { (1, self.state.last.filled) } else { (0, 0) };
         let count = (filled + bytes).div_ceil(self.operation_bytes).max(1);
-        self.state.last = SequentialRun {
+        self.state.last = SequentialAccessRun {
             direction,
             end: offset.saturating_add(bytes),
             filled: filled + bytes - (count - 1) * self.operation_bytes,
@@ -211,8 +211,8 @@ impl VolumeLimits {
         let buckets =
             [&self.state.operations, &self.state.bytes].into_iter().flatten().filter_map(|limit| limit.credits);
         let now = now.max(self.state.passed);
-        // The bucket that runs out of credits first limits the volume.
-        let lasts = buckets.map(|credits| credits.seconds_left(now)).min_by(f64::total_cmp)?;
+        // Of both credit buckets, the one that empties first limits the volume.
+        let lasts = buckets.map(|credits| credits.seconds_until_empty(now)).min_by(f64::total_cmp)?;
         Some(match self.state.counts.used_up {
             _ if !self.starts_full => CreditState::Used,
             Some(at) => CreditState::UsedUpAfter(at.since(Time::ZERO)),
@@ -226,33 +226,34 @@ impl VolumeLimits {
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters =
             vec![("volume_operations", self.state.counts.operations), ("volume_waits", self.state.counts.waits)];
-        let left = |limit: &Option<Limit>| limit.as_ref()?.credits.map(|credits| credits.left(self.state.passed));
+        let left =
+            |limit: &Option<TokenRateLimit>| limit.as_ref()?.credits.map(|credits| credits.left(self.state.passed));
         counters.extend(left(&self.state.operations).map(|left| ("volume_credit_operations", left)));
         counters.extend(left(&self.state.bytes).map(|left| ("volume_credit_mib", left >> 20)));
         counters
     }
 }
 
-impl Limit {
-    fn new(limit: config::VolumeLimit, window: Span, starts_full: bool) -> Limit {
+impl TokenRateLimit {
+    fn new(limit: config::VolumeLimit, window: Span, starts_full: bool) -> TokenRateLimit {
         let config::VolumeLimit { base_per_s, peak_per_s, credits } = limit;
-        let pace = Bucket::new(peak_per_s, peak_per_s * window.as_s(), true);
-        let credits = (credits > 0.0).then(|| Bucket::new(base_per_s, credits, starts_full));
-        Limit { pace, credits }
+        let pace = TokenBucket::new(peak_per_s, peak_per_s * window.as_s(), true);
+        let credits = (credits > 0.0).then(|| TokenBucket::new(base_per_s, credits, starts_full));
+        TokenRateLimit { pace, credits }
     }
 }
 
-impl Bucket {
+impl TokenBucket {
     /// Creates a full or empty bucket of `size` tokens that is refilled with `per_s` tokens a second.
-    fn new(per_s: f64, size: f64, is_full: bool) -> Bucket {
+    fn new(per_s: f64, size: f64, is_full: bool) -> TokenBucket {
         let rate = ((per_s * PER_UNIT as f64).round() as u128).max(1);
         let size = size.floor() as u128 * SCALE;
-        Bucket { rate, size, full_at: if is_full { 0 } else { size }, last: 0, taken: 0 }
+        TokenBucket { rate, size, full_at: if is_full { 0 } else { size }, last: 0, taken: 0 }
     }
 
     /// Returns the first instant at which the bucket holds `cost` tokens. A cost above the bucket's size is granted as
     /// soon as the bucket is full; a cost of 0 at once.
-    fn holds_at(&self, cost: u64) -> Time {
+    fn time_with_tokens(&self, cost: u64) -> Time {
         if cost == 0 {
             return Time::ZERO;
         }
@@ -269,8 +270,8 @@ impl Bucket {
         self.last = u128::from(cost) * SCALE;
         self.taken += self.last;
         let at = u128::from(at.as_ps()) * self.rate;
-        // Instants are rounded up to picoseconds. Keep the tokens of that fraction: forget only tokens of a longer time
-        // with a full bucket.
+        // Instants are rounded up to picoseconds. Forget tokens only if the bucket has been full for longer than one
+        // token's time, so that the rounded fraction is kept.
         if self.full_at + self.rate <= at {
             self.full_at = at;
         }
@@ -278,18 +279,18 @@ impl Bucket {
     }
 
     /// Returns the number of tokens by which the bucket is not full at instant `at`, in parts of a token.
-    fn missing_tokens(&self, at: Time) -> u128 {
+    fn tokens_below_full(&self, at: Time) -> u128 {
         self.full_at.saturating_sub(u128::from(at.as_ps()) * self.rate)
     }
 
     /// Returns the number of whole tokens in the bucket at instant `at`.
     fn left(&self, at: Time) -> u64 {
-        (self.size.saturating_sub(self.missing_tokens(at)) / SCALE) as u64
+        (self.size.saturating_sub(self.tokens_below_full(at)) / SCALE) as u64
     }
 
     /// Returns the number of seconds for which a full bucket lasts at the mean rate at which it has been emptied until
     /// `now`. Infinite if it has been refilled as fast, not counting the tokens of the last access.
-    fn seconds_left(&self, now: Time) -> f64 {
+    fn seconds_until_empty(&self, now: Time) -> f64 {
         let refilled = u128::from(now.as_ps()) * self.rate;
         let seconds = now.as_ns() / 1e9;
         match self.taken - self.last > refilled && seconds > 0.0 {

@@ -8,32 +8,32 @@
 
 use std::collections::BTreeMap;
 
-use super::geometry::BankPiece;
-use super::randomiser::Randomiser;
-use super::start_gap::StartGap;
+use super::geometry::BankRequestPiece;
+use super::randomiser::LineRandomiser;
+use super::start_gap::StartGapRegion;
 use crate::config::{self, WearLevelling};
-use crate::random::Random;
-use crate::table::NumberMap;
+use crate::random::RandomStream;
+use crate::table::NumberHashMap;
 
 /// Start-Gap wear levelling of a memory: the regions of all banks, and the number of writes to each slot.
 #[derive(Clone, Debug)]
-pub struct Wear {
-    layout: LineLayout,
+pub struct StartGapWear {
+    layout: WearLineLayout,
     /// Number of writes to a region between two moves of its gap.
     interval: u32,
-    /// Key of the randomiser; `None` without one. The key and [`Wear::regions`] are all the state that has to survive a
+    /// Key of the randomiser; `None` without one. The key and [`StartGapWear::regions`] are all the state that has to survive a
     /// loss of power.
     pub key: Option<u64>,
-    randomiser: Option<Randomiser>,
+    randomiser: Option<LineRandomiser>,
     /// Start-Gap regions that have been written, by the number of the bank and of the region in the bank.
-    pub regions: BTreeMap<(u32, u64), StartGap>,
+    pub regions: BTreeMap<(u32, u64), StartGapRegion>,
     /// Number of writes to each slot, copies of lines included, by bank, region and slot.
-    pub line_writes: NumberMap<(u32, u64, u64), u64>,
+    pub line_writes: NumberHashMap<(u32, u64, u64), u64>,
 }
 
 /// Division of each bank into lines and Start-Gap regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LineLayout {
+pub struct WearLineLayout {
     /// Number of bytes in a line, the unit of wear levelling.
     pub line_bytes: u32,
     /// Number of lines in each bank.
@@ -42,16 +42,16 @@ pub struct LineLayout {
     pub lines_per_region: u64,
 }
 
-impl LineLayout {
+impl WearLineLayout {
     /// Computes the lines and regions of each bank from a media configuration.
-    pub fn of(media: &config::Media) -> LineLayout {
+    pub fn of(media: &config::Media) -> WearLineLayout {
         let line_bytes = if media.wear_line_bytes > 0 { media.wear_line_bytes } else { media.stripe_bytes };
         let banks = u64::from(media.banks());
         // The capacity is at most 2^60 bytes, so the shift does not overflow.
         let bank_bytes = (media.capacity_mib << 20).div_ceil(banks);
         let lines_per_bank = bank_bytes.div_ceil(u64::from(line_bytes));
         let regions = u64::from(media.wear_regions_per_bank);
-        LineLayout { line_bytes, lines_per_bank, lines_per_region: lines_per_bank.div_ceil(regions) }
+        WearLineLayout { line_bytes, lines_per_bank, lines_per_region: lines_per_bank.div_ceil(regions) }
     }
 
     /// Returns the number of Start-Gap regions in each bank.
@@ -67,28 +67,28 @@ impl LineLayout {
 
 /// Creates the permutation that shuffles the lines of each bank, from a key that `seed` determines. Returns the key and
 /// the permutation.
-pub fn randomiser(layout: &LineLayout, seed: u64) -> (u64, Randomiser) {
-    let key = Random::stream(seed, "shuffle of lines").bits();
-    (key, Randomiser::new(layout.lines_per_bank, key))
+pub fn randomiser(layout: &WearLineLayout, seed: u64) -> (u64, LineRandomiser) {
+    let key = RandomStream::stream(seed, "shuffle of lines").bits();
+    (key, LineRandomiser::new(layout.lines_per_bank, key))
 }
 
-impl Wear {
+impl StartGapWear {
     /// Creates the wear levelling of a media configuration, with no line written yet; `None` if the configuration has
     /// none.
-    pub fn of(media: &config::Media, seed: u64) -> Option<Wear> {
-        let layout = LineLayout::of(media);
+    pub fn of(media: &config::Media, seed: u64) -> Option<StartGapWear> {
+        let layout = WearLineLayout::of(media);
         let shuffle = match media.wear_levelling {
             WearLevelling::None => return None,
-            WearLevelling::StartGap => None,
+            WearLevelling::StartGapRegion => None,
             WearLevelling::RandomisedStartGap => Some(randomiser(&layout, seed)),
         };
-        Some(Wear {
+        Some(StartGapWear {
             layout,
             interval: media.gap_write_interval,
             key: shuffle.map(|(key, _)| key),
             randomiser: shuffle.map(|(_, randomiser)| randomiser),
             regions: BTreeMap::new(),
-            line_writes: NumberMap::default(),
+            line_writes: NumberHashMap::default(),
         })
     }
 
@@ -99,11 +99,11 @@ impl Wear {
 
     /// Counts a write to each line that a piece touches, and moves the gaps whose interval has ended. Returns the
     /// number of moves.
-    pub fn on_write(&mut self, piece: BankPiece) -> u32 {
+    pub fn on_write(&mut self, piece: BankRequestPiece) -> u32 {
         let line_bytes = u64::from(self.layout.line_bytes);
         let first = piece.bank_offset / line_bytes;
         let last = piece.bank_offset.saturating_add(u64::from(piece.bytes).saturating_sub(1)) / line_bytes;
-        (first..=last).map(|line| u32::from(self.on_line(piece.bank, line))).sum()
+        (first..=last).map(|line| u32::from(self.count_line_write(piece.bank, line))).sum()
     }
 
     /// Returns the region of a bank, and the slot in the region, that now hold line `line` of the bank.
@@ -114,7 +114,7 @@ impl Wear {
     }
 
     /// Returns the number of writes to the slot that has been written most, copies of lines included.
-    pub fn line_writes_max(&self) -> u64 {
+    pub fn most_line_writes(&self) -> u64 {
         self.line_writes.values().copied().max().unwrap_or(0)
     }
 
@@ -134,7 +134,7 @@ impl Wear {
             let (round, within) = (moves / (region.lines + 1), moves % (region.lines + 1));
             let is_right = counted == moves * (u64::from(self.interval) + 1) + u64::from(region.writes)
                 && (region.start, region.gap) == (round % region.lines, region.lines - within);
-            let StartGap { start, gap, writes, .. } = *region;
+            let StartGapRegion { start, gap, writes, .. } = *region;
             let found = format!(
                 "region {number} of bank {bank} has been written {counted} times, and has start {start}, gap {gap} and {writes} \
                  writes since it moved"
@@ -146,16 +146,16 @@ impl Wear {
     /// Plants a fault in a test: undoes the last move of a gap in the registers of one region, but not in the write
     /// counts. Returns true if there was a move.
     #[cfg(test)]
-    pub(crate) fn forget_move(&mut self) -> bool {
+    pub(crate) fn undo_last_gap_move(&mut self) -> bool {
         let moved = self.regions.values_mut().find(|region| region.writes == 0 && region.gap < region.lines);
         moved.map(|region| region.gap += 1).is_some()
     }
 
     /// Counts one write of a line, in its slot and in its region. Returns true if the gap of the region moved.
-    fn on_line(&mut self, bank: u32, line: u64) -> bool {
+    fn count_line_write(&mut self, bank: u32, line: u64) -> bool {
         let (number, index) = self.region(line);
         let lines = self.layout.lines_of(number);
-        let region = self.regions.entry((bank, number)).or_insert_with(|| StartGap::new(lines));
+        let region = self.regions.entry((bank, number)).or_insert_with(|| StartGapRegion::new(lines));
         let slot = region.slot(index);
         let moved = region.on_write(self.interval);
         *self.line_writes.entry((bank, number, slot)).or_insert(0) += 1;

@@ -86,13 +86,13 @@ impl Default for HostMemory {
 
 impl HostMemory {
     /// Begins an area of host memory for one more device; allocations go to it from now on.
-    pub(crate) fn begin_area(&mut self) {
+    pub(crate) fn begin_device_area(&mut self) {
         self.next_unbacked = self.next_unbacked.next_multiple_of(BUFFERS_ALIGNMENT);
         self.areas.push(MemoryArea::new(self.next_unbacked));
     }
 
     /// Allocates `bytes` bytes of zeroed host memory, page-aligned, and returns their bus address.
-    pub fn allocate(&mut self, bytes: u64) -> u64 {
+    pub fn allocate_zeroed(&mut self, bytes: u64) -> u64 {
         let number = length(self.areas.len()) - 1;
         let area = &mut self.areas[wide_index(number)];
         let first_address = PAGED + (number << AREA_BITS);
@@ -111,13 +111,13 @@ impl HostMemory {
     }
 
     /// Makes reserved address ranges hold real bytes from now on.
-    pub fn keep_buffers(&mut self) {
+    pub fn back_buffers_with_bytes(&mut self) {
         self.buffers = Some(SparseBytes::default());
     }
 
     /// Frees the address ranges that the last device has reserved, and drops the contents of all data buffers. Nobody
     /// may use them any more.
-    pub fn release_reserved(&mut self) {
+    pub fn release_device_buffers(&mut self) {
         self.next_unbacked = self.areas.last().map_or(BUFFERS, |area| area.buffers);
         if let Some(buffers) = &mut self.buffers {
             *buffers = SparseBytes::default();
@@ -125,7 +125,7 @@ impl HostMemory {
     }
 
     /// Reserves a page-aligned range of bus addresses, and returns its start. The range holds no bytes unless [buffers
-    /// are kept](Self::keep_buffers).
+    /// are kept](Self::back_buffers_with_bytes).
     pub fn reserve(&mut self, bytes: u64) -> u64 {
         let start = self.next_unbacked;
         self.next_unbacked += bytes.next_multiple_of(PAGE_BYTES);
@@ -143,7 +143,7 @@ impl HostMemory {
 
     #[inline(never)]
     fn read_elsewhere(&self, address: u64, into: &mut [u8]) {
-        if let Some((area, offset)) = area_of(address) {
+        if let Some((area, offset)) = area_and_offset(address) {
             match self.areas.get(area).filter(|area| area.has(offset, length(into.len()))) {
                 Some(area) => area.pages.read(offset, into),
                 None => into.fill(0),
@@ -176,7 +176,7 @@ impl HostMemory {
 
     #[inline(never)]
     fn write_elsewhere(&mut self, address: u64, from: &[u8]) {
-        if let Some((area, offset)) = area_of(address) {
+        if let Some((area, offset)) = area_and_offset(address) {
             if let Some(area) = self.areas.get_mut(area).filter(|area| area.has(offset, length(from.len()))) {
                 area.pages.write(offset, from);
             }
@@ -202,7 +202,7 @@ impl HostMemory {
 
 /// Returns the number of the area that an address lies in, and the offset there; `None` for an address not backed by
 /// pages.
-fn area_of(address: u64) -> Option<(usize, u64)> {
+fn area_and_offset(address: u64) -> Option<(usize, u64)> {
     let offset = address.checked_sub(PAGED)?;
     Some(((offset >> AREA_BITS) as usize, offset & ((1 << AREA_BITS) - 1)))
 }
@@ -212,7 +212,7 @@ fn area_of(address: u64) -> Option<(usize, u64)> {
 #[inline]
 pub fn copy(into: &mut [u8], from: &[u8]) {
     /// Copies exactly `BYTES` bytes as one array. Returns false, without a copy, if the slices have another length.
-    fn copy_array<const BYTES: usize>(into: &mut [u8], from: &[u8]) -> bool {
+    fn copy_exact_array<const BYTES: usize>(into: &mut [u8], from: &[u8]) -> bool {
         match (<&mut [u8; BYTES]>::try_from(into), <&[u8; BYTES]>::try_from(from)) {
             (Ok(into), Ok(from)) => {
                 *into = *from;
@@ -221,7 +221,8 @@ pub fn copy(into: &mut [u8], from: &[u8]) {
             _ => false,
         }
     }
-    if !(copy_array::<64>(into, from) || copy_array::<16>(into, from) || copy_array::<4>(into, from)) {
+    if !(copy_exact_array::<64>(into, from) || copy_exact_array::<16>(into, from) || copy_exact_array::<4>(into, from))
+    {
         into.copy_from_slice(from);
     }
 }

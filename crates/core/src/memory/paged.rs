@@ -19,7 +19,7 @@ impl PagedBytes {
     /// Fills `into` with the bytes from `offset` on; bytes that were never written are zeros.
     pub(super) fn read(&self, mut offset: u64, mut into: &mut [u8]) {
         while !into.is_empty() {
-            let (page, start) = place_of(offset);
+            let (page, start) = page_and_offset(offset);
             let (part, rest) = into.split_at_mut(into.len().min(PAGE_BYTES - start));
             match self.page(page) {
                 Some(bytes) => part.copy_from_slice(&bytes[start..start + part.len()]),
@@ -33,7 +33,7 @@ impl PagedBytes {
     /// Writes `from` to the bytes from `offset` on, and allocates the pages that it needs.
     pub(super) fn write(&mut self, mut offset: u64, mut from: &[u8]) {
         while !from.is_empty() {
-            let (page, start) = place_of(offset);
+            let (page, start) = page_and_offset(offset);
             let (part, rest) = from.split_at(from.len().min(PAGE_BYTES - start));
             self.page_mut(page)[start..start + part.len()].copy_from_slice(part);
             offset += length(part.len());
@@ -56,7 +56,7 @@ impl PagedBytes {
 }
 
 /// Returns the number of the page that holds the byte at `offset`, and the byte's offset in that page.
-fn place_of(offset: u64) -> (usize, usize) {
+fn page_and_offset(offset: u64) -> (usize, usize) {
     (wide_index(offset / length(PAGE_BYTES)), wide_index(offset % length(PAGE_BYTES)))
 }
 
@@ -69,7 +69,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
         #[test]
-        fn paged_bytes_read_as_a_flat_array_that_was_written_alike(
+        fn paged_bytes_read_like_a_flat_array(
             writes in prop::collection::vec((0usize..20_000, 0usize..5_000, any::<u8>()), 0..20),
             (start, length) in (0usize..20_000, 0usize..9_000),
         ) {

@@ -15,7 +15,7 @@ impl<const PAGE_BYTES: usize> SparseBytes<PAGE_BYTES> {
     /// # Panics
     /// If the range reaches beyond 2^64, as in [`SparseBytes::write`].
     pub fn read(&self, offset: u64, into: &mut [u8]) {
-        for (page, start, range) in spans::<PAGE_BYTES>(offset, into.len()) {
+        for (page, start, range) in page_spans::<PAGE_BYTES>(offset, into.len()) {
             let into = &mut into[range];
             match self.pages.get(&page) {
                 Some(bytes) => into.copy_from_slice(&bytes[start..start + into.len()]),
@@ -31,7 +31,7 @@ impl<const PAGE_BYTES: usize> SparseBytes<PAGE_BYTES> {
 
     /// Writes `from` to the bytes from `offset` on, and allocates the pages that it needs.
     pub fn write(&mut self, offset: u64, from: &[u8]) {
-        for (page, start, range) in spans::<PAGE_BYTES>(offset, from.len()) {
+        for (page, start, range) in page_spans::<PAGE_BYTES>(offset, from.len()) {
             let from = &from[range];
             let bytes = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE_BYTES]));
             bytes[start..start + from.len()].copy_from_slice(from);
@@ -41,7 +41,7 @@ impl<const PAGE_BYTES: usize> SparseBytes<PAGE_BYTES> {
 
 /// Splits `bytes` bytes from `offset` on by page. Returns for each page its number, the first byte in it, and the part
 /// of the range that lies in it.
-fn spans<const PAGE_BYTES: usize>(
+fn page_spans<const PAGE_BYTES: usize>(
     offset: u64,
     bytes: usize,
 ) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
@@ -64,7 +64,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn unwritten_bytes_read_as_zero_and_the_last_page_can_be_written() {
+    fn unwritten_sparse_bytes_are_zero_up_to_the_last_page() {
         let mut bytes: SparseBytes = SparseBytes::default();
         let mut found = [7; 3];
         bytes.read(u64::MAX - 5, &mut found);
@@ -78,7 +78,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
         #[test]
-        fn sparse_bytes_read_as_a_flat_array_after_any_writes(
+        fn sparse_bytes_read_like_a_flat_array(
             writes in prop::collection::vec((0usize..20_000, 0usize..9_000, any::<u8>()), 0..20),
             (start, length) in (0usize..20_000, 0usize..9_000),
         ) {

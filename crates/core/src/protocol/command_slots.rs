@@ -31,7 +31,7 @@ impl<T: Copy> CommandSlots<T> {
     pub(super) fn submit(&mut self, slot: usize, command: T) {
         let place = &mut self.slots[slot];
         if place.is_some() {
-            carries_another(slot);
+            panic_slot_occupied(slot);
         }
         *place = Some(command);
     }
@@ -41,7 +41,7 @@ impl<T: Copy> CommandSlots<T> {
     pub(super) fn complete(&mut self, slot: usize) -> T {
         match self.slots.get_mut(slot).and_then(Option::take) {
             Some(command) => command,
-            None => carries_none(slot),
+            None => panic_slot_empty(slot),
         }
     }
 
@@ -55,7 +55,7 @@ impl<T: Copy> CommandSlots<T> {
     pub(super) fn get_mut(&mut self, slot: usize) -> &mut T {
         match self.slots.get_mut(slot) {
             Some(Some(command)) => command,
-            _ => carries_none(slot),
+            _ => panic_slot_empty(slot),
         }
     }
 
@@ -67,20 +67,20 @@ impl<T: Copy> CommandSlots<T> {
 
     /// Returns the slots for direct modification, so that a test can corrupt the table.
     #[cfg(test)]
-    pub(super) fn slots_planted(&mut self) -> &mut Vec<Option<T>> {
+    pub(super) fn slots_for_tests(&mut self) -> &mut Vec<Option<T>> {
         &mut self.slots
     }
 }
 
 #[cold]
 #[inline(never)]
-fn carries_another(slot: usize) -> ! {
+fn panic_slot_occupied(slot: usize) -> ! {
     panic!("a command is submitted in slot {slot}, which carries another one in flight");
 }
 
 #[cold]
 #[inline(never)]
-fn carries_none(slot: usize) -> ! {
+fn panic_slot_empty(slot: usize) -> ! {
     panic!("slot {slot} is completed, which carries no command in flight");
 }
 
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_carries_one_command_after_the_other() {
+    fn slot_carries_one_command_after_another() {
         let mut commands = CommandSlots::new(2);
         for command in ['a', 'b'] {
             commands.submit(1, command);
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "slot 1, which carries another one in flight")]
-    fn a_slot_with_a_command_in_flight_takes_no_other() {
+    fn occupied_slot_takes_no_other_command() {
         let mut commands = CommandSlots::new(2);
         commands.submit(1, 'a');
         commands.submit(1, 'b');
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "slot 1 is completed, which carries no command in flight")]
-    fn a_command_is_completed_once() {
+    fn command_is_completed_only_once() {
         let mut commands = CommandSlots::new(2);
         commands.submit(1, 'a');
         commands.complete(1);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "slot 7 is completed")]
-    fn a_slot_that_does_not_exist_completes_nothing() {
+    fn slot_out_of_range_completes_nothing() {
         CommandSlots::<char>::new(2).complete(7);
     }
 }

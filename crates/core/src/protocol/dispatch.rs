@@ -6,28 +6,28 @@ use super::ports::{HostPorts, Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
 use crate::config::{Filesystem, IoEngine, StackStage};
 use crate::drive::{Drive, Interface};
-use crate::fabric::InitiatorCosts;
+use crate::fabric::InitiatorTransportCosts;
 use crate::ledger::stage::Ledger;
 use crate::media::zones::ZonesLeft;
 use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
-use crate::problem::{BrokenCondition, Problem};
+use crate::problem::{BrokenCondition, InputProblem};
 use crate::request::{Io, Op, RequestId};
 use crate::scheduler::Timer;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::{Packet, Payload, Token};
-use crate::workload::{EngineSupport, FilledKeys, KeyedSpace, Limits, ZonedSpace};
+use crate::tlp::{Packet, PacketToken, Payload};
+use crate::workload::{EngineSupport, FilledKeys, KeyValueSpace, Limits, ZoneJobLimits};
 
 // Each controller's code stays in a function of its own. If all were inlined in the event loop, most of the loop's
 // cache lines would hold code that never runs.
 #[inline(never)]
-fn packet_for(half: &mut impl Controller, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+fn dispatch_packet(half: &mut impl Controller, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
     half.on_packet(now, packet, payload, ports);
 }
 
 #[inline(never)]
-fn timer_for(half: &mut impl Controller, now: Time, timer: Timer, ports: &mut Ports) {
+fn dispatch_timer(half: &mut impl Controller, now: Time, timer: Timer, ports: &mut Ports) {
     half.on_timer(now, timer, ports);
 }
 
@@ -80,7 +80,7 @@ macro_rules! halves_of {
 
             /// Returns the conditions on keys of protocols that the drive violates. All protocols are checked, also
             /// those that the drive does not use.
-            pub(crate) fn broken_protocols(&self) -> Vec<BrokenCondition> {
+            pub(crate) fn broken_protocol_conditions(&self) -> Vec<BrokenCondition> {
                 let protocols: &[&dyn Protocol] = &[$(&self.$protocol,)+];
                 protocols.iter().flat_map(|protocol| protocol.broken(self)).collect()
             }
@@ -160,12 +160,12 @@ impl Driver for AnyDriver {
 impl Controller for AnyController {
     #[inline(always)]
     fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
-        on_controller!(self, half => packet_for(half, now, packet, payload, ports));
+        on_controller!(self, half => dispatch_packet(half, now, packet, payload, ports));
     }
 
     #[inline(always)]
     fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
-        on_controller!(self, half => timer_for(half, now, timer, ports));
+        on_controller!(self, half => dispatch_timer(half, now, timer, ports));
     }
 
     dispatched! { on_controller(&self)
@@ -179,7 +179,7 @@ impl Controller for AnyController {
     dispatched! { on_controller(&mut self)
         fn on_register_write(now: Time, address: u64, value: u32, ports: &mut Ports);
         fn on_answer(now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports);
-        fn on_delivered(now: Time, token: Token, ports: &mut Ports);
+        fn on_delivered(now: Time, token: PacketToken, ports: &mut Ports);
         fn on_user_data(packet: &Packet, arrived: &[u8], ports: &mut Ports);
         fn spare_interrupts(queue: u16);
         fn keep_data(drive: &Drive, seed: u64, held: &SparseBytes, memory: &mut HostMemory);
@@ -202,28 +202,28 @@ impl Drive {
             has_steady_state: protocol.has_steady_state(self),
             has_credits: self.has_credits(),
             fault_without_network: self.fault_without_network(),
-            zones: self.zones.is_there().then(|| ZonedSpace {
+            zones: self.zones.is_there().then(|| ZoneJobLimits {
                 zone_bytes: self.zones.zone_bytes(),
                 writable_bytes: self.zones.writable_mib() << 20,
                 open_max: self.zones.open_max,
                 active_max: self.zones.active_max,
-                restarts: self.faults.iter().any(|fault| fault.action.restarts_controller()),
+                restarts: self.faults.iter().any(|fault| fault.action.does_restart_controller()),
             }),
             placement_identifiers: u16::from(self.placement.handles) * u16::from(self.placement.groups),
-            keys: self.key_layout().map(|layout| KeyedSpace {
+            keys: self.key_layout().map(|layout| KeyValueSpace {
                 capacity_bytes: layout.capacity_bytes,
                 granule_bytes: layout.granule_bytes,
                 keys_max: layout.keys_max,
                 value_bytes_max: self.key_value.value_max_bytes(),
             }),
-            supported: Op::ALL.map(|op| self.has_command(op)),
+            supported: Op::ALL.map(|op| self.supports_operation(op)),
             ..protocol.limits(self)
         }
     }
 
     /// True if the drive has a command for requests of this operation. A drive that stores values by keys never has
     /// Write Zeroes.
-    fn has_command(&self, op: Op) -> bool {
+    fn supports_operation(&self, op: Op) -> bool {
         self.protocol().supports(op) && !(op == Op::WriteZeroes && self.key_value.is_there())
     }
 
@@ -231,8 +231,8 @@ impl Drive {
     ///
     /// # Errors
     /// Returns a problem that names the drive, its protocol and the operations that it supports.
-    pub fn check_operation(&self, op: Op) -> Result<(), Problem> {
-        if self.has_command(op) {
+    pub fn check_supports_operation(&self, op: Op) -> Result<(), InputProblem> {
+        if self.supports_operation(op) {
             return Ok(());
         }
         let found = format!(
@@ -241,8 +241,8 @@ impl Drive {
             self.name,
             self.protocol().title()
         );
-        let supported: Vec<_> = Op::ALL.into_iter().filter(|op| self.has_command(*op)).map(Op::name).collect();
-        Err(Problem::new(
+        let supported: Vec<_> = Op::ALL.into_iter().filter(|op| self.supports_operation(*op)).map(Op::name).collect();
+        Err(InputProblem::new(
             "drive",
             None,
             found,
@@ -253,7 +253,7 @@ impl Drive {
     /// Returns the I/O engines that jobs can choose from, with the default one; none if the host's software has no
     /// choice of engines.
     fn engine_support(&self) -> Option<EngineSupport> {
-        let engines = self.stack.known_engines().ok()?;
+        let engines = self.stack.supported_engines().ok()?;
         let default = *engines.first()?;
         Some(EngineSupport {
             default,
@@ -271,8 +271,8 @@ impl Drive {
     pub fn stages(&self) -> Vec<StackStage> {
         let mut stages = if self.stack.has_engines() { Vec::new() } else { self.stack.stages.clone() };
         stages.extend(self.protocol().stages(self));
-        if let Some(costs) = InitiatorCosts::of(&self.fabric).filter(|_| !self.stack.has_engines()) {
-            let name = String::from(InitiatorCosts::STAGE);
+        if let Some(costs) = InitiatorTransportCosts::of(&self.fabric).filter(|_| !self.stack.has_engines()) {
+            let name = String::from(InitiatorTransportCosts::STAGE);
             stages.push(StackStage { name, submit: costs.submit, complete: costs.receive, ..StackStage::default() });
         }
         stages
@@ -280,7 +280,7 @@ impl Drive {
 
     /// Returns the names under which times of software stages are reported, in the order of
     /// [`StackStage::stack`](crate::ledger::Stage::stack).
-    pub fn stage_names(&self) -> Vec<String> {
+    pub fn software_stage_names(&self) -> Vec<String> {
         if self.stack.has_engines() {
             return self.columns();
         }
@@ -296,7 +296,7 @@ impl Drive {
                 columns.push(String::from(stage.column()));
             }
         }
-        columns.extend(self.fabric.is_there().then(|| String::from(InitiatorCosts::STAGE)));
+        columns.extend(self.fabric.is_there().then(|| String::from(InitiatorTransportCosts::STAGE)));
         columns
     }
 }

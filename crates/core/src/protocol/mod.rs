@@ -12,10 +12,10 @@ macro_rules! protocols {
             nvme: Nvme = "nvme",
             dc_express: DcExpress = "dc-express",
             moneta: Moneta = "moneta",
-            pss: Pss = "pss",
+            pss: PssKeys = "pss",
             capi: Capi = "capi",
             cxl: Cxl = "cxl",
-            ramdisk: Ramdisk = "ramdisk",
+            ramdisk: RamdiskKeys = "ramdisk",
         }
     };
 }

@@ -1,7 +1,7 @@
 //! Parts of the simulated machine that drivers and controllers may use: link, media, host memory, clock and requests in
 //! flight.
 
-use super::slots::SlotBindings;
+use super::slots::SlotRequestTable;
 use crate::data::Data;
 use crate::ledger::Stage;
 use crate::link::Link;
@@ -20,7 +20,7 @@ pub struct Ports<'a> {
     /// Storage media of the device, which give the time of every read and write.
     pub media: &'a mut Media,
     /// Table from the slot of a command to its request, so that the controller can charge its time to the request.
-    pub slots: &'a SlotBindings,
+    pub slots: &'a SlotRequestTable,
     /// Stored bytes of the device and the check of reads; none if the run simulates times without data.
     pub data: &'a mut Option<Box<Data>>,
     /// Clock, requests in flight and trace, which all parts of the machine share.
@@ -35,7 +35,7 @@ pub struct HostPorts<'a> {
     /// Host memory, which holds the queues and data buffers of all drivers.
     pub memory: &'a mut HostMemory,
     /// Table from the slot of a command to its request. The driver fills it for the [controller](Ports::slots).
-    pub slots: &'a mut SlotBindings,
+    pub slots: &'a mut SlotRequestTable,
     /// Stored bytes of the device and the check of reads; none if the run simulates times without data.
     pub data: &'a mut Option<Box<Data>>,
     /// Clock, requests in flight and trace, which all parts of the machine share.
@@ -46,7 +46,7 @@ impl HostPorts<'_> {
     /// Fills the data buffer of a request that is about to be submitted. Does nothing if the run simulates times
     /// without data.
     #[inline]
-    pub fn prepare_buffer(&mut self, request: RequestId) {
+    pub fn fill_write_buffer(&mut self, request: RequestId) {
         if let Some(data) = self.data {
             data.on_submit(request, &self.shared.requests[request], self.memory);
         }
@@ -65,7 +65,7 @@ impl HostPorts<'_> {
     /// Reports a request as complete and refused by the controller. In a run with data, notes that the request was
     /// expected to fail.
     #[cold]
-    pub fn complete_refused(&mut self, request: RequestId) {
+    pub fn complete_as_refused(&mut self, request: RequestId) {
         self.shared.requests.refused.push(request);
         if let Some(data) = self.data.as_mut() {
             data.expect_failure(self.shared.requests[request].number);
@@ -75,7 +75,7 @@ impl HostPorts<'_> {
 
     /// Reports one command of a split request as complete, where all commands use pieces of the whole request's buffer.
     /// The last command lets the data of the whole request be checked.
-    pub fn complete_part(&mut self, part: RequestId, whole: RequestId) {
+    pub fn complete_request_part(&mut self, part: RequestId, whole: RequestId) {
         self.shared.requests.completed.push(part);
         let request = &self.shared.requests[whole];
         if let Some(data) = self.data.as_mut().filter(|_| request.parts_left == 1) {
@@ -122,7 +122,7 @@ pub(crate) fn queue_of(thread: u16, queues: usize) -> usize {
 /// Starts a read of the media and charges its times to the request. Returns the earliest time at which the device can
 /// start to send the data, `chunk_bytes` a packet, without a gap.
 #[inline(always)]
-pub(super) fn start_read(
+pub(super) fn begin_media_read(
     now: Time,
     offset: u64,
     bytes: u32,
@@ -131,21 +131,21 @@ pub(super) fn start_read(
     ports: &mut Ports,
 ) -> Time {
     let timing = ports.media.read(now, offset, bytes, bytes.min(chunk_bytes));
-    charge_flow(&timing, bytes, chunk_bytes, request, ports)
+    charge_read_flow(&timing, bytes, chunk_bytes, request, ports)
 }
 
 /// Charges the times of a read to the request, and returns the earliest time at which the device can start to send its
 /// data, `chunk_bytes` a packet, without a gap.
 #[inline(always)]
-pub(super) fn charge_flow(
+pub(super) fn charge_read_flow(
     timing: &ReadTiming,
     bytes: u32,
     chunk_bytes: u32,
     request: Option<RequestId>,
     ports: &mut Ports,
 ) -> Time {
-    let start_time = |first_at, last_at| ports.link.stream_start_time(bytes, chunk_bytes, first_at, last_at);
+    let start_time = |first_at, last_at| ports.link.earliest_stream_start(bytes, chunk_bytes, first_at, last_at);
     let start = start_time(timing.first_at, timing.last_at);
-    ports.shared.requests.charge_memory(request, timing.stages_of_flow(start, start_time));
+    ports.shared.requests.charge_media_access(request, timing.stages_with_data_flow(start, start_time));
     start
 }

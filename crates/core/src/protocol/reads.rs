@@ -10,23 +10,23 @@ use crate::tlp::Packet;
 
 /// Tags for a device's outstanding read requests (one for each request packet), and the reads that wait for tags.
 #[derive(Clone, Debug)]
-pub struct Reads {
+pub struct ReadRequestTags {
     request_bytes_max: u32,
     tags: u32,
     tags_free: u32,
     waiting: VecDeque<Packet>,
 }
 
-impl Reads {
+impl ReadRequestTags {
     /// Returns the state of a device with `tags` free tags. Each of its read request packets asks for at most
     /// `request_bytes_max` bytes.
-    pub fn new(tags: u16, request_bytes_max: u32) -> Reads {
-        Reads { request_bytes_max, tags: tags.into(), tags_free: tags.into(), waiting: VecDeque::new() }
+    pub fn new(tags: u16, request_bytes_max: u32) -> ReadRequestTags {
+        ReadRequestTags { request_bytes_max, tags: tags.into(), tags_free: tags.into(), waiting: VecDeque::new() }
     }
 
     /// Returns the state of a device at this link, all of whose tags are free.
-    pub fn at(link: &config::Link) -> Reads {
-        Reads::new(link.read_tags, link.max_read_request_bytes)
+    pub fn at(link: &config::Link) -> ReadRequestTags {
+        ReadRequestTags::new(link.read_tags, link.max_read_request_bytes)
     }
 
     /// Returns the most bytes that one read request packet may ask for.
@@ -43,12 +43,12 @@ impl Reads {
             self.tags_free -= tags;
             return link.send(packet, shared);
         }
-        self.put_off(packet);
+        self.wait_for_tags(packet);
     }
 
     #[cold]
     #[inline(never)]
-    fn put_off(&mut self, packet: Packet) {
+    fn wait_for_tags(&mut self, packet: Packet) {
         self.waiting.push_back(packet);
     }
 
@@ -80,11 +80,11 @@ impl Reads {
         if bytes <= self.request_bytes_max {
             return 1;
         }
-        self.tags_of_several(bytes)
+        self.tags_needed(bytes)
     }
 
     #[inline(never)]
-    fn tags_of_several(&self, bytes: u32) -> u32 {
+    fn tags_needed(&self, bytes: u32) -> u32 {
         bytes.div_ceil(self.request_bytes_max).min(self.tags)
     }
 }

@@ -10,7 +10,7 @@ use crate::request::Io;
 use crate::time::{Span, Time};
 
 /// Command that a served controller has decoded, in the type that the folder of its protocol defines.
-pub type DecodedCommand = Box<dyn Any + Send>;
+pub type DecodedHostCommand = Box<dyn Any + Send>;
 
 /// Command that the driver of a real host has written into its queue, as it enters the model.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct HostCommand<'a> {
     /// Number of the command's queue, counted from 0 over the queues of all real hosts of the drive.
     pub queue: u16,
     /// Command as bytes or decoded.
-    pub form: CommandForm<'a>,
+    pub form: HostCommandForm<'a>,
     /// Operation, first byte and length of the command, for the counters; none if the command was already refused.
     pub io: Option<Io>,
     /// Number that the caller has given the command, to recognise its completion.
@@ -30,7 +30,7 @@ pub struct HostCommand<'a> {
 
 /// Form in which a real host's command enters the model.
 #[derive(Debug)]
-pub enum CommandForm<'a> {
+pub enum HostCommandForm<'a> {
     /// Bytes, which the simulated controller fetches, decodes and checks.
     Bytes {
         /// Bytes of the command's submission queue entry.
@@ -40,7 +40,7 @@ pub enum CommandForm<'a> {
         lists: Option<&'a [u8]>,
     },
     /// Command that a served controller has decoded. The simulated controller fetches it without decoding it again.
-    Decoded(DecodedCommand),
+    Decoded(DecodedHostCommand),
 }
 
 /// Queues of a driver into which drivers of real hosts write commands in its place.
@@ -83,5 +83,5 @@ pub trait ServesHosts {
     fn restart_queue(&mut self, queue: u16, entries: u32, has_interrupts: bool);
 
     /// Gives the controller what the command in a slot has beside the bytes that the driver has written there.
-    fn give_command(&mut self, queue: u16, slot: u32, form: CommandForm);
+    fn give_command(&mut self, queue: u16, slot: u32, form: HostCommandForm);
 }

@@ -14,11 +14,11 @@ pub fn submit(now: Time, request: RequestId, driver: &mut impl Driver, ports: &m
     if ports.shared.requests[request].io.bytes <= bytes_max {
         return driver.submit(now, request, ports);
     }
-    submit_parts(now, request, driver, ports);
+    submit_split_parts(now, request, driver, ports);
 }
 
 #[inline(never)]
-fn submit_parts(now: Time, request: RequestId, driver: &mut impl Driver, ports: &mut HostPorts) {
+fn submit_split_parts(now: Time, request: RequestId, driver: &mut impl Driver, ports: &mut HostPorts) {
     let mut parts = std::mem::take(&mut ports.shared.requests.split);
     split(request, driver, ports.shared, &mut parts);
     for part in parts.drain(..) {
@@ -70,12 +70,12 @@ fn split(request: RequestId, driver: &impl Driver, shared: &mut Shared, parts: &
 pub fn completed(part: RequestId, shared: &mut Shared) -> Option<RequestId> {
     match shared.requests[part].parent {
         None => Some(part),
-        Some(whole) => completed_part(part, whole, shared),
+        Some(whole) => complete_split_part(part, whole, shared),
     }
 }
 
 #[inline(never)]
-fn completed_part(part: RequestId, whole: RequestId, shared: &mut Shared) -> Option<RequestId> {
+fn complete_split_part(part: RequestId, whole: RequestId, shared: &mut Shared) -> Option<RequestId> {
     let ledger = std::mem::take(&mut shared.requests[part].ledger);
     shared.requests.vacate(part);
     let request = &mut shared.requests[whole];

@@ -7,7 +7,7 @@
 mod queue;
 
 use crate::time::{Span, Time};
-use crate::tlp::PacketId;
+use crate::tlp::BurstId;
 use queue::Queue;
 
 const _: () = assert!(size_of::<Event>() == 8);
@@ -22,7 +22,7 @@ pub const SWITCHES: u8 = u8::MAX;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Event {
     /// A thread looks for completions to collect or requests to submit.
-    Thread(u16),
+    WorkloadThread(u16),
     /// A thread continues with its request in the software stack.
     Path(u16),
     /// A spinlock that other threads wait for is released.
@@ -30,7 +30,7 @@ pub enum Event {
     /// A thread has finished its piece of work for a request or a batch.
     WorkDone(u16),
     /// A kernel's poll thread has finished with a request from this thread's submission ring.
-    Poller(u16),
+    KernelPoller(u16),
     /// An interrupt reaches its core, which runs the handler.
     Interrupt {
         /// Number of the interrupt vector, counted over all devices.
@@ -45,25 +45,25 @@ pub enum Event {
     #[default]
     Driver,
     /// A timer of a wire expires, and bursts that wait for the wire are sent.
-    Wire(u8),
+    WireSender(u8),
     /// A burst, or a packet of it, arrives at the far end of the link.
-    Arrive(PacketId),
+    Arrive(BurstId),
     /// A packet that had to wait for earlier ones looks again: a read of the device samples host memory, or a switch
     /// passes on the packets of a drive.
-    Recheck(PacketId),
+    Recheck(BurstId),
     /// The access to host memory for a read of the device has ended, and the completion is sent.
-    ReadDone(PacketId),
+    ReadDone(BurstId),
     /// A posted write of the device is in host memory.
-    Settle(PacketId),
+    Settle(BurstId),
     /// One packet of a posted burst of the device is in host memory.
     SettleOne {
         /// Number of the packet within its burst.
         place: u16,
         /// Burst that the packet belongs to.
-        packet: PacketId,
+        packet: BurstId,
     },
     /// The device's DMA engine has finished a step of a burst.
-    Dma(PacketId),
+    Dma(BurstId),
     /// A timer of a controller expires.
     Controller {
         /// Purpose of the controller's timer; each protocol has numbers of its own.
@@ -73,7 +73,7 @@ pub enum Event {
     },
     /// A command over a fabric takes its next step: at the network, at the target or at the initiator.
     Fabric {
-        /// Step of the command, by the number of [`crate::fabric::CommandStep`].
+        /// Step of the command, by the number of [`crate::fabric::FabricCommandStep`].
         step: u8,
         /// Index of the request, or number of the interrupt vector whose responses are received.
         context: u32,
@@ -87,9 +87,17 @@ impl Event {
     pub(crate) fn is_of_host(&self) -> bool {
         use Event::*;
         match self {
-            Thread(_) | Path(_) | Release(_) | WorkDone(_) | Poller(_) | Interrupt { .. } | Handled { .. } => true,
+            WorkloadThread(_)
+            | Path(_)
+            | Release(_)
+            | WorkDone(_)
+            | KernelPoller(_)
+            | Interrupt { .. }
+            | Handled { .. } => true,
             Fault(_) => true,
-            Driver | Wire(_) | Arrive(_) | Recheck(_) | ReadDone(_) | Settle(_) | SettleOne { .. } | Dma(_) => false,
+            Driver | WireSender(_) | Arrive(_) | Recheck(_) | ReadDone(_) | Settle(_) | SettleOne { .. } | Dma(_) => {
+                false
+            }
             Controller { .. } | Fabric { .. } => false,
         }
     }
@@ -118,8 +126,8 @@ pub struct Scheduler {
 impl Scheduler {
     /// Ranks events of one instant by their source (host, devices, switches) from now on. Without this call, they
     /// happen in the order in which they were scheduled.
-    pub fn tell_sources_apart(&mut self) {
-        self.later.rank_sources();
+    pub fn rank_by_source(&mut self) {
+        self.later.rank_event_sources();
     }
 
     /// Returns the source of the event taken last: the number of its device, [`SWITCHES`], or 0 for the host. Valid
@@ -185,7 +193,7 @@ impl Scheduler {
 
     /// True if the next event may be handled before the loop that handles events returns to its caller.
     #[inline]
-    pub fn may_continue(&self) -> bool {
+    pub fn may_handle_next(&self) -> bool {
         self.events < self.last
     }
 

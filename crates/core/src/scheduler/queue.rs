@@ -81,7 +81,7 @@ impl Default for Queue {
 
 impl Queue {
     /// Ranks the events of one instant by their source from now on; the queue must be empty.
-    pub(super) fn rank_sources(&mut self) {
+    pub(super) fn rank_event_sources(&mut self) {
         assert!(self.next_at().is_none(), "sources have ranks from the beginning");
         (self.is_ranked, self.far_from) = (true, Time::ZERO);
     }
@@ -103,10 +103,10 @@ impl Queue {
     #[inline]
     pub(super) fn push(&mut self, at: Time, event: Event) {
         if self.near_count >= NEAR_MAX {
-            return self.push_beyond(at, event);
+            return self.push_after_spill(at, event);
         }
         if at >= self.far_from {
-            return self.push_far(at, event);
+            return self.push_behind_list(at, event);
         }
         self.near_count += 1;
         let mut places = self.near[..=self.near_count].iter_mut().rev();
@@ -125,16 +125,16 @@ impl Queue {
     /// usual path needs no bounds check.
     #[cold]
     #[inline(never)]
-    fn push_beyond(&mut self, at: Time, event: Event) {
-        self.spill();
+    fn push_after_spill(&mut self, at: Time, event: Event) {
+        self.spill_later_half();
         self.push(at, event);
     }
 
     #[cold]
     #[inline(never)]
-    fn push_far(&mut self, at: Time, event: Event) {
+    fn push_behind_list(&mut self, at: Time, event: Event) {
         match self.is_ranked {
-            true => self.push_ranked(at, event),
+            true => self.push_by_source_rank(at, event),
             false => self.push_to_heap(at, event, 0),
         }
     }
@@ -145,7 +145,7 @@ impl Queue {
     }
 
     /// Adds an event where sources are ranked: to the heap, or to its place in the sorted list.
-    fn push_ranked(&mut self, at: Time, event: Event) {
+    fn push_by_source_rank(&mut self, at: Time, event: Event) {
         let source = if event.is_of_host() { 0 } else { self.source };
         if self.far.peek().is_some_and(|first| (at, source) >= (first.at, first.source())) {
             return self.push_to_heap(at, event, source);
@@ -176,7 +176,7 @@ impl Queue {
     /// Fills the empty list from the heap. True if its next event comes no later than `until`.
     #[cold]
     fn is_far_due(&mut self, until: Time) -> bool {
-        self.refill();
+        self.refill_from_heap();
         self.near[self.near_count].0 <= until
     }
 
@@ -190,7 +190,7 @@ impl Queue {
 
     /// Moves the later half of the sorted list to the heap.
     #[cold]
-    fn spill(&mut self) {
+    fn spill_later_half(&mut self) {
         // These events must precede equal instants in the heap, so number them downward, from the latest to the
         // soonest.
         for place in 1..=NEAR_MAX / 2 {
@@ -201,25 +201,25 @@ impl Queue {
         self.near.copy_within(1 + NEAR_MAX / 2.., 1);
         self.near_sources.copy_within(1 + NEAR_MAX / 2.., 1);
         self.near_count = NEAR_MAX / 2;
-        self.look_far();
+        self.update_heap_bound();
     }
 
     /// Updates the instant from which on new events go to the heap.
-    fn look_far(&mut self) {
+    fn update_heap_bound(&mut self) {
         if !self.is_ranked {
             self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
         }
     }
 
     /// Fills the empty list with the first events of the heap.
-    fn refill(&mut self) {
+    fn refill_from_heap(&mut self) {
         let count = self.far.len().min(NEAR_MAX / 2);
         for place in (1..=count).rev() {
             let first = self.far.pop().expect("the heap holds as many");
             (self.near[place], self.near_sources[place]) = ((first.at, first.event), first.source());
         }
         self.near_count = count;
-        self.look_far();
+        self.update_heap_bound();
     }
 }
 
@@ -256,13 +256,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn events_come_out_by_instant_then_by_source_if_ranked_then_in_order_of_asking(
+        fn events_are_ordered_by_instant_source_and_scheduling(
             is_ranked: bool,
             actions in prop::collection::vec(prop::option::weighted(0.6, (0_u64..50, 0_u8..4, any::<bool>())), 0..1000)
         ) {
             let mut queue = Queue::default();
             if is_ranked {
-                queue.rank_sources();
+                queue.rank_event_sources();
             }
             let mut model: Vec<(u64, u8, u32)> = Vec::new();
             let mut now = 0;
@@ -293,16 +293,16 @@ mod tests {
     }
 
     #[test]
-    fn events_of_one_instant_keep_their_order_when_the_list_is_moved_to_the_heap_twice() {
+    fn events_of_one_instant_keep_their_order_through_the_heap() {
         for is_ranked in [false, true] {
             let mut queue = Queue::default();
             if is_ranked {
-                queue.rank_sources();
+                queue.rank_event_sources();
             }
             let late = Time::from_ps(1000);
             let mut push = |at, numbers: std::ops::Range<u32>| numbers.for_each(|it| queue.push(at, Event::Fault(it)));
-            // First the second half of these is moved to the heap, then the next half behind it, and at last the first
-            // half.
+            // The list overflows twice: first its later half moves to the heap, then the next half behind it, and
+            // finally the first half.
             push(late, 0..66);
             push(Time::from_ps(10), 100..200);
             let mut found = Vec::new();
@@ -316,11 +316,11 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_held_back_until_its_instant() {
+    fn event_is_taken_at_its_instant() {
         for is_ranked in [false, true] {
             let mut queue = Queue::default();
             if is_ranked {
-                queue.rank_sources();
+                queue.rank_event_sources();
             }
             queue.push(Time::from_ps(10), Event::Driver);
             assert!(!queue.is_due(Time::from_ps(9)));

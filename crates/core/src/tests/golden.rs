@@ -7,7 +7,7 @@ use std::fmt::Write;
 use expect_test::expect;
 
 use crate::drive::Drive;
-use crate::drive_file::{Override, shipped};
+use crate::drive_file::{KeyOverride, shipped};
 use crate::engine::simulation::simulate;
 use crate::ledger::{DirectionOutcome, Latency, Outcome};
 use crate::workload::{BlockShare, Job, RateProcess};
@@ -15,7 +15,7 @@ use crate::workload::{BlockShare, Job, RateProcess};
 const IOS: u64 = 1500;
 
 /// One run: a shipped drive, what is different about it, and the job.
-struct GoldenRun {
+struct GoldenScenario {
     drive: &'static str,
     overrides: &'static [&'static str],
     kib: &'static [u32],
@@ -26,12 +26,19 @@ struct GoldenRun {
 }
 
 /// Random reads of 4 KiB, one at a time.
-const READS: GoldenRun =
-    GoldenRun { drive: "", overrides: &[], kib: &[4], iodepth: 1, threads: 1, read_percent: 100.0, poisson_iops: None };
+const READS: GoldenScenario = GoldenScenario {
+    drive: "",
+    overrides: &[],
+    kib: &[4],
+    iodepth: 1,
+    threads: 1,
+    read_percent: 100.0,
+    poisson_iops: None,
+};
 
-const RUNS: &[GoldenRun] = &[
-    GoldenRun { drive: "dc-express", ..READS },
-    GoldenRun {
+const RUNS: &[GoldenScenario] = &[
+    GoldenScenario { drive: "dc-express", ..READS },
+    GoldenScenario {
         drive: "dc-express",
         overrides: &["dc_express.max_latency_us=1000"],
         kib: &[8, 32, 128],
@@ -39,41 +46,61 @@ const RUNS: &[GoldenRun] = &[
         read_percent: 70.0,
         ..READS
     },
-    GoldenRun {
+    GoldenScenario {
         drive: "dc-express",
         overrides: &["link.granularity=packet"],
         iodepth: 32,
         read_percent: 90.0,
         ..READS
     },
-    GoldenRun { drive: "dc-express", overrides: &["root_complex.late_write_ratio=0.01"], iodepth: 4, ..READS },
-    GoldenRun { drive: "dc-express", overrides: &["root_complex.late_write_ratio=0.01"], read_percent: 50.0, ..READS },
-    GoldenRun { drive: "dc-express", overrides: &["link.posted_header_credits=4"], kib: &[4, 16], iodepth: 4, ..READS },
-    GoldenRun { drive: "dc-express", overrides: &["link.bit_error_rate=1e-7"], iodepth: 4, ..READS },
-    GoldenRun { drive: "dc-express", overrides: &["link.bit_error_rate=1e-7", "link.granularity=packet"], ..READS },
-    GoldenRun { drive: "dc-express", overrides: &["link.duplex=shared"], iodepth: 4, ..READS },
-    GoldenRun { drive: "dc-express", poisson_iops: Some(20_000.0), ..READS },
-    GoldenRun { drive: "dc-express", overrides: &["dc_express.tag_bits=8"], kib: &[4, 8], iodepth: 4, ..READS },
-    GoldenRun { drive: "dc-express-block", overrides: &["link.generation=3", "link.dllps=true"], iodepth: 4, ..READS },
-    GoldenRun { drive: "nvme", iodepth: 4, read_percent: 50.0, ..READS },
-    GoldenRun { drive: "nvme", kib: &[4, 128], iodepth: 32, threads: 8, overrides: &["host.cores=4"], ..READS },
-    GoldenRun { drive: "nvme", overrides: &["host.wait=hybrid"], threads: 2, ..READS },
-    GoldenRun { drive: "nvme-polled", kib: &[8, 16], iodepth: 32, ..READS },
-    GoldenRun {
+    GoldenScenario { drive: "dc-express", overrides: &["root_complex.late_write_ratio=0.01"], iodepth: 4, ..READS },
+    GoldenScenario {
+        drive: "dc-express",
+        overrides: &["root_complex.late_write_ratio=0.01"],
+        read_percent: 50.0,
+        ..READS
+    },
+    GoldenScenario {
+        drive: "dc-express",
+        overrides: &["link.posted_header_credits=4"],
+        kib: &[4, 16],
+        iodepth: 4,
+        ..READS
+    },
+    GoldenScenario { drive: "dc-express", overrides: &["link.bit_error_rate=1e-7"], iodepth: 4, ..READS },
+    GoldenScenario {
+        drive: "dc-express",
+        overrides: &["link.bit_error_rate=1e-7", "link.granularity=packet"],
+        ..READS
+    },
+    GoldenScenario { drive: "dc-express", overrides: &["link.duplex=shared"], iodepth: 4, ..READS },
+    GoldenScenario { drive: "dc-express", poisson_iops: Some(20_000.0), ..READS },
+    GoldenScenario { drive: "dc-express", overrides: &["dc_express.tag_bits=8"], kib: &[4, 8], iodepth: 4, ..READS },
+    GoldenScenario {
+        drive: "dc-express-block",
+        overrides: &["link.generation=3", "link.dllps=true"],
+        iodepth: 4,
+        ..READS
+    },
+    GoldenScenario { drive: "nvme", iodepth: 4, read_percent: 50.0, ..READS },
+    GoldenScenario { drive: "nvme", kib: &[4, 128], iodepth: 32, threads: 8, overrides: &["host.cores=4"], ..READS },
+    GoldenScenario { drive: "nvme", overrides: &["host.wait=hybrid"], threads: 2, ..READS },
+    GoldenScenario { drive: "nvme-polled", kib: &[8, 16], iodepth: 32, ..READS },
+    GoldenScenario {
         drive: "nvme-polled",
         overrides: &["link.posted_header_credits=4"],
         iodepth: 32,
         read_percent: 50.0,
         ..READS
     },
-    GoldenRun {
+    GoldenScenario {
         drive: "nvme-polled",
         overrides: &["link.non_posted_header_credits=2"],
         iodepth: 32,
         read_percent: 0.0,
         ..READS
     },
-    GoldenRun {
+    GoldenScenario {
         drive: "nvme-polled",
         overrides: &["link.granularity=packet", "link.posted_header_credits=4", "root_complex.late_write_ratio=0.01"],
         kib: &[4, 64],
@@ -81,9 +108,15 @@ const RUNS: &[GoldenRun] = &[
         read_percent: 50.0,
         ..READS
     },
-    GoldenRun { drive: "nvme-polled", overrides: &["link.duplex=shared"], iodepth: 4, read_percent: 50.0, ..READS },
-    GoldenRun { drive: "nvme-polled", overrides: &["link.bit_error_rate=1e-7"], kib: &[32], iodepth: 4, ..READS },
-    GoldenRun {
+    GoldenScenario {
+        drive: "nvme-polled",
+        overrides: &["link.duplex=shared"],
+        iodepth: 4,
+        read_percent: 50.0,
+        ..READS
+    },
+    GoldenScenario { drive: "nvme-polled", overrides: &["link.bit_error_rate=1e-7"], kib: &[32], iodepth: 4, ..READS },
+    GoldenScenario {
         drive: "nvme-polled",
         overrides: &["root_complex.iommu=true", "root_complex.iommu_entries=8"],
         threads: 4,
@@ -92,7 +125,7 @@ const RUNS: &[GoldenRun] = &[
     },
 ];
 
-impl GoldenRun {
+impl GoldenScenario {
     fn job(&self) -> Job {
         let percent = 100.0 / self.kib.len() as f64;
         let blocks: Vec<_> = self.kib.iter().map(|kib| BlockShare { bytes: kib * 1024, percent }).collect();
@@ -112,14 +145,14 @@ impl GoldenRun {
 
     fn outcome(&self) -> Outcome {
         let shipped = shipped::find(self.drive).expect("a shipped drive");
-        let overrides: Vec<_> = self.overrides.iter().map(|text| Override::parse(text).unwrap()).collect();
+        let overrides: Vec<_> = self.overrides.iter().map(|text| KeyOverride::parse(text).unwrap()).collect();
         let drive = Drive::from_toml(shipped.file, shipped.text, &overrides).unwrap_or_else(|e| panic!("{e}"));
         simulate(&drive, &[self.job()], 1).unwrap_or_else(|e| panic!("{e}"))
     }
 }
 
 /// All numbers of an outcome but the count of events, which is the simulator's own affair.
-fn full_text(outcome: &Outcome) -> String {
+fn outcome_text(outcome: &Outcome) -> String {
     let mut text = String::new();
     for job in &outcome.jobs {
         for (name, direction) in job.directions() {
@@ -136,7 +169,7 @@ fn full_text(outcome: &Outcome) -> String {
 
 fn latency_text(latency: &Latency) -> String {
     let classes: Vec<_> = latency.classes().collect();
-    let exact = (latency.count(), latency.sum_ps(), latency.min(), latency.max(), latency.deviation_ns());
+    let exact = (latency.count(), latency.sum_ps(), latency.min(), latency.max(), latency.standard_deviation_ns());
     format!("{exact:?} {classes:?}")
 }
 
@@ -145,11 +178,11 @@ fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-fn line(run: &GoldenRun) -> String {
+fn line(run: &GoldenScenario) -> String {
     let outcome = run.outcome();
     let packets = outcome.upstream.packets + outcome.downstream.packets;
     let elapsed_ps = outcome.elapsed.as_ps();
-    let hash = hash(&full_text(&outcome));
+    let hash = hash(&outcome_text(&outcome));
     let sizes: Vec<_> = run.kib.iter().map(u32::to_string).collect();
     format!(
         "{hash:016x} {} ios, {elapsed_ps} ps, {packets} packets: {} {} KiB, {} x {}, {} % reads; {}\n",
@@ -164,7 +197,7 @@ fn line(run: &GoldenRun) -> String {
 }
 
 #[test]
-fn outcomes_are_what_they_were_to_the_picosecond() {
+fn golden_outcomes_are_unchanged_to_the_picosecond() {
     let table: String = RUNS.iter().map(line).collect();
     let table = table.replace("; \n", "\n");
     expect![[r#"

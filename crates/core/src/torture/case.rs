@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::draw::{self, one_of, some_of};
+use super::draw::{self, draw_some_of, one_of};
 use crate::config::{Fault, FaultSubject};
 use crate::drive::Drive;
-use crate::drive_file::{Override, shipped};
-use crate::problem::{Problem, Problems};
-use crate::random::Random;
+use crate::drive_file::{KeyOverride, shipped};
+use crate::problem::{InputProblem, Problems};
+use crate::random::RandomStream;
 use crate::time::Span;
 use crate::workload::{Job, fio};
 
@@ -39,45 +39,47 @@ pub struct Case {
 impl Case {
     /// Draws the test case of this seed. Leaves out changes and faults that the drive refuses.
     pub fn random(seed: u64) -> Case {
-        let mut random = Random::stream(seed, "torture");
+        let mut random = RandomStream::stream(seed, "torture");
         let own = draw::drive(&mut random);
         let mut case = Case { seed, drive: &own.name, set: Vec::new(), job: Vec::new(), faults: Vec::new() };
-        // Power cuts, rarities and data placement each draw from a random stream of their own, so that a change to one
-        // does not change the others.
-        let (cuts, for_cuts) = draw::power(&mut Random::stream(seed, "torture power"));
-        let rarities = draw::rarities(&mut Random::stream(seed, "torture rarities"), own);
-        let placement = draw::placement(&mut Random::stream(seed, "torture placement"), own);
-        let all = changes(&mut random, own).into_iter().chain(rarities).chain(for_cuts).chain(placement);
+        // Draw power cuts, rarities and data placement from separate random streams, so that changing one does not
+        // change the others.
+        let (cuts, for_cuts) = draw::power(&mut RandomStream::stream(seed, "torture power"));
+        let rarities = draw::rarities(&mut RandomStream::stream(seed, "torture rarities"), own);
+        let placement = draw::placement(&mut RandomStream::stream(seed, "torture placement"), own);
+        let all = draw_key_changes(&mut random, own).into_iter().chain(rarities).chain(for_cuts).chain(placement);
         let set = all.collect();
-        case.take_all(without_doubles(set), |case, set| case.set = set);
+        case.keep_valid_items(keep_last_changes(set), |case, set| case.set = set);
         if case.has_narrow_tags() {
             case.set.retain(|set| !set.contains(".queue_pairs=") && !set.contains(".max_transfer_kib="));
-            case.set.extend(draw::least_transfer(own));
+            case.set.extend(draw::least_transfer_change(own));
         }
         let bytes_max = if case.has_narrow_tags() { 4 << 10 } else { 1 << 20 };
         case.job = job(&mut random, case.drive().as_ref().ok(), bytes_max);
         let faults = random.bits() % 4;
         let faults = (0..faults).map(|_| draw::fault(&mut random)).chain(cuts);
-        let faults = faults.chain(draw::timeline_fault(&mut Random::stream(seed, "torture trouble"))).collect();
-        case.take_all(faults, |case, faults| case.faults = faults);
-        case.take_zones(&mut Random::stream(seed, "torture zones"), own);
-        case.take_flushes(&mut Random::stream(seed, "torture flushes"));
-        case.take_identifiers(&mut Random::stream(seed, "torture identifiers"));
+        let faults =
+            faults.chain(draw::draw_timeline_fault(&mut RandomStream::stream(seed, "torture trouble"))).collect();
+        case.keep_valid_items(faults, |case, faults| case.faults = faults);
+        case.use_zones_if_valid(&mut RandomStream::stream(seed, "torture zones"), own);
+        case.use_flushes_if_valid(&mut RandomStream::stream(seed, "torture flushes"));
+        case.use_placement_if_valid(&mut RandomStream::stream(seed, "torture identifiers"));
         case
     }
 
     /// Divides the drive into zones and gives the job whole zones, if drive and job allow that. Removes faults of
     /// requests except power cuts. If such a fault drops or delays an append, others take its place in the zone. The
     /// simulated host does not check where appends are until the device restarts.
-    fn take_zones(&mut self, random: &mut Random, own: &Drive) {
+    fn use_zones_if_valid(&mut self, random: &mut RandomStream, own: &Drive) {
         let threads = self.number("numjobs");
         let Some((zone_bytes, set)) = draw::zones(random, own, threads) else { return };
         let zones = one_of(random, &[1, 1, 2, 4]).max(threads);
         let mut zoned = self.with("size", (zones * zone_bytes).to_string());
         zoned.set.retain(|set| !draw::NOT_WITH_ZONES.iter().any(|other| set.contains(other)));
-        zoned.set = without_doubles(zoned.set.into_iter().chain(set).collect());
+        zoned.set = keep_last_changes(zoned.set.into_iter().chain(set).collect());
         let faults = self.drive().map_or(Vec::new(), |drive| drive.faults);
-        let is_kept = |fault: &Fault| fault.subject() != FaultSubject::Request || fault.action.restarts_controller();
+        let is_kept =
+            |fault: &Fault| fault.subject() != FaultSubject::Request || fault.action.does_restart_controller();
         let mut are_kept = faults.iter().map(is_kept);
         zoned.faults.retain(|_| are_kept.next().unwrap_or(true));
         if zoned.drive().is_ok_and(|drive| zoned.jobs(&drive).is_ok()) {
@@ -86,7 +88,7 @@ impl Case {
     }
 
     /// Makes writes name placement identifiers, if the drive supports data placement and the job then still runs.
-    fn take_identifiers(&mut self, random: &mut Random) {
+    fn use_placement_if_valid(&mut self, random: &mut RandomStream) {
         if !self.drive().is_ok_and(|drive| drive.placement.is_there()) {
             return;
         }
@@ -100,7 +102,7 @@ impl Case {
 
     /// Adds flushes after writes, if the drive and its stack allow that. Chosen more often for drives that may lose
     /// acknowledged writes in a power cut.
-    fn take_flushes(&mut self, random: &mut Random) {
+    fn use_flushes_if_valid(&mut self, random: &mut RandomStream) {
         let loses = self.drive().is_ok_and(|drive| drive.loses_power() && !drive.keeps_acknowledged());
         let every = one_of(random, if loses { &["0", "1", "1", "2", "8"] } else { &["0", "0", "1", "2", "8"] });
         let option = one_of(random, &["fsync", "fdatasync"]);
@@ -122,7 +124,7 @@ impl Case {
 
     /// Adds the items of a list one by one, and keeps those with which the drive is still valid. `take` sets the list
     /// in the test case.
-    fn take_all(&mut self, all: Vec<String>, take: impl Fn(&mut Case, Vec<String>)) {
+    fn keep_valid_items(&mut self, all: Vec<String>, take: impl Fn(&mut Case, Vec<String>)) {
         take(self, all.clone());
         if self.drive().is_ok() {
             return;
@@ -143,11 +145,11 @@ impl Case {
     /// # Errors
     /// If the drive refuses the changes or faults.
     pub fn drive(&self) -> Result<Drive, Problems> {
-        let unknown = || Problems::from(Problem::new(self.drive, None, "there is no such drive", ""));
+        let unknown = || Problems::from(InputProblem::new(self.drive, None, "there is no such drive", ""));
         let shipped = shipped::find(self.drive).ok_or_else(unknown)?;
         let faults = (!self.faults.is_empty()).then(|| self.fault_list());
-        let set = self.set.iter().chain(&faults).map(|text| Override::parse(text));
-        let set = set.collect::<Result<Vec<_>, Problem>>()?;
+        let set = self.set.iter().chain(&faults).map(|text| KeyOverride::parse(text));
+        let set = set.collect::<Result<Vec<_>, InputProblem>>()?;
         Drive::from_toml(shipped.file, shipped.text, &set)
     }
 
@@ -157,7 +159,7 @@ impl Case {
     /// If the drive cannot run them.
     pub fn jobs(&self, drive: &Drive) -> Result<Vec<Job>, Problems> {
         let options: Vec<(&str, &str)> = self.job.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())
+        fio::job_from_flags(&options)?.resolve(&drive.limits(), &Default::default())
     }
 
     /// Returns the value of a numeric option of the job, or 1 if it is missing.
@@ -196,30 +198,30 @@ impl fmt::Display for Case {
 }
 
 /// Draws changed keys for a drive, some of which it may refuse.
-fn changes(random: &mut Random, own: &Drive) -> Vec<String> {
+fn draw_key_changes(random: &mut RandomStream, own: &Drive) -> Vec<String> {
     let sections = ["link", "media", "host", "stack", "root_complex"];
     let presets: Vec<String> = sections.iter().filter_map(|section| draw::preset(random, section)).collect();
     let mut set: Vec<&str> = Vec::new();
     for (most, details) in [(3, draw::LINK_DETAILS), (3, draw::MEDIA_DETAILS), (2, draw::HOST_DETAILS)] {
-        set.extend(some_of(random, most, details));
+        set.extend(draw_some_of(random, most, details));
     }
     if own.is_flash() && random.bits().is_multiple_of(2) {
         set.extend(draw::SMALL_FLASH);
     }
     let protocol = random.bits() % 9;
-    let details: Vec<String> = (0..protocol).filter_map(|_| draw::protocol_detail(random, own)).collect();
+    let details: Vec<String> = (0..protocol).filter_map(|_| draw::draw_protocol_change(random, own)).collect();
     presets.into_iter().chain(set.into_iter().map(String::from)).chain(details).collect()
 }
 
 /// Keeps only the last of several changes to one key, in order.
-fn without_doubles(set: Vec<String>) -> Vec<String> {
+fn keep_last_changes(set: Vec<String>) -> Vec<String> {
     let key = |text: &String| text.split('=').next().map(String::from);
     let is_last = |place: usize| set[place + 1..].iter().all(|later| key(later) != key(&set[place]));
     (0..set.len()).filter(|place| is_last(*place)).map(|place| set[place].clone()).collect()
 }
 
 /// Draws a job. If the drive cannot run it, reduces depth, threads and block size until it can.
-fn job(random: &mut Random, drive: Option<&Drive>, bytes_max: u64) -> Vec<(&'static str, String)> {
+fn job(random: &mut RandomStream, drive: Option<&Drive>, bytes_max: u64) -> Vec<(&'static str, String)> {
     let rw = one_of(random, &["randrw", "randrw", "randrw", "rw", "randwrite", "randread", "read", "write"]);
     let mut bytes: u64 =
         one_of(random, &[512, 512, 4096, 4096, 4096, 8192, 16_384, 65_536, 262_144, 1_048_576]).min(bytes_max);

@@ -14,7 +14,7 @@ pub mod trial;
 mod tests;
 
 use case::Case;
-use trial::{InvolvedRequest, RunCoverage, TrialFinding};
+use trial::{InvolvedRequest, TrialCoverage, TrialFailure};
 
 /// Failing seed of a torture run, with the smallest case that fails in the same way.
 #[derive(Clone, Debug)]
@@ -22,11 +22,11 @@ pub struct Failure {
     /// Seed whose test case has failed.
     pub seed: u64,
     /// Failure of the test case that was drawn from the seed.
-    pub finding: TrialFinding,
+    pub finding: TrialFailure,
     /// Smallest case found that has the same kind of failure.
     pub least: Case,
     /// Failure of the smallest case that was found.
-    pub found: TrialFinding,
+    pub found: TrialFailure,
     /// Request involved in the failure of the smallest case. `None` if no request is known.
     pub involved: Option<InvolvedRequest>,
 }
@@ -35,13 +35,13 @@ pub struct Failure {
 ///
 /// # Errors
 /// The failure that was found, as input for [`explain`].
-pub fn try_seed(seed: u64) -> Result<RunCoverage, TrialFinding> {
-    trial::trial(&Case::random(seed), &trial::advance_without_bug)
+pub fn run_seed(seed: u64) -> Result<TrialCoverage, TrialFailure> {
+    trial::trial(&Case::random(seed), &trial::advance_normally)
 }
 
 /// Shrinks the failing case of a seed as far as possible, and adds the packets of a request that is involved.
-pub fn explain(seed: u64, finding: TrialFinding) -> Failure {
-    let (least, found) = shrink::shrink(&Case::random(seed), &finding, &trial::advance_without_bug);
-    let involved = trial::involved_request(&least, &trial::advance_without_bug);
+pub fn explain(seed: u64, finding: TrialFailure) -> Failure {
+    let (least, found) = shrink::shrink(&Case::random(seed), &finding, &trial::advance_normally);
+    let involved = trial::involved_request(&least, &trial::advance_normally);
     Failure { seed, finding, least, found, involved }
 }

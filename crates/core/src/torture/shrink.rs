@@ -1,7 +1,7 @@
 //! Shrinking of a failing test case to a smaller one with the same kind of failure.
 
 use super::case::Case;
-use super::trial::{FailureKind, Runner, TrialFinding, trial};
+use super::trial::{SimulationRunner, TrialFailure, TrialFailureKind, trial};
 
 /// Largest number of trials that shrinking one test case may take.
 const TRIALS_MAX: u32 = 400;
@@ -9,9 +9,9 @@ const TRIALS_MAX: u32 = 400;
 const LONG_TRIALS_MAX: u32 = 60;
 
 /// Returns the smallest case found that has the same kind of failure as this one, and its failure.
-pub fn shrink(case: &Case, finding: &TrialFinding, run: Runner) -> (Case, TrialFinding) {
+pub fn shrink(case: &Case, finding: &TrialFailure, run: SimulationRunner) -> (Case, TrialFailure) {
     let (mut least, mut how) = (case.clone(), finding.clone());
-    let trials_max = if finding.kind == FailureKind::NeverAnswered { LONG_TRIALS_MAX } else { TRIALS_MAX };
+    let trials_max = if finding.kind == TrialFailureKind::NeverAnswered { LONG_TRIALS_MAX } else { TRIALS_MAX };
     let mut trials = 0;
     'smaller: loop {
         for candidate in smaller(&least) {

@@ -27,7 +27,7 @@ const AGAIN: u64 = 8;
 
 /// Kind of failure that a torture run can find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureKind {
+pub enum TrialFailureKind {
     /// Program panicked, for instance because an assertion failed.
     Panic,
     /// Read returned data that no order of the writes allows.
@@ -44,9 +44,9 @@ pub enum FailureKind {
 
 /// Failure that a torture run has found: kind, description and request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrialFinding {
+pub struct TrialFailure {
     /// Kind of the failure that was found.
-    pub kind: FailureKind,
+    pub kind: TrialFailureKind,
     /// Description of the failure for people.
     pub what: String,
     /// Number of a request that is involved in the failure. `None` if it is not known.
@@ -55,7 +55,7 @@ pub struct TrialFinding {
 
 /// Coverage of one run: its protocol, and the packets and faults that occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RunCoverage {
+pub struct TrialCoverage {
     /// Name of the drive's protocol.
     pub interface: &'static str,
     /// Names of packets that were on the wire, each with its direction (`up` or `down`).
@@ -66,15 +66,15 @@ pub struct RunCoverage {
     pub ios: u64,
 }
 
-impl fmt::Display for TrialFinding {
+impl fmt::Display for TrialFailure {
     fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
         let kind = match self.kind {
-            FailureKind::Panic => "panic",
-            FailureKind::WrongByte => "wrong byte",
-            FailureKind::NeverAnswered => "never answered",
-            FailureKind::Count => "wrong count",
-            FailureKind::Memory => "wrong account",
-            FailureKind::Differs => "not the same again",
+            TrialFailureKind::Panic => "panic",
+            TrialFailureKind::WrongByte => "wrong byte",
+            TrialFailureKind::NeverAnswered => "never answered",
+            TrialFailureKind::Count => "wrong count",
+            TrialFailureKind::Memory => "wrong account",
+            TrialFailureKind::Differs => "not the same again",
         };
         write!(to, "{kind}: {}", self.what)
     }
@@ -82,10 +82,10 @@ impl fmt::Display for TrialFinding {
 
 /// Function that advances a simulation by some events, possibly with a planted bug. Returns false once its jobs are
 /// done.
-pub type Runner<'a> = &'a dyn Fn(&mut Simulation) -> bool;
+pub type SimulationRunner<'a> = &'a dyn Fn(&mut Simulation) -> bool;
 
 /// Advances a simulation by some events, without a planted bug. Returns false once its jobs are done.
-pub(super) fn advance_without_bug(simulation: &mut Simulation) -> bool {
+pub(super) fn advance_normally(simulation: &mut Simulation) -> bool {
     simulation.step(EVENTS)
 }
 
@@ -93,8 +93,8 @@ pub(super) fn advance_without_bug(simulation: &mut Simulation) -> bool {
 ///
 /// # Errors
 /// The failure that was found.
-pub fn trial(case: &Case, run: Runner) -> Result<RunCoverage, TrialFinding> {
-    let (reached, _) = traced(case, STEPS, run);
+pub fn trial(case: &Case, run: SimulationRunner) -> Result<TrialCoverage, TrialFailure> {
+    let (reached, _) = run_traced(case, STEPS, run);
     reached
 }
 
@@ -108,8 +108,8 @@ pub struct InvolvedRequest {
 }
 
 /// Runs a failing test case again and returns a request involved in the failure. `None` if the case does not fail.
-pub fn involved_request(case: &Case, run: Runner) -> Option<InvolvedRequest> {
-    let (reached, trace) = traced(case, LADDER_STEPS, run);
+pub fn involved_request(case: &Case, run: SimulationRunner) -> Option<InvolvedRequest> {
+    let (reached, trace) = run_traced(case, LADDER_STEPS, run);
     let trace = trace?;
     let finding = reached.err()?;
     let last = trace.records().iter().filter_map(|record| record.request).max();
@@ -118,37 +118,41 @@ pub fn involved_request(case: &Case, run: Runner) -> Option<InvolvedRequest> {
 }
 
 /// Runs a test case with up to `steps` trace records, checks it, and returns its coverage or failure, and the trace.
-fn traced(case: &Case, steps: usize, run: Runner) -> (Result<RunCoverage, TrialFinding>, Option<Trace>) {
+fn run_traced(
+    case: &Case,
+    steps: usize,
+    run: SimulationRunner,
+) -> (Result<TrialCoverage, TrialFailure>, Option<Trace>) {
     let mut kept = None;
     let tried = catch_unwind(AssertUnwindSafe(|| {
-        let Some((drive, mut simulation)) = set_up(case) else { return Ok(RunCoverage::default()) };
+        let Some((drive, mut simulation)) = set_up_trial(case) else { return Ok(TrialCoverage::default()) };
         simulation.record(steps);
         let simulation = kept.insert(simulation);
         to_the_end(case, simulation, run)?;
         let outcome = simulation.outcome();
         check(case, &drive, simulation, &outcome)?;
         if case.seed.is_multiple_of(AGAIN) {
-            run_again(case, &outcome, run)?;
+            run_twice(case, &outcome, run)?;
         }
         Ok(reached(&drive, simulation.trace(), &outcome))
     }));
     let reached = tried.unwrap_or_else(|cause| {
         let text = cause.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("no message");
-        Err(TrialFinding { kind: FailureKind::Panic, what: String::from(text), request: None })
+        Err(TrialFailure { kind: TrialFailureKind::Panic, what: String::from(text), request: None })
     });
     (reached, kept.map(|simulation| simulation.trace().clone()))
 }
 
 /// Returns the drive and the simulation of a test case; `None` if the case is not valid.
-fn set_up(case: &Case) -> Option<(Drive, Simulation)> {
+fn set_up_trial(case: &Case) -> Option<(Drive, Simulation)> {
     let drive = case.drive().ok()?;
     let jobs = case.jobs(&drive).ok()?;
     let simulation = Simulation::with_data(&drive, &jobs, case.seed).ok()?;
     Some((drive, simulation))
 }
 
-fn to_the_end(case: &Case, simulation: &mut Simulation, run: Runner) -> Result<(), TrialFinding> {
+fn to_the_end(case: &Case, simulation: &mut Simulation, run: SimulationRunner) -> Result<(), TrialFailure> {
     let (mut done, mut done_at) = (0, 0);
     while run(simulation) {
         let (completed, events) = (simulation.completed(), simulation.events());
@@ -160,30 +164,30 @@ fn to_the_end(case: &Case, simulation: &mut Simulation, run: Runner) -> Result<(
                 "{done} of {} requests are complete, and no more after {IDLE_EVENTS_MAX} further events",
                 case.ios()
             );
-            return Err(TrialFinding { kind: FailureKind::NeverAnswered, what, request: None });
+            return Err(TrialFailure { kind: TrialFailureKind::NeverAnswered, what, request: None });
         }
     }
     Ok(())
 }
 
 /// Checks a finished run: data, numbers of completed, failed and verified requests, and the memory's bookkeeping.
-fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome) -> Result<(), TrialFinding> {
-    let wrong = |kind, what| Err(TrialFinding { kind, what, request: None });
+fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome) -> Result<(), TrialFailure> {
+    let wrong = |kind, what| Err(TrialFailure { kind, what, request: None });
     if let Some(problem) = simulation.data_problems().first() {
         let request = simulation.first_wrong_read();
-        return Err(TrialFinding { kind: FailureKind::WrongByte, what: problem.clone(), request });
+        return Err(TrialFailure { kind: TrialFailureKind::WrongByte, what: problem.clone(), request });
     }
     let (ios, failed) = (outcome.ios(), outcome.failed());
     if !outcome.finished {
         return wrong(
-            FailureKind::NeverAnswered,
+            TrialFailureKind::NeverAnswered,
             format!("{ios} of {} requests are complete, and no event is left", case.ios()),
         );
     }
     let failed_ios = failed - outcome.jobs.iter().map(|job| job.failed_flushes + job.failed_resets).sum::<u64>();
     if ios + failed_ios != case.ios() {
         return wrong(
-            FailureKind::Count,
+            TrialFailureKind::Count,
             format!("{ios} requests are complete and {failed_ios} failed, of {}", case.ios()),
         );
     }
@@ -193,44 +197,45 @@ fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome)
     };
     let failing: BTreeSet<&str> = drive.faults.iter().filter(fails).map(|fault| fault.action.counter()).collect();
     let failing = failing.into_iter().chain([UNCORRECTABLE]);
-    // Writes are repeated after a restart. A zone that kept the first ones may have no room for the last.
-    let may_refuse = drive.zones.is_there() && drive.faults.iter().any(|fault| fault.action.restarts_controller());
+    // Writes are repeated after a restart. A zone that kept the first of them may have no room for the last, so allow
+    // refused requests.
+    let may_refuse = drive.zones.is_there() && drive.faults.iter().any(|fault| fault.action.does_restart_controller());
     let failing = failing.chain(may_refuse.then_some("refused_requests"));
     let expected: u64 = failing.map(|name| counter(outcome, name)).sum();
     if failed != expected {
         return wrong(
-            FailureKind::Count,
+            TrialFailureKind::Count,
             format!("{failed} requests have failed, but faults have made {expected} fail"),
         );
     }
     let reads: u64 = outcome.jobs.iter().map(|job| job.read.ios).sum();
     let verified = counter(outcome, "verified_reads");
     if verified < reads {
-        return wrong(FailureKind::Count, format!("{verified} of {reads} reads were verified"));
+        return wrong(TrialFailureKind::Count, format!("{verified} of {reads} reads were verified"));
     }
-    simulation.memory_problem().map_or(Ok(()), |what| wrong(FailureKind::Memory, what))
+    simulation.memory_problem().map_or(Ok(()), |what| wrong(TrialFailureKind::Memory, what))
 }
 
 /// Runs the test case a second time, without a trace. Fails if its outcome differs from the first.
-fn run_again(case: &Case, first: &Outcome, run: Runner) -> Result<(), TrialFinding> {
-    let Some((_, mut simulation)) = set_up(case) else { return Ok(()) };
+fn run_twice(case: &Case, first: &Outcome, run: SimulationRunner) -> Result<(), TrialFailure> {
+    let Some((_, mut simulation)) = set_up_trial(case) else { return Ok(()) };
     while run(&mut simulation) {}
     let again = simulation.outcome();
     if again == *first {
         return Ok(());
     }
     let what = format!("{} then {}, {} then {} events", first.elapsed, again.elapsed, first.events, again.events);
-    Err(TrialFinding { kind: FailureKind::Differs, what, request: None })
+    Err(TrialFailure { kind: TrialFailureKind::Differs, what, request: None })
 }
 
-fn reached(drive: &Drive, trace: &Trace, outcome: &Outcome) -> RunCoverage {
+fn reached(drive: &Drive, trace: &Trace, outcome: &Outcome) -> TrialCoverage {
     let packets = trace.records().iter().filter_map(|record| match &record.step {
         Step::Up { what, .. } => Some(format!("{what} up")),
         Step::Down { what, .. } => Some(format!("{what} down")),
         _ => None,
     });
     let happened = |action: &FaultAction| counter(outcome, action.counter()) > 0;
-    RunCoverage {
+    TrialCoverage {
         interface: drive.interface.name(),
         packets: packets.collect(),
         faults: FaultAction::ALL.into_iter().filter(happened).collect(),

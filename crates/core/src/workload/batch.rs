@@ -55,7 +55,7 @@ impl Batch {
     /// Resolves the batch sizes for `iodepth` slots. By default, fio submits and collects requests one by one. With
     /// `takes_all`, the defaults are those of a polling driver in user space: it collects all completions that it
     /// finds, and writes the doorbell once.
-    pub fn with_slots(&self, iodepth: u32, takes_all: bool) -> BatchSizes {
+    pub fn batch_for_slots(&self, iodepth: u32, takes_all: bool) -> BatchSizes {
         let slots = |count: u32| if count == 0 { iodepth } else { count.min(iodepth) };
         let one = if takes_all { 0 } else { 1 };
         let complete_min = self.complete_min.clamp(1, iodepth.max(1));

@@ -19,7 +19,7 @@ pub fn has_end(given: &[(&str, &str)]) -> bool {
 
 /// Adds defaults to the given options: random reads of 4 KiB at queue depth 1, and 100000 requests if no end is given.
 /// A given number of requests or run time becomes the only end of the job.
-pub fn with_defaults<'a>(given: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+pub fn add_default_options<'a>(given: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let has = |names: &[&str]| given.iter().any(|(name, _)| names.contains(name));
     let replays = has(&["read_iolog"]);
     let mut options = Vec::new();
@@ -43,9 +43,9 @@ pub fn with_defaults<'a>(given: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)
     options
 }
 
-/// Returns options as text, `name=value` separated by blanks. The `io_size` that `with_defaults` adds to leave a job
+/// Returns options as text, `name=value` separated by blanks. The `io_size` that `add_default_options` adds to leave a job
 /// one end is left out.
-pub fn in_words<'a>(options: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+pub fn option_words<'a>(options: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let told = options.filter(|option| *option != ("io_size", ENDLESS));
     told.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
@@ -55,26 +55,26 @@ mod tests {
     use super::*;
 
     fn spelt(given: &[(&str, &str)]) -> String {
-        let options = with_defaults(given);
+        let options = add_default_options(given);
         options.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn default_job_is_100_000_random_reads_of_4_kib_at_depth_1() {
+    fn default_job_is_100000_random_4_kib_reads_at_depth_1() {
         assert_eq!(spelt(&[]), "rw=randread bs=4k iodepth=1 number_ios=100000");
     }
 
     #[test]
-    fn given_end_of_a_job_is_its_only_end() {
+    fn given_end_replaces_the_default_end() {
         assert_eq!(spelt(&[("number_ios", "5")]), "rw=randread bs=4k iodepth=1 number_ios=5 io_size=1024p");
-        let options = with_defaults(&[("number_ios", "5")]);
-        assert_eq!(in_words(options.into_iter()), "rw=randread bs=4k iodepth=1 number_ios=5");
+        let options = add_default_options(&[("number_ios", "5")]);
+        assert_eq!(option_words(options.into_iter()), "rw=randread bs=4k iodepth=1 number_ios=5");
         assert_eq!(spelt(&[("runtime", "1s")]), "rw=randread bs=4k iodepth=1 runtime=1s time_based=1");
         assert_eq!(spelt(&[("size", "1m")]), "rw=randread bs=4k iodepth=1 size=1m");
     }
 
     #[test]
-    fn a_replay_brings_its_own_requests_and_end() {
+    fn replay_takes_requests_and_end_from_its_trace() {
         assert_eq!(spelt(&[("read_iolog", "x")]), "iodepth=32 read_iolog=x");
     }
 }

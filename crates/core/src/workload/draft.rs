@@ -2,18 +2,20 @@
 
 use super::check::{JobPlace, Limits};
 use super::defaults::ENDLESS_BYTES;
-use super::trace::{NamedTrace, Selection, Trace};
-use super::values::Amount;
-use super::{Batch, BlockShare, Distribution, EngineChoice, Flushes, HandleChoice, Job, Pattern, RateProcess};
+use super::trace::{NamedJobTrace, Trace, TraceSelection};
+use super::values::ByteAmount;
+use super::{
+    AddressPattern, Batch, BlockShare, Distribution, EngineChoice, FlushSchedule, Job, PlacementChoice, RateProcess,
+};
 use crate::number::real;
-use crate::problem::Problem;
+use crate::problem::InputProblem;
 use crate::time::Span;
 use std::collections::BTreeMap;
 
 /// Section of a job file as written. Options that need no drive are set in `job`; sizes, offsets and the trace wait
 /// until the drive is known.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Draft {
+pub(super) struct JobDraft {
     pub job: Job,
     pub place: JobPlace,
     pub reads: bool,
@@ -23,19 +25,19 @@ pub(super) struct Draft {
     /// precedence.
     pub block_bytes: [u32; 2],
     pub block_splits: [Option<Vec<BlockShare>>; 2],
-    pub offset: Amount,
+    pub offset: ByteAmount,
     /// Size of the region; `None` and zero mean up to the end of the drive.
-    pub size: Option<Amount>,
-    pub io_size: Option<Amount>,
+    pub size: Option<ByteAmount>,
+    pub io_size: Option<ByteAmount>,
     pub read_iolog: Option<String>,
     /// Device and format that are to be read from the trace, as far as the job names them.
-    pub selection: Selection,
+    pub selection: TraceSelection,
     /// Name of the I/O engine, if it is one that waits for each request.
     pub synchronous_engine: Option<String>,
     pub filename: Option<String>,
     /// True if writes name placement identifiers; `handles` then holds the chosen ones.
     pub places_data: bool,
-    pub handles: HandleChoice,
+    pub handles: PlacementChoice,
     /// Names of the options with a value that the section itself gives, without those of `[global]`, in their order. An
     /// option with several names has its first name here.
     pub given: Vec<&'static str>,
@@ -66,7 +68,7 @@ impl Job {
         let blocks = vec![BlockShare { bytes: BLOCK_BYTES_DEFAULT, percent: 100.0 }];
         Job {
             name: name.into(),
-            pattern: Pattern::Random,
+            pattern: AddressPattern::RandomStream,
             read_percent: 100.0,
             read_blocks: blocks.clone(),
             write_blocks: blocks,
@@ -92,7 +94,7 @@ impl Job {
             distribution: Distribution::Uniform,
             engine_choice: EngineChoice::default(),
             batch: Batch::default(),
-            flushes: Flushes::default(),
+            flushes: FlushSchedule::default(),
             trace: None,
             replay_percent: 100,
             replay_no_stall: false,
@@ -104,32 +106,32 @@ impl Job {
     }
 }
 
-impl Draft {
+impl JobDraft {
     /// Makes a section with fio's defaults: sequential reads of 4 KiB.
-    pub(super) fn new(name: &str, place: JobPlace) -> Draft {
-        Draft {
-            job: Job { pattern: Pattern::Sequential, ..Job::named(name) },
+    pub(super) fn new(name: &str, place: JobPlace) -> JobDraft {
+        JobDraft {
+            job: Job { pattern: AddressPattern::Sequential, ..Job::named(name) },
             place,
             reads: true,
             writes: false,
             mix_read_percent: 50,
             block_bytes: [BLOCK_BYTES_DEFAULT; 2],
             block_splits: [None, None],
-            offset: Amount::Bytes(0),
+            offset: ByteAmount::Bytes(0),
             size: None,
             io_size: None,
             read_iolog: None,
-            selection: Selection::default(),
+            selection: TraceSelection::default(),
             synchronous_engine: None,
             filename: None,
             places_data: false,
-            handles: HandleChoice::default(),
+            handles: PlacementChoice::default(),
             given: Vec::new(),
         }
     }
 
     /// Returns the problem of a section with a queue depth above 1 and an I/O engine that waits for each request.
-    pub(super) fn contradiction(&self) -> Option<Problem> {
+    pub(super) fn contradictory_engine_problem(&self) -> Option<InputProblem> {
         let engine = self.synchronous_engine.as_ref().filter(|_| self.job.iodepth > 1)?;
         let found = format!("iodepth={} with ioengine={engine}, which waits for each request", self.job.iodepth);
         Some(self.place.problem("iodepth", found, "iodepth=1, or an engine such as io_uring or libaio"))
@@ -137,7 +139,7 @@ impl Draft {
 
     /// Returns a problem for each option of this section that would have no effect. Options of `[global]` are not
     /// checked: they are defaults for several jobs, some of which may use them.
-    pub(super) fn unused(&self) -> Vec<Problem> {
+    pub(super) fn unused(&self) -> Vec<InputProblem> {
         let replays = self.read_iolog.is_some();
         let is_mixed = self.reads && self.writes;
         let problem = |option: &&'static str| {
@@ -150,7 +152,7 @@ impl Draft {
                     let found = format!("{option} in a job that only {}", if self.reads { "reads" } else { "writes" });
                     (found, "rw=randrw or rw=rw, or a job without it")
                 }
-                "random_distribution" if self.job.pattern == Pattern::Sequential => {
+                "random_distribution" if self.job.pattern == AddressPattern::Sequential => {
                     let found = format!("{option} in a job whose requests are sequential");
                     (found, "rw=randread, randwrite or randrw, or a job without it")
                 }
@@ -158,7 +160,7 @@ impl Draft {
                     let found = format!("{option} in a job whose writes name no placement identifier");
                     (found, "fdp=1 or dataplacement=fdp beside it, or a job without it")
                 }
-                "number_ios" if self.is_endless() => {
+                "number_ios" if self.has_no_end() => {
                     let found = String::from("number_ios=0, with which nothing ends the job");
                     (found, "1 or more, or a runtime, size or io_size without it")
                 }
@@ -170,12 +172,16 @@ impl Draft {
     }
 
     /// True if neither a number of requests, nor a time, nor a number of bytes ends the job.
-    fn is_endless(&self) -> bool {
-        let is_unlimited = self.io_size == Some(Amount::Bytes(ENDLESS_BYTES));
+    fn has_no_end(&self) -> bool {
+        let is_unlimited = self.io_size == Some(ByteAmount::Bytes(ENDLESS_BYTES));
         is_unlimited && self.job.ios.is_none() && self.job.runtime.is_none()
     }
 
-    pub(super) fn resolve(&self, limits: &Limits, traces: &BTreeMap<NamedTrace, Trace>) -> Result<Job, Problem> {
+    pub(super) fn resolve(
+        &self,
+        limits: &Limits,
+        traces: &BTreeMap<NamedJobTrace, Trace>,
+    ) -> Result<Job, InputProblem> {
         let mut job = self.job.clone();
         job.read_percent = match (self.reads, self.writes) {
             (true, true) => real(self.mix_read_percent),
@@ -183,7 +189,7 @@ impl Draft {
         };
         [job.read_blocks, job.write_blocks] = [0, 1].map(|direction| self.blocks(direction));
         job.placement = self.places_data.then(|| self.handles.clone());
-        self.resolve_region(&mut job, limits)?;
+        self.resolve_region_bytes(&mut job, limits)?;
         if job.query_rounds > 0 && !self.given.contains(&"thinktime_blocks") {
             // A query pauses once after each round of `iodepth` reads.
             job.thinktime_blocks = job.iodepth;
@@ -208,9 +214,9 @@ impl Draft {
     }
 
     /// Returns path, device and format of the trace that the job replays; none if it replays no trace.
-    pub(super) fn wanted_trace(&self) -> Option<NamedTrace> {
+    pub(super) fn wanted_trace(&self) -> Option<NamedJobTrace> {
         let path = self.read_iolog.clone()?;
-        Some(NamedTrace { path, selection: self.selection.clone() })
+        Some(NamedJobTrace { path, selection: self.selection.clone() })
     }
 
     fn blocks(&self, direction: usize) -> Vec<BlockShare> {
@@ -222,40 +228,40 @@ impl Draft {
     /// to the smallest block, offsets up and sizes down (fio documentation, `offset`, `size` and `io_size`). A
     /// percentage of `io_size` is of the region. A region given in per cent ends with the drive; one in bytes must fit
     /// it, which [`Job::problems`] checks. Without a size, the region ends with the part of the drive that is in use.
-    fn resolve_region(&self, job: &mut Job, limits: &Limits) -> Result<(), Problem> {
+    fn resolve_region_bytes(&self, job: &mut Job, limits: &Limits) -> Result<(), InputProblem> {
         let (capacity_bytes, block) = (limits.capacity_bytes, self.smallest_block(job));
-        let zones = |option, amount| self.in_bytes(option, amount, limits);
+        let zones = |option, amount| self.amount_in_bytes(option, amount, limits);
         let offset = zones("offset", self.offset)?;
         let size = self.size.map(|size| zones("size", size)).transpose()?;
         let io_size = self.io_size.map(|size| zones("io_size", size)).transpose()?;
         job.offset = match offset {
-            Amount::Bytes(bytes) | Amount::Zones(bytes) => bytes,
-            Amount::Percent(percent) => percent_of(capacity_bytes, percent).next_multiple_of(block),
+            ByteAmount::Bytes(bytes) | ByteAmount::Zones(bytes) => bytes,
+            ByteAmount::Percent(percent) => percent_of(capacity_bytes, percent).next_multiple_of(block),
         };
         let rest = capacity_bytes.saturating_sub(job.offset);
         let used = limits.used_bytes.saturating_sub(job.offset);
         job.size = match size {
-            None | Some(Amount::Bytes(0)) => Some(used).filter(|used| *used > 0 && *used < rest),
-            Some(Amount::Bytes(bytes) | Amount::Zones(bytes)) => Some(bytes),
-            Some(Amount::Percent(percent)) => {
+            None | Some(ByteAmount::Bytes(0)) => Some(used).filter(|used| *used > 0 && *used < rest),
+            Some(ByteAmount::Bytes(bytes) | ByteAmount::Zones(bytes)) => Some(bytes),
+            Some(ByteAmount::Percent(percent)) => {
                 let bytes = percent_of(capacity_bytes, percent);
                 Some((bytes - bytes % block).min(rest))
             }
         };
         let region_bytes = job.region_bytes(capacity_bytes);
         job.io_bytes = Some(match io_size {
-            None | Some(Amount::Bytes(0)) => region_bytes,
-            Some(Amount::Bytes(bytes) | Amount::Zones(bytes)) => bytes,
-            Some(Amount::Percent(percent)) => percent_of(region_bytes, percent),
+            None | Some(ByteAmount::Bytes(0)) => region_bytes,
+            Some(ByteAmount::Bytes(bytes) | ByteAmount::Zones(bytes)) => bytes,
+            Some(ByteAmount::Percent(percent)) => percent_of(region_bytes, percent),
         });
         Ok(())
     }
 
     /// Returns an amount with zones converted to bytes.
-    fn in_bytes(&self, option: &str, amount: Amount, limits: &Limits) -> Result<Amount, Problem> {
-        let Amount::Zones(count) = amount else { return Ok(amount) };
+    fn amount_in_bytes(&self, option: &str, amount: ByteAmount, limits: &Limits) -> Result<ByteAmount, InputProblem> {
+        let ByteAmount::Zones(count) = amount else { return Ok(amount) };
         let bytes = limits.zones.and_then(|zones| count.checked_mul(zones.zone_bytes));
-        bytes.map(Amount::Bytes).ok_or_else(|| {
+        bytes.map(ByteAmount::Bytes).ok_or_else(|| {
             let found = format!("{option}={count}z on a drive with no or fewer zones");
             self.place.problem(option, found, "bytes or a percentage, or a drive with zones")
         })

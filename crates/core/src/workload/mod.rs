@@ -1,10 +1,10 @@
 //! Workloads: jobs in fio's terms, and block traces.
 //!
-//! A [`Job`] is a section of a fio job file after its options are resolved. A [`Generator`] turns it into the requests
+//! A [`Job`] is a section of a fio job file after its options are resolved. A [`RequestGenerator`] turns it into the requests
 //! of one thread: the engine asks for the next request whenever the thread has a free slot, and gets the request and
 //! its earliest time.
 //!
-//! [`fio`] reads job files and flags, by one table of [`options`], into a [`JobFile`], which resolves into jobs once
+//! [`fio`] reads job files and flags, by one table of [`options`], into a [`WrittenJobFile`], which resolves into jobs once
 //! the drive's [`Limits`] and the named [`trace`]s are known. Jobs built in code start from [`Job::named`] and are
 //! checked by [`Job::problems`].
 
@@ -27,14 +27,15 @@ mod written;
 
 pub use batch::{Batch, BatchSizes, EngineChoice};
 pub use check::{
-    EngineSupport, FilledKeys, JobPlace, KeyedSpace, Limits, ZonedSpace, engine_without_effect, problems_together,
+    EngineSupport, FilledKeys, JobPlace, KeyValueSpace, Limits, ZoneJobLimits, combined_job_problems,
+    ineffective_io_engine,
 };
-pub use defaults::{has_end, in_words, with_defaults};
-pub use flushes::Flushes;
-pub use generator::Generator;
-pub use job_file::JobFile;
+pub use defaults::{add_default_options, has_end, option_words};
+pub use flushes::FlushSchedule;
+pub use generator::RequestGenerator;
+pub use job_file::WrittenJobFile;
 pub use query::{OpenQuery, Rounds};
-pub use trace::{Trace, TraceIo};
+pub use trace::{TimedTraceRequest, Trace};
 pub use written::UnresolvedJobs;
 
 use crate::time::Span;
@@ -47,11 +48,11 @@ pub fn bytes(text: &str) -> Option<u64> {
 
 /// Order of a job's addresses (fio `rw`: `read`, `write` and `rw` are sequential, the `rand` forms random).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Pattern {
+pub enum AddressPattern {
     /// Each request begins where the previous one ended.
     Sequential,
     /// Requests begin at random blocks, drawn from the job's [`Distribution`].
-    Random,
+    RandomStream,
 }
 
 /// Distribution of random addresses over blocks (fio `random_distribution`).
@@ -60,7 +61,7 @@ pub enum Distribution {
     /// Every block is equally likely.
     Uniform,
     /// Zipf distribution with this exponent theta.
-    Zipf(f64),
+    ZipfDistribution(f64),
     /// Pareto distribution with this power h: a share h of the blocks gets a share 1 - h of the requests.
     Pareto(f64),
     /// Normal distribution around the middle of the region, with this standard deviation in per cent of the region's
@@ -92,7 +93,7 @@ pub struct Job {
     /// Name of the section, under which results show the job.
     pub name: String,
     /// Order of the addresses of the job's requests, sequential or random.
-    pub pattern: Pattern,
+    pub pattern: AddressPattern,
     /// Share of reads in per cent: 100 for `read`, 0 for `write`, `rwmixread` for `rw`.
     pub read_percent: f64,
     /// Block sizes of reads, whose shares add up to 100 per cent.
@@ -153,7 +154,7 @@ pub struct Job {
     /// Numbers of requests that are submitted together and of completions that are collected together.
     pub batch: Batch,
     /// Points of a job at which a thread flushes its acknowledged writes, such as after every n writes.
-    pub flushes: Flushes,
+    pub flushes: FlushSchedule,
     /// Requests of a trace, replayed at their recorded times instead of generated ones (fio `read_iolog`).
     pub trace: Option<trace::TraceRequests>,
     /// Rate of a replay in per cent of the recorded rate (fio `replay_time_scale`).
@@ -173,12 +174,12 @@ pub struct Job {
     pub object_trim: bool,
     /// Placement identifiers that the job's writes name (fio `fdp`); `None` if writes name none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub placement: Option<HandleChoice>,
+    pub placement: Option<PlacementChoice>,
 }
 
 /// Choice of placement identifiers for the writes of a job, as indices into the drive's list (fio `fdp_pli`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct HandleChoice {
+pub struct PlacementChoice {
     /// Indices into the drive's list of placement identifiers; empty if the job uses all of them.
     pub places: Vec<u16>,
     /// True if each write draws an identifier at random, instead of taking them in turn (fio `fdp_pli_select=random`).
@@ -221,7 +222,7 @@ impl Job {
             || !self.thinktime.is_zero()
             || self.query_rounds > 0
             || self.group_commit > 0
-            || self.has_flushes();
+            || self.includes_flushes();
         let of_thread = |percent: f64| (percent > 0.0).then(|| iops * percent / 100.0 / f64::from(self.threads));
         let paced = || Job {
             rate_iops_read: of_thread(self.read_percent),
@@ -250,7 +251,7 @@ impl Job {
 
     /// Lets the job be measured in the steady state if the drive has one or is a volume with credits, unless the job
     /// says otherwise.
-    pub fn measure_steadily(&mut self, limits: &Limits) {
+    pub fn measure_in_steady_state(&mut self, limits: &Limits) {
         if limits.has_steady_state || limits.has_credits {
             self.steady = self.steady.or(Some(true));
         }
@@ -268,7 +269,7 @@ impl Job {
 
     /// True if the job generates writes at random addresses, or replays a trace that has writes.
     pub fn writes_at_random(&self) -> bool {
-        self.has_writes() && (self.trace.is_some() || self.pattern == Pattern::Random)
+        self.has_writes() && (self.trace.is_some() || self.pattern == AddressPattern::RandomStream)
     }
 
     /// True if a warm-up precedes the requests that count: the job writes and is measured in the steady state. A replay
@@ -283,7 +284,7 @@ impl Job {
     }
 
     /// True if the job flushes its writes, because its options or its trace contain flushes.
-    pub fn has_flushes(&self) -> bool {
+    pub fn includes_flushes(&self) -> bool {
         let recorded = self.trace.as_ref().is_some_and(|trace| trace.summary().flushes > 0);
         recorded || self.flushes.named().next().is_some()
     }
@@ -291,8 +292,8 @@ impl Job {
     /// Returns the value of fio's option `rw` for this job, such as `randread`; `None` for a replay.
     pub fn rw(&self) -> Option<&'static str> {
         let names = match self.pattern {
-            Pattern::Sequential => ["read", "write", "rw"],
-            Pattern::Random => ["randread", "randwrite", "randrw"],
+            AddressPattern::Sequential => ["read", "write", "rw"],
+            AddressPattern::RandomStream => ["randread", "randwrite", "randrw"],
         };
         let place = match self.read_percent {
             100.0 => 0,

@@ -10,14 +10,14 @@ const PS_PER_S: u128 = 1_000_000_000_000;
 
 /// Due times of the reads, or of the writes, of a thread with a rate.
 #[derive(Clone, Debug)]
-pub(super) struct RatePace {
+pub(super) struct RateDueTimes {
     due: Time,
-    gap: Gap,
+    gap: RequestGap,
 }
 
 /// Times between the requests of a thread with a rate.
 #[derive(Clone, Debug)]
-enum Gap {
+enum RequestGap {
     /// Request k is due at k / rate, rounded down to a picosecond, without drift: the period and the time passed are
     /// kept in units of 2^-64 ps.
     Linear { period: u128, passed: u128 },
@@ -25,16 +25,17 @@ enum Gap {
     Poisson { mean_ps: f64 },
 }
 
-impl RatePace {
+impl RateDueTimes {
     /// Makes due times for `rate_iops` requests a second, above zero. A linear rate starts at time zero, as fio's does.
     /// A Poisson process starts with a gap, so that arrivals in any window have its distribution.
-    pub(super) fn new(rate_iops: f64, process: RateProcess, random: &mut Xoshiro256PlusPlus) -> RatePace {
+    pub(super) fn new(rate_iops: f64, process: RateProcess, random: &mut Xoshiro256PlusPlus) -> RateDueTimes {
         match process {
             RateProcess::Linear => {
-                RatePace { due: Time::ZERO, gap: Gap::Linear { period: period(rate_iops), passed: 0 } }
+                RateDueTimes { due: Time::ZERO, gap: RequestGap::Linear { period: period(rate_iops), passed: 0 } }
             }
             RateProcess::Poisson => {
-                let mut pace = RatePace { due: Time::ZERO, gap: Gap::Poisson { mean_ps: PS_PER_S as f64 / rate_iops } };
+                let mut pace =
+                    RateDueTimes { due: Time::ZERO, gap: RequestGap::Poisson { mean_ps: PS_PER_S as f64 / rate_iops } };
                 pace.advance(random);
                 pace
             }
@@ -50,11 +51,11 @@ impl RatePace {
     #[inline(never)]
     pub(super) fn advance(&mut self, random: &mut Xoshiro256PlusPlus) {
         match &mut self.gap {
-            Gap::Linear { period, passed } => {
+            RequestGap::Linear { period, passed } => {
                 *passed = passed.saturating_add(*period);
                 self.due = Time::from_ps((*passed >> 64) as u64);
             }
-            Gap::Poisson { mean_ps } => self.due += exponential(*mean_ps, random),
+            RequestGap::Poisson { mean_ps } => self.due += exponential(*mean_ps, random),
         }
     }
 }
@@ -82,7 +83,7 @@ mod tests {
 
     fn dues(rate_iops: f64, process: RateProcess, count: usize) -> Vec<u64> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
-        let mut pace = RatePace::new(rate_iops, process, &mut random);
+        let mut pace = RateDueTimes::new(rate_iops, process, &mut random);
         let mut next = || {
             let due = pace.due().as_ps();
             pace.advance(&mut random);
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_linear_rate_is_exact_without_drift() {
+    fn linear_rate_does_not_drift() {
         for rate in [1u64, 3, 7, 1000, 333_333, 1_400_000, 999_999_999] {
             for (k, due) in dues(rate as f64, RateProcess::Linear, 10_000).into_iter().enumerate() {
                 assert_eq!(u128::from(due), k as u128 * PS_PER_S / u128::from(rate), "request {k} at {rate}/s");
@@ -101,12 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn a_fractional_linear_rate_keeps_its_grid() {
+    fn fractional_linear_rate_keeps_its_grid() {
         assert_eq!(dues(0.5, RateProcess::Linear, 3), [0, 2_000_000_000_000, 4_000_000_000_000]);
     }
 
     #[test]
-    fn poisson_gaps_have_the_mean_and_the_deviation_of_an_exponential() {
+    fn poisson_gaps_are_exponentially_distributed() {
         let count = 200_000;
         let dues = dues(1e6, RateProcess::Poisson, count);
         let gaps: Vec<f64> = dues.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6).collect();

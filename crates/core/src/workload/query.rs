@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn round_is_issued_whole_and_the_next_only_when_none_is_in_flight() {
+    fn query_round_is_issued_whole_after_the_previous_one() {
         let mut rounds = Rounds { size: 2, issued: 0 };
         assert!(rounds.may_issue(0));
         rounds.on_issue();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn query_ends_with_its_last_read_and_counts_from_the_first_wanted() {
+    fn query_lasts_from_its_first_to_its_last_read() {
         let mut query = OpenQuery::NEW;
         let at = Time::from_ps;
         assert_eq!(query.complete(at(7), 3), None);

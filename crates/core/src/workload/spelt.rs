@@ -11,10 +11,10 @@ impl Job {
         options.extend(self.rw().map(|rw| ("rw", String::from(rw))));
         options.extend(self.trace.is_none().then(|| self.blocks()));
         options.extend([("iodepth", self.iodepth.to_string()), ("numjobs", self.threads.to_string())]);
-        options.extend(self.region());
-        options.extend(self.ends());
-        options.extend(self.pace());
-        options.extend(self.engine_options());
+        options.extend(self.region_options());
+        options.extend(self.end_options());
+        options.extend(self.rate_options());
+        options.extend(self.io_engine_options());
         options.extend(self.flushes.named().map(|(name, value)| (name, value.to_string())));
         options
     }
@@ -32,12 +32,12 @@ impl Job {
     }
 
     /// Returns the options of the share of reads, the distribution of addresses and the region.
-    fn region(&self) -> impl Iterator<Item = (&'static str, String)> {
+    fn region_options(&self) -> impl Iterator<Item = (&'static str, String)> {
         let mixed = self.read_percent > 0.0 && self.read_percent < 100.0;
         let mixed = (mixed && self.trace.is_none()).then(|| ("rwmixread", self.read_percent.to_string()));
         let distribution = match self.distribution {
             Distribution::Uniform => None,
-            Distribution::Zipf(theta) => Some(format!("zipf:{theta}")),
+            Distribution::ZipfDistribution(theta) => Some(format!("zipf:{theta}")),
             Distribution::Pareto(power) => Some(format!("pareto:{power}")),
             Distribution::Normal(percent) => Some(format!("normal:{percent}")),
         };
@@ -47,7 +47,7 @@ impl Job {
     }
 
     /// Returns the options of the job's start and end, ramp and steady state.
-    fn ends(&self) -> impl Iterator<Item = (&'static str, String)> {
+    fn end_options(&self) -> impl Iterator<Item = (&'static str, String)> {
         let io_size = self.io_bytes.filter(|io_bytes| Some(*io_bytes) != self.size);
         let long = |name, span: Span| (!span.is_zero()).then(|| (name, time(span)));
         [
@@ -65,7 +65,7 @@ impl Job {
     }
 
     /// Returns the options of the job's rate: think time, queries, group commit, requests per second and replay speed.
-    fn pace(&self) -> impl Iterator<Item = (&'static str, String)> {
+    fn rate_options(&self) -> impl Iterator<Item = (&'static str, String)> {
         let thinks = !self.thinktime.is_zero();
         let rate = match (self.rate_iops_read, self.rate_iops_write) {
             (None, None) => None,
@@ -91,7 +91,7 @@ impl Job {
 
 impl Job {
     /// Returns the options of the job's I/O engine and of its batch sizes.
-    fn engine_options(&self) -> Vec<(&'static str, String)> {
+    fn io_engine_options(&self) -> Vec<(&'static str, String)> {
         let (choice, batch, usual) = (&self.engine_choice, &self.batch, Batch::default());
         let switches = [
             ("hipri", choice.switches.hipri),
@@ -139,11 +139,11 @@ mod tests {
 
     fn job(options: &[(&str, &str)]) -> Job {
         let limits = Drive::shipped("nvme").unwrap().limits();
-        fio::from_flags(options).unwrap().resolve(&limits, &Default::default()).unwrap().remove(0)
+        fio::job_from_flags(options).unwrap().resolve(&limits, &Default::default()).unwrap().remove(0)
     }
 
     #[test]
-    fn a_job_reads_back_from_its_own_options() {
+    fn job_reads_back_from_its_printed_options() {
         for options in [
             &[("rw", "randread"), ("bs", "4k"), ("number_ios", "100")][..],
             &[("rw", "randrw"), ("rwmixread", "70"), ("bs", "4k,512"), ("size", "64m"), ("offset", "1m")],
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_and_a_batch_are_among_the_options() {
+    fn engine_and_batch_are_among_printed_options() {
         let mut job = job(&[("number_ios", "1")]);
         job.engine_choice.engine = Some(String::from("io_uring"));
         job.engine_choice.switches.hipri = true;
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_spelt_as_people_write_them() {
+    fn sizes_are_printed_with_unit_suffixes() {
         let spelt = [512u64, 4096, 1 << 20, 1536, 3 << 30].map(super::bytes);
         assert_eq!(spelt, ["512", "4k", "1m", "1536", "3g"]);
     }

@@ -9,14 +9,14 @@ use crate::time::Span;
 
 /// Number of bytes, absolute, in zones, or in per cent of a drive or region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Amount {
+pub(super) enum ByteAmount {
     Bytes(u64),
     Percent(u64),
     Zones(u64),
 }
 
 /// Splits a number such as `12kb` into its digits `12` and its suffix `kb` in lower case.
-fn digits_and_suffix(text: &str) -> (&str, String) {
+fn split_number_suffix(text: &str) -> (&str, String) {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     (&text[..end], text[end..].trim_start().to_ascii_lowercase())
@@ -28,13 +28,13 @@ pub(super) fn whole(text: &str) -> Option<u64> {
         let plain = !hexadecimal.starts_with('+');
         return plain.then(|| u64::from_str_radix(hexadecimal, 16).ok())?;
     }
-    let (digits, suffix) = digits_and_suffix(text);
-    digits.parse::<u64>().ok()?.checked_mul(multiplier(&suffix)?)
+    let (digits, suffix) = split_number_suffix(text);
+    digits.parse::<u64>().ok()?.checked_mul(suffix_multiplier(&suffix)?)
 }
 
 /// Returns the factor that a suffix of a quantity stands for: `k`, `kb` and `ki` are 1024, `kib` is 1000. fio reads
 /// suffixes so with `kb_base=1024`, its default (measured with fio 3.33).
-fn multiplier(suffix: &str) -> Option<u64> {
+fn suffix_multiplier(suffix: &str) -> Option<u64> {
     let (prefix, base): (&str, u64) = match suffix {
         "" | "b" => return Some(1),
         _ if suffix.ends_with("ib") => (&suffix[..suffix.len() - 2], 1000),
@@ -45,13 +45,13 @@ fn multiplier(suffix: &str) -> Option<u64> {
 }
 
 /// Parses a whole number, with a suffix of quantity, that fits 32 bits.
-pub(super) fn whole_u32(text: &str) -> Option<u32> {
+pub(super) fn parse_u32_quantity(text: &str) -> Option<u32> {
     whole(text)?.try_into().ok()
 }
 
 /// Parses a time with a unit (fio type `time`); a number without a unit counts in `bare`.
 pub(super) fn time(text: &str, bare: Span) -> Option<Span> {
-    let (digits, suffix) = digits_and_suffix(text);
+    let (digits, suffix) = split_number_suffix(text);
     let unit = match suffix.as_str() {
         "" => bare,
         "us" | "usec" => Span::from_us(1),
@@ -71,13 +71,13 @@ pub(super) fn percent(text: &str) -> Option<u64> {
 }
 
 /// Parses a number of bytes, a number of zones such as `4z`, or a percentage from `1%` to `100%`.
-pub(super) fn amount(text: &str) -> Option<Amount> {
+pub(super) fn amount(text: &str) -> Option<ByteAmount> {
     if let Some(zones) = text.trim().strip_suffix('z') {
-        return zones.parse().ok().map(Amount::Zones);
+        return zones.parse().ok().map(ByteAmount::Zones);
     }
     match text.trim().strip_suffix('%') {
-        Some(number) => percent(number).filter(|&number| number > 0).map(Amount::Percent),
-        None => whole(text).map(Amount::Bytes),
+        Some(number) => percent(number).filter(|&number| number > 0).map(ByteAmount::Percent),
+        None => whole(text).map(ByteAmount::Bytes),
     }
 }
 
@@ -92,7 +92,7 @@ pub(super) fn switch(text: &str) -> Option<bool> {
 
 /// Parses values for reads and for writes with `read`: `a` means both, `a,b` one each, `a,` reads only, `,b` writes
 /// only. A third value, which fio uses for trims, is parsed and ignored.
-pub(super) fn per_direction<T: Clone>(text: &str, read: impl Fn(&str) -> Option<T>) -> Option<[Option<T>; 2]> {
+pub(super) fn parse_per_direction<T: Clone>(text: &str, read: impl Fn(&str) -> Option<T>) -> Option<[Option<T>; 2]> {
     let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > 3 || parts.iter().all(|part| part.trim().is_empty()) {
         return None;
@@ -108,12 +108,12 @@ pub(super) fn per_direction<T: Clone>(text: &str, read: impl Fn(&str) -> Option<
 
 /// Parses block sizes with their shares in per cent, such as `4k/60:8k/40`. Sizes without a share divide the rest
 /// evenly.
-pub(super) fn block_split(text: &str) -> Option<Vec<BlockShare>> {
+pub(super) fn parse_block_split(text: &str) -> Option<Vec<BlockShare>> {
     let mut entries = Vec::new();
     for entry in text.split(':') {
         let (bytes, share) = entry.split_once('/').unwrap_or((entry, ""));
         let share = if share.trim().is_empty() { None } else { Some(percent(share)?) };
-        entries.push((whole_u32(bytes).filter(|&bytes| bytes > 0)?, share));
+        entries.push((parse_u32_quantity(bytes).filter(|&bytes| bytes > 0)?, share));
     }
     let given: u64 = entries.iter().filter_map(|entry| entry.1).sum();
     let open = entries.iter().filter(|entry| entry.1.is_none()).count();
@@ -134,7 +134,7 @@ pub(super) fn distribution(text: &str) -> Option<Distribution> {
     };
     match (name.trim(), parameter) {
         ("random", None) => Some(Distribution::Uniform),
-        ("zipf", theta) => Some(Distribution::Zipf(theta.unwrap_or(1.1))),
+        ("zipf", theta) => Some(Distribution::ZipfDistribution(theta.unwrap_or(1.1))),
         ("pareto", h) => Some(Distribution::Pareto(h.unwrap_or(0.2))),
         ("normal", Some(percent)) => Some(Distribution::Normal(percent)),
         _ => None,
@@ -147,7 +147,7 @@ pub(super) fn places(text: &str) -> Option<Vec<u16>> {
     let mut places = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| whole_u32(text.trim()).and_then(|number| u16::try_from(number).ok());
+        let number = |text: &str| parse_u32_quantity(text.trim()).and_then(|number| u16::try_from(number).ok());
         let (first, last) = (number(first)?, number(last)?);
         if first > last {
             return None;
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suffixes_mean_what_they_mean_to_fio() {
+    fn size_suffixes_have_fios_meaning() {
         // Compared with the output of `fio --debug=parse`, fio 3.33.
         for (text, bytes) in [
             ("4096", 4096),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn times_take_the_unit_of_their_option_when_they_have_none() {
+    fn times_without_unit_use_their_options_unit() {
         assert_eq!(time("10", Span::from_s(1)), Some(Span::from_s(10)));
         assert_eq!(time("10", Span::from_us(1)), Some(Span::from_us(10)));
         for (text, span) in [
@@ -210,8 +210,8 @@ mod tests {
     }
 
     #[test]
-    fn shares_left_open_divide_the_rest() {
-        let shares = |text| block_split(text).map(|s| s.iter().map(|s| (s.bytes, s.percent)).collect::<Vec<_>>());
+    fn missing_shares_divide_the_rest() {
+        let shares = |text| parse_block_split(text).map(|s| s.iter().map(|s| (s.bytes, s.percent)).collect::<Vec<_>>());
         assert_eq!(shares("4k/60:8k/40"), Some(vec![(4096, 60.0), (8192, 40.0)]));
         assert_eq!(shares("4k/50:1k/:32k/"), Some(vec![(4096, 50.0), (1024, 25.0), (32768, 25.0)]));
         assert_eq!(shares("4k:8k"), Some(vec![(4096, 50.0), (8192, 50.0)]));
@@ -221,15 +221,15 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_bytes_zones_or_per_cent() {
+    fn amounts_are_bytes_zones_or_percentages() {
         let amounts = ["4k", "3z", "20%", "z", "-1z", "0%"].map(amount);
-        let known = [Amount::Bytes(4096), Amount::Zones(3), Amount::Percent(20)];
+        let known = [ByteAmount::Bytes(4096), ByteAmount::Zones(3), ByteAmount::Percent(20)];
         assert_eq!(amounts, [Some(known[0]), Some(known[1]), Some(known[2]), None, None, None]);
     }
 
     #[test]
-    fn a_comma_separates_reads_from_writes() {
-        let values = |text| per_direction(text, whole);
+    fn comma_separates_read_and_write_values() {
+        let values = |text| parse_per_direction(text, whole);
         assert_eq!(values("4k"), Some([Some(4096), Some(4096)]));
         assert_eq!(values("4k,8k"), Some([Some(4096), Some(8192)]));
         assert_eq!(values("4k,8k,16k"), Some([Some(4096), Some(8192)]));

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::trace::{NamedTrace, Trace};
-use super::{Job, JobFile, Limits};
-use crate::problem::{Problem, Problems, all};
+use super::trace::{NamedJobTrace, Trace};
+use super::{Job, Limits, WrittenJobFile};
+use crate::problem::{InputProblem, Problems, all};
 
 /// Jobs as written, with the traces that they replay, before they are resolved for a drive.
 #[derive(Clone, Debug)]
 pub struct UnresolvedJobs {
     /// Jobs of each file or command line, with the traces that they name.
-    parts: Vec<(JobFile, BTreeMap<NamedTrace, Trace>)>,
+    parts: Vec<(WrittenJobFile, BTreeMap<NamedJobTrace, Trace>)>,
     /// True if all jobs are measured from their first request on, without waiting for a steady state.
     are_bursts: bool,
     /// Requests a second that the job offers at random times, in place of its own pace; `None` for its own pace.
@@ -24,12 +24,12 @@ impl UnresolvedJobs {
     /// # Errors
     /// All problems of the traces.
     pub fn new(
-        files: impl IntoIterator<Item = JobFile>,
-        trace: impl Fn(&NamedTrace) -> Result<Trace, Problems>,
+        files: impl IntoIterator<Item = WrittenJobFile>,
+        trace: impl Fn(&NamedJobTrace) -> Result<Trace, Problems>,
     ) -> Result<UnresolvedJobs, Problems> {
-        let with_traces = |file: JobFile| {
+        let with_traces = |file: WrittenJobFile| {
             // Read each trace once, even if several jobs replay it.
-            let wanted: BTreeSet<NamedTrace> = file.wanted_traces().collect();
+            let wanted: BTreeSet<NamedJobTrace> = file.wanted_traces().collect();
             let read = wanted.into_iter().map(|wanted| trace(&wanted).map(|trace| (wanted, trace)));
             let traces = all(read)?.into_iter().collect();
             Ok((file, traces))
@@ -39,7 +39,7 @@ impl UnresolvedJobs {
 
     /// Returns the jobs with `are_bursts` set. If it is true, all jobs are measured from their first request on,
     /// whatever their options say.
-    pub fn as_bursts(self, are_bursts: bool) -> UnresolvedJobs {
+    pub fn with_bursts(self, are_bursts: bool) -> UnresolvedJobs {
         UnresolvedJobs { are_bursts, ..self }
     }
 
@@ -63,7 +63,7 @@ impl UnresolvedJobs {
             let [job] = &mut jobs[..] else { return Err(problem("several jobs").into()) };
             *job = job.offering(iops).ok_or_else(|| problem("a job with a pace of its own"))?;
         }
-        jobs.iter_mut().for_each(|job| job.measure_steadily(limits));
+        jobs.iter_mut().for_each(|job| job.measure_in_steady_state(limits));
         Ok(jobs)
     }
 
@@ -73,13 +73,13 @@ impl UnresolvedJobs {
     }
 
     /// Returns each trace with its name; the traces of each file are in the order of their paths.
-    pub fn traces(&self) -> impl Iterator<Item = (&NamedTrace, &Trace)> {
+    pub fn traces(&self) -> impl Iterator<Item = (&NamedJobTrace, &Trace)> {
         self.parts.iter().flat_map(|(_, traces)| traces.iter())
     }
 }
 
 /// Returns the problem of jobs that cannot run at a load.
-fn problem(found: &str) -> Problem {
+fn problem(found: &str) -> InputProblem {
     let allowed = "one job without rate_iops, thinktime, flushes, query_rounds, group_commit and trace";
-    Problem::new("command line", None, format!("{found}, whose load is to be set"), allowed)
+    InputProblem::new("command line", None, format!("{found}, whose load is to be set"), allowed)
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use phaselink_core::closed_form::Latency;
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::simulation::{Simulation, simulate};
 use phaselink_core::time::Span;
@@ -19,7 +19,7 @@ pub(crate) const STEADY: &str = "host.variation=0";
 pub(crate) fn drive(name: &str, set: &[&str]) -> Drive {
     let shipped = shipped::find(name).expect("a shipped drive");
     let set = [STEADY].into_iter().chain(set.iter().copied());
-    let overrides: Vec<_> = set.map(|text| Override::parse(text).expect("an override")).collect();
+    let overrides: Vec<_> = set.map(|text| KeyOverride::parse(text).expect("an override")).collect();
     Drive::from_toml(shipped.file, shipped.text, &overrides).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn jobs(drive: &Drive, job: &str) -> Vec<Job> {
         options.retain(|(other, _)| *other != name);
         options.push((name, value));
     }
-    let file = fio::from_flags(&options).unwrap_or_else(|problems| panic!("{problems}"));
+    let file = fio::job_from_flags(&options).unwrap_or_else(|problems| panic!("{problems}"));
     file.resolve(&drive.limits(), &BTreeMap::new()).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn figures(outcome: &Outcome) -> &DirectionOutcome {
 }
 
 /// The run meets an exact prediction stage by stage.
-pub(crate) fn assert_exact(context: &str, predicted: &Latency, outcome: &Outcome) {
+pub(crate) fn assert_exact_prediction(context: &str, predicted: &Latency, outcome: &Outcome) {
     let (total, found) = (predicted.stages.total(), figures(outcome));
     assert_eq!((found.total.min(), found.total.max()), (total, total), "{context}");
     let stack = &outcome.stack_stages;

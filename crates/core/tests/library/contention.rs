@@ -21,37 +21,38 @@ fn stages(wait: &str, stages: &str) -> Drive {
 }
 
 /// Time that all reads together spent in the first stage of the stack.
-fn first_stage(outcome: &Outcome) -> Span {
+fn first_stage_time(outcome: &Outcome) -> Span {
     reads(outcome).stages.get(Stage::stack(0))
 }
 
 #[test]
-fn threads_that_meet_at_a_lock_pass_it_on_at_the_cost_of_its_line() {
+fn lock_transfer_costs_its_cache_line() {
     let drive = stages("spin", "{ name = 'a', submit_ns = 1000, lock = 'x' }");
-    let spent = |threads: u32| first_stage(&run(&drive, &format!("bs=512 numjobs={threads} number_ios=1")));
+    let spent = |threads: u32| first_stage_time(&run(&drive, &format!("bs=512 numjobs={threads} number_ios=1")));
     assert_eq!(spent(1), ns(1000.0));
-    // The second thread waits: it holds the lock from 1060 to 2060 ns.
+    // The second thread waits for the first: it holds the lock from 1,060 to 2,060 ns.
     assert_eq!(spent(2), ns(1000.0 + 2060.0));
-    // Two threads wait. The first gets the lock after 30 + (30 + 60) / 2 = 75 ns, the second 60 ns after that release.
+    // Two threads wait. The first gets the lock 30 + (30 + 60) / 2 = 75 ns after its release, the second 60 ns after
+    // the next release.
     assert_eq!(spent(3), ns(1000.0 + 2075.0 + 3135.0));
 }
 
 #[test]
-fn a_lock_between_sockets_travels_farther() {
+fn lock_transfer_between_sockets_takes_longer() {
     let mut drive = stages("spin", "{ name = 'a', submit_ns = 1000, lock = 'x' }");
     (drive.host.cores, drive.host.sockets) = (2, 2);
-    assert_eq!(first_stage(&run(&drive, "bs=512 numjobs=2 number_ios=1")), ns(1000.0 + 2220.0));
+    assert_eq!(first_stage_time(&run(&drive, "bs=512 numjobs=2 number_ios=1")), ns(1000.0 + 2220.0));
 }
 
 #[test]
-fn only_the_part_of_a_stage_under_the_lock_excludes_others() {
+fn only_the_locked_part_of_a_stage_is_exclusive() {
     let drive = stages("spin", "{ name = 'a', submit_ns = 1000, submit_held_ns = 200, lock = 'x' }");
-    // Both threads reach the lock at 800 ns. One leaves it at 1000, the other gets it at 1060.
-    assert_eq!(first_stage(&run(&drive, "bs=512 numjobs=2 number_ios=1")), ns(1000.0 + 1260.0));
+    // Both threads reach the lock at 800 ns. The first leaves it at 1,000 ns, and the second gets it at 1,060 ns.
+    assert_eq!(first_stage_time(&run(&drive, "bs=512 numjobs=2 number_ios=1")), ns(1000.0 + 1260.0));
 }
 
 #[test]
-fn waiting_for_a_lock_burns_processor_time() {
+fn spinning_for_a_lock_uses_processor_time() {
     let busy = |lock: &str| {
         let drive = stages("sleep", &format!("{{ name = 'a', submit_ns = 10000, lock = '{lock}' }}"));
         run(&drive, "bs=512 numjobs=2 number_ios=1").cpu
@@ -63,10 +64,10 @@ fn waiting_for_a_lock_burns_processor_time() {
 }
 
 #[test]
-fn a_shared_line_costs_a_transfer_where_another_core_wrote_it_last() {
+fn shared_cache_line_costs_a_transfer_after_another_cores_write() {
     let spent = |lines: u32, job: &str| {
         let drive = stages("spin", &format!("{{ name = 'a', submit_ns = 100, submit_lines = {lines} }}"));
-        first_stage(&run(&drive, job))
+        first_stage_time(&run(&drive, job))
     };
     assert_eq!(spent(1, "bs=512 number_ios=50"), ns(100.0) * 50);
     assert_eq!(spent(1, "bs=512 numjobs=2 number_ios=1"), ns(100.0 + 130.0));
@@ -75,15 +76,15 @@ fn a_shared_line_costs_a_transfer_where_another_core_wrote_it_last() {
 }
 
 #[test]
-fn stages_on_the_way_back_contend_as_well() {
+fn completion_stages_contend_for_locks_too() {
     let drive = stages("spin", "{ name = 'a', complete_ns = 2000, complete_held_ns = 2000, lock = 'x' }");
     let outcome = run(&drive, "bs=512 numjobs=8 number_ios=1000");
-    // A request holds the lock for 2000 ns. With 7 waiting threads, the hand-over takes 30 + 30 x 8 / 2 ns.
+    // A request holds the lock for 2,000 ns. With 7 waiting threads, the hand-over takes 30 + 30 x 8 / 2 ns.
     assert!(outcome.iops() < 1e9 / 2030.0 && outcome.iops() > 1e9 / 2200.0, "{}", outcome.iops());
 }
 
 #[test]
-fn a_write_may_take_longer_than_a_read() {
+fn writes_may_have_longer_stages_than_reads() {
     let drive = stages("spin", "{ name = 'a', submit_ns = 100, write_extra_ns = 300 }");
     let outcome = run(&drive, "rw=randrw bs=512 number_ios=100");
     let job = &outcome.jobs[0];
@@ -92,7 +93,7 @@ fn a_write_may_take_longer_than_a_read() {
 }
 
 #[test]
-fn a_lock_held_until_the_request_is_back_lets_one_request_through_at_a_time() {
+fn request_lock_admits_one_request_at_a_time() {
     let stack = |held: &str| {
         stages(
             "sleep",
@@ -108,7 +109,7 @@ fn a_lock_held_until_the_request_is_back_lets_one_request_through_at_a_time() {
 }
 
 #[test]
-fn a_thread_with_many_requests_does_not_block_on_its_own_mutex() {
+fn thread_does_not_block_on_its_own_request_lock() {
     let drive = stages("sleep", "{ name = 'a', submit_ns = 100, lock = 'x', lock_held = 'request', hand_over = true }");
     let outcome = run(&drive, "bs=512 iodepth=8 numjobs=4 number_ios=100");
     assert!(outcome.finished);
@@ -123,14 +124,14 @@ fn moneta_host(stack: &str, set: &[&str]) -> Drive {
 }
 
 #[test]
-fn the_no_op_scheduler_costs_two_switches_a_wake_up_and_its_queue() {
+fn noop_scheduler_costs_two_switches_a_wake_up_and_its_queue() {
     let latency = |stack: &str| reads(&run(&moneta_host(stack, &[]), "bs=4k number_ios=50")).total.min();
     // Two context switches of 550 ns, a wake-up of 100 ns, and three acquisitions of the lock at 40 ns.
     assert_eq!(latency("no-op") - latency("no-scheduler"), ns(2.0 * 550.0 + 100.0 + 3.0 * 40.0));
 }
 
 #[test]
-fn the_stacks_software_is_that_of_its_parts() {
+fn stack_software_time_is_the_sum_of_its_parts() {
     let outcome = run(&moneta_host("no-scheduler", &[]), "bs=4k number_ios=1");
     let stages: Span = (0..4).map(|place| reads(&outcome).stages.get(Stage::stack(place))).sum();
     assert_eq!(stages, ns(851.0 + 1967.0 + 641.0));
@@ -138,11 +139,11 @@ fn the_stacks_software_is_that_of_its_parts() {
 }
 
 #[test]
-fn the_scheduler_costs_processor_time_on_top_of_latency() {
+fn scheduler_costs_processor_time_and_latency() {
     let cores = |stack: &str, threads: u32| {
         let outcome = run(&moneta_host(stack, &[]), &format!("bs=4k numjobs={threads} number_ios=300"));
-        // The host has eight cores of two hardware threads, and each hardware thread counts, as in the operating
-        // system's figures.
+        // The host has eight cores with two hardware threads each, and each hardware thread counts as one, as in the
+        // operating system's figures.
         assert!(outcome.busy_cores() <= 16.001, "{}", outcome.busy_cores());
         outcome.cores_per_gb_per_s()
     };
@@ -151,8 +152,8 @@ fn the_scheduler_costs_processor_time_on_top_of_latency() {
 }
 
 #[test]
-fn work_under_the_queues_lock_costs_throughput_and_processor_time() {
-    // This driver submits requests while it holds the lock of the scheduler's queue, like request functions in Linux.
+fn work_under_the_queue_lock_limits_throughput() {
+    // This driver submits requests under the lock of the scheduler's queue, like request functions in Linux.
     let run = |lock: &str| {
         let mut drive = moneta_host("no-op", &[]);
         let mut issue = drive.stack.stages[5].clone();
@@ -168,7 +169,7 @@ fn work_under_the_queues_lock_costs_throughput_and_processor_time() {
 }
 
 #[test]
-fn a_file_system_hurts_small_accesses_and_most_of_all_writes() {
+fn file_system_slows_small_accesses_and_writes_most() {
     let slowdown = |job: &str| {
         let rate = |stack: &str| run(&moneta_host(stack, &[]), job).iops();
         rate("no-scheduler") / rate("xfs")
@@ -180,7 +181,7 @@ fn a_file_system_hurts_small_accesses_and_most_of_all_writes() {
 }
 
 #[test]
-fn one_large_file_on_ext_is_a_disaster_and_many_are_not() {
+fn one_large_ext_file_is_slower_than_many_files() {
     let rate = |stack: &str| run(&moneta_host(stack, &[]), "bs=4k numjobs=16 number_ios=100").iops();
     let (one, many, xfs) = (rate("ext-one-file"), rate("ext-many-files"), rate("xfs"));
     assert!(one < many / 3.0, "{one} {many}");
@@ -188,19 +189,19 @@ fn one_large_file_on_ext_is_a_disaster_and_many_are_not() {
 }
 
 #[test]
-fn paging_shares_its_locks_between_all_threads() {
+fn paging_shares_its_locks_among_all_threads() {
     let outcome = run(&moneta_host("paging", &[]), "bs=4k numjobs=16 number_ios=100");
     assert!(outcome.finished && outcome.busy_cores() <= 8.001);
 }
 
 #[test]
-fn a_handler_takes_longer_for_each_thread_that_it_wakes() {
+fn interrupt_handler_lengthens_with_each_woken_thread() {
     let latency = |wake: &str| reads(&run(&drive("nvme", &[wake]), "bs=4k number_ios=20")).total.min();
     assert_eq!(latency("host.wake_ns=300") - latency("host.wake_ns=0"), ns(300.0));
 }
 
 #[test]
-fn interrupts_of_all_queues_can_be_left_to_one_core() {
+fn all_interrupts_can_be_handled_by_one_core() {
     let rate = |cores: &str| {
         let set = ["nvme.queue_pairs=8", "host.interrupt_handler_ns=20000", "media.banks_per_channel=64", cores];
         run(&drive("nvme", &set), "bs=512 numjobs=8 number_ios=200").iops()
@@ -211,70 +212,74 @@ fn interrupts_of_all_queues_can_be_left_to_one_core() {
 }
 
 #[test]
-fn drives_that_are_full_share_requests_evenly_whatever_the_batches() {
-    // Four drives do one read each 2 us; 16 threads have 1024 reads in flight.
+fn saturated_drives_share_requests_evenly_for_any_batch() {
+    // Each of four drives completes one read in 2 us, and 16 threads have 1,024 reads in flight.
     let set = ["drives=4", "nvme.queue_pairs=16", "controller.cores=4", "controller.read_core_ns=8000"];
     for batches in ["", "iodepth_batch=32", "iodepth_batch=32 iodepth_batch_complete_min=32"] {
-        let iops = run(&linux(&set), &format!("bs=4k iodepth=64 numjobs=16 number_ios=1000 {batches}")).iops();
+        let iops =
+            run(&linux_on_unlimited_dram(&set), &format!("bs=4k iodepth=64 numjobs=16 number_ios=1000 {batches}"))
+                .iops();
         assert!(close(iops, 2e6, 0.08), "{batches}: {iops}");
     }
 }
 
 /// Linux over a card of DRAM that never limits, with cores of an EPYC.
-fn linux(set: &[&str]) -> Drive {
+fn linux_on_unlimited_dram(set: &[&str]) -> Drive {
     let free = ["link.generation=5", "link.lanes=32", "media.channels=32"];
     let stack = ["host.preset=zen4-9654p", "stack.preset=linux-6", "nvme.interrupts=true", "nvme.queue_entries=1024"];
     drive("dram-card", &[&free[..], &stack, set].concat())
 }
 
 #[test]
-fn threads_of_one_queue_pair_are_limited_by_the_processor_of_its_interrupts() {
-    let iops = |pairs: &str, job: &str| run(&linux(&[pairs]), job).iops();
+fn queue_pair_threads_are_limited_by_its_interrupt_processor() {
+    let iops = |pairs: &str, job: &str| run(&linux_on_unlimited_dram(&[pairs]), job).iops();
     let [one, own] = ["nvme.queue_pairs=1", "nvme.queue_pairs=8"]
         .map(|pairs| iops(pairs, "bs=4k iodepth=16 numjobs=8 number_ios=2000"));
     assert!(one < 0.6 * own, "{one} {own}");
-    // One processor runs the handler, the driver's completion and the block layer's, (113 + 284) ns of a Skylake at 2.4 GHz.
+    // One processor runs the handler and the completion paths of driver and block layer: (113 + 284) ns measured on a
+    // Skylake at 2.4 GHz.
     let completed = 397.0 * 2.4 / 3.69 / 0.684;
     assert!(one < 1e9 / completed && one > 0.2 * 1e9 / completed, "{one} {completed}");
-    // A thread that has the queue pair for itself pays for neither.
+    // A thread with a queue pair of its own pays neither for the lock nor for the wake-up.
     let alone = ["nvme.queue_pairs=1", "nvme.queue_pairs=8"].map(|pairs| iops(pairs, "bs=4k number_ios=200"));
     assert_eq!(alone[0], alone[1]);
 }
 
 #[test]
-fn submissions_to_one_queue_pair_pass_its_lock_one_by_one() {
+fn submissions_to_one_queue_pair_serialise_on_its_lock() {
     let wait = |held: &str| {
         let stages = format!(
             "stack.stages=[{{ name = \"driver\", submit_ns = 1000, submit_held_ns = 1000, lock = \"x\", {held} }}]"
         );
         let core = ["host.core_ghz=2.4", "host.ipc=1", "host.cache_line_transfer_ns=0"];
         let set = [&core[..], &["nvme.queue_pairs=2", &stages]].concat();
-        first_stage(&run(&linux(&set), "bs=512 numjobs=4 number_ios=1"))
+        first_stage_time(&run(&linux_on_unlimited_dram(&set), "bs=512 numjobs=4 number_ios=1"))
     };
-    // Two threads share each queue pair: one of them waits for the other. Of all four, the last waits for three.
+    // With a lock per queue, two threads share each queue pair, so one waits for the other. With a lock per drive, the
+    // last of four waits for three.
     assert_eq!(wait("lock_scope = \"queue\""), ns(2.0 * (1000.0 + 2000.0)));
     assert_eq!(wait("lock_scope = \"drive\""), ns(1000.0 + 2000.0 + 3000.0 + 4000.0));
 }
 
 #[test]
-fn threads_in_one_file_write_its_counters_in_turn() {
+fn threads_of_one_file_take_turns_at_its_counters() {
     let iops = |shared: &str, line: &str| {
         let set = ["stack.filesystem=xfs", shared, line, "nvme.queue_pairs=32"];
-        run(&linux(&set), "bs=4k iodepth=8 numjobs=32 number_ios=1000").iops()
+        run(&linux_on_unlimited_dram(&set), "bs=4k iodepth=8 numjobs=32 number_ios=1000").iops()
     };
     let near = "host.cache_line_transfer_ns=300";
     let (own, one) = (iops("stack.shared_file=false", near), iops("stack.shared_file=true", near));
-    // The count of direct requests is written twice a request, 300 ns from another core.
+    // Each request writes the counter of direct requests twice, and each write takes 300 ns from another core.
     assert!(one < 1e9 / 600.0 && one < 0.6 * own, "{own} {one}");
     let farther = iops("stack.shared_file=true", "host.cache_line_transfer_ns=600");
     assert!(close(farther, one / 2.0, 0.15), "a line that travels twice as long halves the rate: {one} {farther}");
 }
 
 #[test]
-fn statistics_and_control_groups_cost_the_block_layer_its_time() {
+fn statistics_and_cgroups_cost_block_layer_time() {
     let block = |set: &[&str]| {
         let set = [&["host.core_ghz=2.4", "host.ipc=1"][..], set].concat();
-        let outcome = run(&linux(&set), "bs=4k number_ios=100");
+        let outcome = run(&linux_on_unlimited_dram(&set), "bs=4k number_ios=100");
         reads(&outcome).stages.named(&outcome.stack_stages).find(|(name, _)| *name == "block layer").unwrap().1 / 100
     };
     let plain = block(&[]);
@@ -283,15 +288,15 @@ fn statistics_and_control_groups_cost_the_block_layer_its_time() {
 }
 
 #[test]
-fn synchronous_read_of_fast_memory_finds_its_processor_awake() {
+fn synchronous_read_of_fast_memory_finds_its_core_awake() {
     let mean = |engine: &str, set: &[&str]| {
         let set = [&["host.preset=cascade-lake-4210r", "media.read_ns=6000"][..], set].concat();
-        let outcome = run(&linux(&set), &format!("bs=4k ioengine={engine} number_ios=200"));
+        let outcome = run(&linux_on_unlimited_dram(&set), &format!("bs=4k ioengine={engine} number_ios=200"));
         (reads(&outcome).stages.get(Stage::Interrupt) / 200).as_ns()
     };
     let halted = mean("psync", &["host.io_wait_factor=0"]);
     let awake = mean("psync", &[]);
-    // No exit from C1, and no work with cold caches.
+    // A processor that stays awake saves the exit from C1 and the work with cold caches.
     assert!(halted - awake >= 602.0, "{halted} {awake}");
     assert_eq!(mean("libaio", &[]), mean("libaio", &["host.io_wait_factor=0"]));
 }
@@ -302,7 +307,7 @@ proptest! {
     /// The ledger of each request closes (the run asserts it), cores are busy no longer than there is time, and no
     /// more requests come through than cores and locks can serve.
     #[test]
-    fn no_stack_serves_more_than_its_cores_and_its_locks_allow(
+    fn stacks_stay_within_their_core_and_lock_limits(
         submit_ns in 0_u64..3000, held in 0.0..=1.0_f64, complete_ns in 0_u64..2000, lines in 0_u8..4,
         hand_over: bool, request_lock: bool, spin: bool, cores in 1_u16..=8, threads in 1_u32..=16, depth in 1_u32..4,
     ) {

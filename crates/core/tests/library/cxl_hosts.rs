@@ -2,7 +2,7 @@
 
 use crate::common::{close, counter, drive, figures, jobs, run};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::Override;
+use phaselink_core::drive_file::KeyOverride;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::link::rate::WireRate;
 use phaselink_core::simulation::Simulation;
@@ -23,7 +23,7 @@ fn lone_ps(drive: &Drive, rw: &str) -> u64 {
 }
 
 #[test]
-fn switch_lengthens_a_lone_access_by_both_crossings_and_its_port_identifiers() {
+fn switch_adds_crossings_and_port_identifiers_to_a_lone_access() {
     for granularity in ["link.granularity=train", "link.granularity=packet"] {
         for (rw, down, up) in [("randread", 17, 74), ("randwrite", 85, 10)] {
             let alone = shared("switch.hosts=0", &[granularity]);
@@ -37,7 +37,7 @@ fn switch_lengthens_a_lone_access_by_both_crossings_and_its_port_identifiers() {
 }
 
 #[test]
-fn hosts_at_equal_load_get_equal_parts_of_a_device_whose_link_is_full() {
+fn hosts_at_equal_load_share_a_full_link_equally() {
     for granularity in ["link.granularity=train", "link.granularity=packet"] {
         for rw in ["randread", "randwrite", "randrw"] {
             for hosts in [2, 3, 4] {
@@ -55,7 +55,7 @@ fn hosts_at_equal_load_get_equal_parts_of_a_device_whose_link_is_full() {
 }
 
 #[test]
-fn two_hosts_at_equal_load_each_get_at_least_40_percent_of_a_cached_drive() {
+fn two_hosts_each_get_at_least_40_percent_of_a_cached_drive() {
     for region in ["size=8m", "size=64m"] {
         for rw in ["randread", "randwrite", "randrw"] {
             let set = ["cxl.cache_mib=16", "cxl.cache_start=dirty", "switch.hosts=2", "host.cores=4"];
@@ -68,7 +68,7 @@ fn two_hosts_at_equal_load_each_get_at_least_40_percent_of_a_cached_drive() {
 }
 
 #[test]
-fn host_with_one_core_is_not_starved_by_a_host_with_many() {
+fn single_core_host_is_not_starved_by_a_larger_one() {
     // Threads alternate between the hosts, so each host runs eight of the sixteen threads.
     let drive = shared("switch.hosts=2", &["link.lanes=2"]);
     let alone = figures(&run(&drive, "bs=64 number_ios=200")).total.mean_ns();
@@ -79,7 +79,7 @@ fn host_with_one_core_is_not_starved_by_a_host_with_many() {
 }
 
 #[test]
-fn hosts_that_limit_give_as_many_times_as_much_as_one() {
+fn host_limited_throughput_multiplies_with_hosts() {
     let job = |threads| format!("bs=64 iodepth=4 numjobs={threads} number_ios=2000");
     let iops = |hosts: &str, threads| run(&shared(hosts, &["link.lanes=16", "host.cores=1"]), &job(threads)).iops();
     let (one, three) = (iops("switch.hosts=1", 1), iops("switch.hosts=3", 3));
@@ -87,7 +87,7 @@ fn hosts_that_limit_give_as_many_times_as_much_as_one() {
 }
 
 #[test]
-fn every_host_reads_what_any_of_them_has_written() {
+fn hosts_read_each_others_writes() {
     let drive = shared("switch.hosts=2", &[]);
     let job = "rw=randrw bs=512 size=64k iodepth=4 numjobs=4 number_ios=400";
     let mut simulation = Simulation::with_data(&drive, &jobs(&drive, job), 1).unwrap();
@@ -99,13 +99,13 @@ fn every_host_reads_what_any_of_them_has_written() {
 }
 
 #[test]
-fn what_makes_no_sense_of_several_hosts_is_refused() {
+fn invalid_settings_of_several_hosts_are_refused() {
     for (preset, settings, found) in [
         ("nvme", &["switch.hosts=2"][..], "switch.hosts is 2 with NVMe"),
         ("cxl", &["switch.hosts=2", "switch.uplink_lanes=8"], "keys of switches in front of drives"),
         ("cxl", &["switch.route_bytes=8"], "switch.route_bytes is given without a switch, where it has no effect"),
     ] {
-        let overrides: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
+        let overrides: Vec<KeyOverride> = settings.iter().map(|text| KeyOverride::parse(text).unwrap()).collect();
         let text = format!("preset = \"{preset}\"\n");
         let problems = Drive::from_toml("test.toml", &text, &overrides).unwrap_err().to_string();
         assert!(problems.contains(found), "{problems}");

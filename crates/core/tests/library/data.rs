@@ -1,15 +1,15 @@
 //! Runs with data: real bytes through both protocols, and every read verified.
 
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::Override;
+use phaselink_core::drive_file::KeyOverride;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::simulation::Simulation;
-use phaselink_core::workload::{JobFile, fio};
+use phaselink_core::workload::{WrittenJobFile, fio};
 use proptest::prelude::*;
 
 /// A drive with a small memory and these changes.
 fn drive(name: &str, changes: &[&str]) -> Drive {
-    let changes: Vec<_> = changes.iter().map(|text| Override::parse(text).unwrap()).collect();
+    let changes: Vec<_> = changes.iter().map(|text| KeyOverride::parse(text).unwrap()).collect();
     let preset = format!("preset = \"{name}\"\n[media]\ncapacity_mib = 4\nprogram_ns = 2000\n");
     Drive::from_toml("drive.toml", &preset, &changes).unwrap_or_else(|problems| panic!("{problems}"))
 }
@@ -35,7 +35,7 @@ impl Run {
     }
 
     /// All requests are done, and every read is verified.
-    fn assert_clean(&self, ios: u64) -> &Run {
+    fn assert_all_verified(&self, ios: u64) -> &Run {
         assert!(self.outcome.finished);
         assert_eq!(self.problems, [""; 0]);
         assert_eq!(self.count("data_errors"), 0);
@@ -46,14 +46,14 @@ impl Run {
 }
 
 fn run(drive: &Drive, flags: &[(&str, &str)]) -> Run {
-    run_jobs(drive, &fio::from_flags(flags).unwrap_or_else(|problems| panic!("{problems}")))
+    run_jobs(drive, &fio::job_from_flags(flags).unwrap_or_else(|problems| panic!("{problems}")))
 }
 
 fn run_file(drive: &Drive, text: &str) -> Run {
     run_jobs(drive, &fio::parse("jobs.fio", text).unwrap_or_else(|problems| panic!("{problems}")))
 }
 
-fn run_jobs(drive: &Drive, file: &JobFile) -> Run {
+fn run_jobs(drive: &Drive, file: &WrittenJobFile) -> Run {
     let jobs = file.resolve(&drive.limits(), &Default::default()).unwrap_or_else(|problems| panic!("{problems}"));
     let mut simulation = Simulation::with_data(drive, &jobs, 1).unwrap_or_else(|problems| panic!("{problems}"));
     let mut turns = 0;
@@ -65,7 +65,7 @@ fn run_jobs(drive: &Drive, file: &JobFile) -> Run {
 }
 
 /// Reads and writes of mixed sizes, which race in a small region.
-fn mix(iodepth: &str, ios: &str) -> [(&'static str, String); 6] {
+fn racing_mix_job(iodepth: &str, ios: &str) -> [(&'static str, String); 6] {
     [
         ("rw", "randrw".into()),
         ("bssplit", "512/40:4k/40:16k/16:256k/4".into()),
@@ -77,22 +77,22 @@ fn mix(iodepth: &str, ios: &str) -> [(&'static str, String); 6] {
 }
 
 fn run_mix(drive: &Drive, iodepth: &str, ios: &str) -> Run {
-    let flags = mix(iodepth, ios);
+    let flags = racing_mix_job(iodepth, ios);
     run(drive, &flags.each_ref().map(|(name, value)| (*name, value.as_str())))
 }
 
 #[test]
-fn racing_reads_and_writes_return_what_they_may_at_every_queue_depth() {
+fn racing_reads_and_writes_return_allowed_data_at_all_depths() {
     for name in ["nvme", "nvme-polled", "dc-express", "dc-express-block"] {
         for iodepth in ["1", "4", "32"] {
             let run = run_mix(&drive(name, &["dc_express.max_latency_us=200"]), iodepth, "400");
-            run.assert_clean(400);
+            run.assert_all_verified(400);
         }
     }
 }
 
 #[test]
-fn single_packets_bit_errors_large_packets_and_shadow_doorbells_change_no_byte() {
+fn link_settings_change_no_data() {
     for name in ["nvme", "dc-express"] {
         for change in [
             "link.granularity=packet",
@@ -100,13 +100,13 @@ fn single_packets_bit_errors_large_packets_and_shadow_doorbells_change_no_byte()
             "link.max_payload_bytes=1024",
             "nvme.shadow_doorbells=true",
         ] {
-            run_mix(&drive(name, &["dc_express.max_latency_us=500", change]), "8", "200").assert_clean(200);
+            run_mix(&drive(name, &["dc_express.max_latency_us=500", change]), "8", "200").assert_all_verified(200);
         }
     }
 }
 
 #[test]
-fn short_queues_with_shadow_doorbells_lose_no_command() {
+fn short_queues_with_shadow_doorbells_lose_no_commands() {
     for (entries, doorbells) in [(2, true), (2, false), (3, true), (3, false), (5, false)] {
         let changes = [
             format!("nvme.queue_entries={entries}"),
@@ -116,21 +116,21 @@ fn short_queues_with_shadow_doorbells_lose_no_command() {
         ];
         for name in ["nvme", "nvme-polled", "nvm-model-dram"] {
             let drive = drive(name, &changes.each_ref().map(String::as_str));
-            run_mix(&drive, "1", "60").assert_clean(60);
+            run_mix(&drive, "1", "60").assert_all_verified(60);
         }
     }
 }
 
 #[test]
-fn lines_that_cross_one_by_one_change_no_byte_however_large_packets_may_be() {
+fn lines_crossing_singly_keep_data_for_any_packet_size() {
     let drive = drive("capi", &["link.max_payload_bytes=512", "link.granularity=packet"]);
     let flags = [("rw", "randrw"), ("bs", "16k"), ("size", "32k"), ("io_size", "1g"), ("iodepth", "16")];
     let flags: Vec<_> = flags.into_iter().chain([("rwmixread", "70"), ("number_ios", "400")]).collect();
-    run(&drive, &flags).assert_clean(400);
+    run(&drive, &flags).assert_all_verified(400);
 }
 
 #[test]
-fn packets_out_of_order_make_the_last_tag_lie_and_no_read_wrong() {
+fn reordered_packets_cause_tag_collisions_but_no_wrong_read() {
     for granularity in ["train", "packet"] {
         let changes = [
             "root_complex.late_write_ratio=0.2",
@@ -139,27 +139,28 @@ fn packets_out_of_order_make_the_last_tag_lie_and_no_read_wrong() {
             &format!("link.granularity={granularity}"),
         ];
         let run = run_mix(&drive("dc-express", &changes), "8", "300");
-        assert!(run.assert_clean(300).count("oops") > 50, "{}", run.count("oops"));
+        assert!(run.assert_all_verified(300).count("oops") > 50, "{}", run.count("oops"));
     }
     let run = run_mix(&drive("nvme", &["root_complex.late_write_ratio=0.2"]), "8", "300");
-    run.assert_clean(300);
+    run.assert_all_verified(300);
 }
 
 #[test]
-fn data_that_ends_in_the_tag_is_found_by_the_time_out_and_read_again() {
+fn data_equal_to_the_tag_is_reread_after_the_timeout() {
     let drive = drive("dc-express", &["dc_express.tag_bits=8", "dc_express.max_latency_us=1"]);
     let flags =
         [("rw", "randrw"), ("bs", "4k"), ("size", "1m"), ("io_size", "1g"), ("iodepth", "4"), ("number_ios", "1000")];
     let run = run(&drive, &flags);
-    run.assert_clean(1000);
+    run.assert_all_verified(1000);
     let collisions = run.count("tag_collisions");
-    // Half of the requests are reads of 32 chunks. Once all blocks are written, one read in eight has a tag collision.
+    // Half of the requests are reads of 32 chunks. Once all blocks are written, one read in eight collides: 32 chances
+    // of 1/256.
     assert!((20..200).contains(&collisions), "{collisions}");
     assert!(run.count("tag_timeouts") >= collisions);
 }
 
 #[test]
-fn tag_without_a_chunk_end_collides_only_in_reads_that_meet_its_write() {
+fn tag_inside_a_chunk_collides_only_with_its_write() {
     for choice in ["compare", "intervals"] {
         for (bits, size) in [("8", "16k"), ("16", "1m"), ("64", "1m")] {
             let changes = [
@@ -177,9 +178,9 @@ fn tag_without_a_chunk_end_collides_only_in_reads_that_meet_its_write() {
                 ("number_ios", "1000"),
             ];
             let run = run(&drive, &flags);
-            run.assert_clean(1000);
+            run.assert_all_verified(1000);
             let (changes, collisions) = (run.count("tag_changes"), run.count("tag_collisions"));
-            // At each tag change, at most the reads in flight can collide.
+            // After a tag change, only reads in flight can collide, at most four.
             assert!(collisions <= 4 * changes, "{choice} {bits}: {collisions} collisions, {changes} changes");
             assert_eq!(changes > 0, bits == "8", "{choice} {bits}: {changes} changes");
         }
@@ -187,52 +188,52 @@ fn tag_without_a_chunk_end_collides_only_in_reads_that_meet_its_write() {
 }
 
 #[test]
-fn a_host_reads_with_the_tag_that_the_device_has_changed_to() {
+fn host_reads_with_the_tag_announced_by_the_device() {
     for choice in ["compare", "intervals"] {
         let choice = format!("dc_express.tag_choice={choice}");
         let drive = drive("dc-express", &[&choice, "dc_express.tag_bits=8", "dc_express.max_latency_us=1"]);
         let file = "[global]\nbs=4k\nsize=64k\nio_size=1g\n[fill]\nrw=randwrite\nnumber_ios=200\n\
                     [read]\nrw=randread\niodepth=4\nnumber_ios=500\nstonewall\n";
         let run = run_file(&drive, file);
-        run.assert_clean(700);
+        run.assert_all_verified(700);
         assert!(run.count("tag_changes") > 0, "{choice}");
         assert_eq!(run.count("tag_collisions"), 0, "{choice}");
     }
 }
 
 #[test]
-fn without_an_unused_value_tags_are_drawn_blindly_and_reads_are_still_right() {
+fn random_tags_without_an_unused_value_still_read_correctly() {
     let changes = ["dc_express.tag_choice=intervals", "dc_express.tag_bits=8", "dc_express.max_latency_us=1"];
     let flags =
         [("rw", "randrw"), ("bs", "4k"), ("size", "1m"), ("io_size", "1g"), ("iodepth", "4"), ("number_ios", "1000")];
     let run = run(&drive("dc-express", &changes), &flags);
-    assert!(run.assert_clean(1000).count("tag_collisions") > 10);
+    assert!(run.assert_all_verified(1000).count("tag_collisions") > 10);
 }
 
 #[test]
-fn reads_that_end_within_a_chunk_are_saved_by_the_time_out() {
+fn reads_ending_within_a_chunk_complete_by_timeout() {
     let changes = ["dc_express.tag_choice=compare", "dc_express.tag_bits=8", "dc_express.max_latency_us=1"];
     let file = "[fill]\nrw=write\nbs=4k\nsize=8k\nnumber_ios=2\n\
                 [short]\nrw=randread\nbs=4\nsize=8k\nio_size=1g\nnumber_ios=2000\nnumjobs=2";
     let drive = drive("dc-express", &changes);
-    assert!(run_file(&drive, file).assert_clean(4002).count("tag_collisions") > 0);
+    assert!(run_file(&drive, file).assert_all_verified(4002).count("tag_collisions") > 0);
 }
 
 #[test]
-fn a_time_out_that_is_too_short_costs_time_and_no_byte() {
+fn too_short_timeout_costs_time_but_no_data() {
     for latency in ["0.01", "0.3", "3"] {
         for iodepth in ["1", "8", "32"] {
             let changes = [format!("dc_express.max_latency_us={latency}"), String::from("dc_express.queue_entries=34")];
             let drive = drive("dc-express", &changes.each_ref().map(String::as_str));
             let run = run_mix(&drive, iodepth, "300");
-            run.assert_clean(300);
+            run.assert_all_verified(300);
             assert!(run.count("late_packets") > 0 || latency == "3");
         }
     }
 }
 
 #[test]
-fn a_request_of_more_parts_than_the_queue_has_slots_is_verified_whole() {
+fn request_of_more_parts_than_queue_slots_is_verified() {
     for name in ["nvme", "dc-express"] {
         let changes = ["nvme.max_transfer_kib=4", "nvme.queue_entries=16", "dc_express.queue_entries=16"];
         let flags = [
@@ -244,33 +245,33 @@ fn a_request_of_more_parts_than_the_queue_has_slots_is_verified_whole() {
             ("number_ios", "40"),
         ];
         let run = run(&drive(name, &changes), &flags);
-        assert_eq!(run.assert_clean(40).count("verified_reads"), run.reads() * 64);
+        assert_eq!(run.assert_all_verified(40).count("verified_reads"), run.reads() * 64);
     }
 }
 
 #[test]
-fn writes_of_less_than_a_block_are_refused_before_the_run() {
+fn writes_below_a_block_are_refused_before_the_run() {
     let drive = drive("dc-express", &[]);
     for (rw, works) in [("randread", true), ("randrw", false), ("write", false)] {
         let flags = [("rw", rw), ("bs", "256"), ("number_ios", "10")];
-        let resolved = fio::from_flags(&flags).unwrap().resolve(&drive.limits(), &Default::default());
+        let resolved = fio::job_from_flags(&flags).unwrap().resolve(&drive.limits(), &Default::default());
         assert_eq!(resolved.is_ok(), works, "{rw}");
     }
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn data_run_repeats_for_equal_seeds() {
     let drive = drive("dc-express", &["dc_express.tag_bits=8", "dc_express.max_latency_us=1"]);
     assert_eq!(run_mix(&drive, "8", "200").outcome, run_mix(&drive, "8", "200").outcome);
 }
 
 #[test]
-fn data_takes_no_time_unless_it_collides() {
+fn stored_data_takes_no_time_without_collisions() {
     for name in ["nvme", "dc-express"] {
         let drive = drive(name, &["dc_express.max_latency_us=500"]);
-        let flags = mix("8", "300");
+        let flags = racing_mix_job("8", "300");
         let flags = flags.each_ref().map(|(name, value)| (*name, value.as_str()));
-        let jobs = fio::from_flags(&flags).unwrap().resolve(&drive.limits(), &Default::default()).unwrap();
+        let jobs = fio::job_from_flags(&flags).unwrap().resolve(&drive.limits(), &Default::default()).unwrap();
         let mut dry = Simulation::new(&drive, &jobs, 1).unwrap();
         while dry.step(1 << 16) {}
         let wet = run(&drive, &flags);
@@ -284,7 +285,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_read_of_any_small_system_is_verified_and_every_request_completes_once(
+    fn random_small_systems_verify_all_reads(
         name in prop::sample::select(vec!["nvme", "nvme-polled", "dc-express", "dc-express-block"]),
         granularity in prop::sample::select(vec!["train", "packet"]),
         payload in prop::sample::select(vec!["128", "256", "512", "2048"]),
@@ -314,6 +315,6 @@ proptest! {
             ("iodepth", &iodepth), ("numjobs", &numjobs),
         ];
         let run = run(&drive, &flags);
-        run.assert_clean(60 * numjobs.parse::<u64>().unwrap());
+        run.assert_all_verified(60 * numjobs.parse::<u64>().unwrap());
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::common::{self, close, counter, drive, reads, run, traced};
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{Engine, Input};
+use phaselink_core::engine::{Engine, ExternalInput};
 use phaselink_core::ledger::{Outcome, Stage};
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
 /// Queue reads for each request, and the share of them that found nothing.
-fn polling(outcome: &Outcome) -> (f64, f64) {
+fn queue_reads_per_request(outcome: &Outcome) -> (f64, f64) {
     let queue_reads = counter(outcome, "queue_reads") as f64;
     (queue_reads / outcome.ios() as f64, counter(outcome, "queue_reads_wasted") as f64 / queue_reads)
 }
@@ -23,17 +23,17 @@ fn hybrid() -> Drive {
 ///
 /// 16 reads in 1.6 ms are 10,000 a second: this long after the first of 16, the endpoint tells the host to ring, and
 /// reads once more in case the host has not heard in time.
-fn around_a_change_of_mode(step: u64) -> u64 {
+fn reads_done_around_mode_change(step: u64) -> u64 {
     let mut engine = Engine::new(&hybrid(), 1);
     let thread = engine.add_client(8);
     let io = Io { op: Op::Read, offset: 8192, bytes: 512 };
     let mut at = Time::ZERO + Span::from_ms(2);
     for _ in 0..2 {
         for number in 0..16 {
-            engine.inject(at + Span::from_us(3) * number, Input::Request { thread, io, token: 0 });
+            engine.inject(at + Span::from_us(3) * number, ExternalInput::Request { thread, io, token: 0 });
         }
         at += Span::from_us(1600) + Span::from_ns(12) * step;
-        engine.inject(at, Input::Request { thread, io, token: 0 });
+        engine.inject(at, ExternalInput::Request { thread, io, token: 0 });
         at += Span::from_us(100);
     }
     // Stop before a time-out could repeat a read that was missed.
@@ -43,10 +43,10 @@ fn around_a_change_of_mode(step: u64) -> u64 {
 }
 
 #[test]
-fn a_tight_loop_takes_two_queue_reads_for_each_read_and_no_doorbell() {
+fn tight_loop_needs_two_queue_reads_per_read() {
     for bytes in ["8", "512", "4k"] {
         let outcome = run(&drive("dc-express", &[]), &format!("bs={bytes} number_ios=4000"));
-        let (each, wasted) = polling(&outcome);
+        let (each, wasted) = queue_reads_per_request(&outcome);
         assert!(close(each, 2.0, 0.02), "{each} at {bytes}");
         assert!(close(wasted, 0.5, 0.02), "{wasted} at {bytes}");
         assert_eq!(counter(&outcome, "doorbells"), 0);
@@ -54,13 +54,13 @@ fn a_tight_loop_takes_two_queue_reads_for_each_read_and_no_doorbell() {
 }
 
 #[test]
-fn without_prediction_a_tight_loop_takes_a_third_queue_read_and_longer() {
+fn unpredicted_tight_loop_needs_three_queue_reads() {
     let [with, without] = ["true", "false"].map(|predict| {
         run(&drive("dc-express", &[&format!("dc_express.predict={predict}")]), "bs=512 number_ios=4000")
     });
-    assert!(close(polling(&without).0, 3.0, 0.02), "{}", polling(&without).0);
+    assert!(close(queue_reads_per_request(&without).0, 3.0, 0.02), "{}", queue_reads_per_request(&without).0);
     assert!(reads(&with).total.mean() + Span::from_ns(300) < reads(&without).total.mean());
-    // The whole difference is the time until a queue read finds the command.
+    // The only difference is the time until a queue read finds the command.
     let waited = |outcome: &Outcome| reads(outcome).stages.get(Stage::PollWait);
     let (total, wait) =
         (reads(&without).total.sum_ps() - reads(&with).total.sum_ps(), waited(&without) - waited(&with));
@@ -68,12 +68,12 @@ fn without_prediction_a_tight_loop_takes_a_third_queue_read_and_longer() {
 }
 
 #[test]
-fn at_depth_few_queue_reads_find_nothing() {
+fn few_queue_reads_are_empty_at_depth() {
     // Highest shares measured: 2.4 % at 4 KiB and depth 32, 37.5 % at 512 B and depth 16.
     for (bytes, most) in [("4k", 0.05), ("512", 0.45)] {
         for depth in [8, 16, 32, 63] {
             let outcome = run(&drive("dc-express", &[]), &format!("bs={bytes} iodepth={depth} number_ios=4000"));
-            let (each, wasted) = polling(&outcome);
+            let (each, wasted) = queue_reads_per_request(&outcome);
             assert!(wasted < most, "{wasted} at {bytes} and {depth}");
             assert!(each < 1.0, "{each} at {bytes} and {depth}");
             assert_eq!(counter(&outcome, "doorbells"), 0);
@@ -82,7 +82,7 @@ fn at_depth_few_queue_reads_find_nothing() {
 }
 
 #[test]
-fn at_depth_the_wire_is_never_short_of_data() {
+fn wire_never_idles_at_depth() {
     for (bytes, depth) in [("512", 16), ("512", 63), ("4k", 4), ("4k", 32)] {
         let outcome =
             run(&drive("dc-express", &["link.dllps=false"]), &format!("bs={bytes} iodepth={depth} number_ios=4000"));
@@ -92,7 +92,7 @@ fn at_depth_the_wire_is_never_short_of_data() {
 }
 
 #[test]
-fn random_arrivals_are_met_after_half_a_period_with_prediction_and_without() {
+fn random_arrivals_wait_half_a_period_with_and_without_prediction() {
     for predict in ["true", "false"] {
         let drive = drive("dc-express", &[&format!("dc_express.predict={predict}")]);
         let outcome = run(&drive, "bs=512 rate_iops=5000 rate_process=poisson number_ios=4000");
@@ -103,7 +103,7 @@ fn random_arrivals_are_met_after_half_a_period_with_prediction_and_without() {
 }
 
 #[test]
-fn below_the_threshold_every_read_rings_its_doorbell_and_takes_two_queue_reads() {
+fn reads_below_the_threshold_ring_doorbells() {
     let count = |ios: u32| {
         let outcome = run(&hybrid(), &format!("bs=512 rate_iops=2000 number_ios={ios}"));
         (counter(&outcome, "doorbells"), counter(&outcome, "queue_reads"), counter(&outcome, "mode_switches"))
@@ -114,7 +114,7 @@ fn below_the_threshold_every_read_rings_its_doorbell_and_takes_two_queue_reads()
 }
 
 #[test]
-fn in_doorbell_mode_an_idle_endpoint_reads_nothing() {
+fn idle_endpoint_in_doorbell_mode_reads_no_queue() {
     let drive = hybrid();
     let mut engine = Engine::new(&drive, 1);
     engine.record(1 << 20);
@@ -123,7 +123,7 @@ fn in_doorbell_mode_an_idle_endpoint_reads_nothing() {
     let io = Io { op: Op::Read, offset: 0, bytes: 512 };
     let rounds = (1..20).map(|round| Time::ZERO + Span::from_ms(round));
     for at in rounds {
-        engine.inject(at, Input::Request { thread, io, token: 0 });
+        engine.inject(at, ExternalInput::Request { thread, io, token: 0 });
         engine.run_until(at + Span::from_us(10));
         let idle_from = engine.trace().records().len();
         engine.run_until(at + Span::from_us(990));
@@ -135,15 +135,15 @@ fn in_doorbell_mode_an_idle_endpoint_reads_nothing() {
 }
 
 #[test]
-fn two_reads_in_doorbell_mode_are_both_served_whatever_lies_between_them() {
+fn two_reads_in_doorbell_mode_are_served_at_any_distance() {
     let drive = hybrid();
     let mut engine = Engine::new(&drive, 1);
     let thread = engine.add_client(2);
     let io = Io { op: Op::Read, offset: 0, bytes: 512 };
     let mut at = Time::ZERO + Span::from_ms(5);
     for step in 0..300 {
-        engine.inject(at, Input::Request { thread, io, token: 0 });
-        engine.inject(at + Span::from_ns(10) * step, Input::Request { thread, io, token: 0 });
+        engine.inject(at, ExternalInput::Request { thread, io, token: 0 });
+        engine.inject(at + Span::from_ns(10) * step, ExternalInput::Request { thread, io, token: 0 });
         at += Span::from_ms(2);
         engine.run_until(at);
         assert_eq!(engine.completed(), 2 * (step + 1), "{} ns apart", step * 10);
@@ -151,21 +151,21 @@ fn two_reads_in_doorbell_mode_are_both_served_whatever_lies_between_them() {
 }
 
 #[test]
-fn above_the_threshold_no_doorbell_is_rung() {
+fn no_doorbell_is_rung_above_the_threshold() {
     let outcome = run(&hybrid(), "bs=512 rate_iops=20000 number_ios=1000");
     assert_eq!((counter(&outcome, "doorbells"), counter(&outcome, "mode_switches")), (0, 0));
 }
 
 #[test]
-fn a_read_sent_well_before_or_after_a_change_of_mode_is_served_at_once() {
-    // As the test below, but without the half microsecond in which both sides change mode.
+fn read_near_a_mode_change_is_served_at_once() {
+    // The same as the test below, except for the half microsecond in which both sides change mode.
     for step in [0, 20, 40, 60, 80, 100, 130, 150, 200] {
-        assert_eq!(around_a_change_of_mode(step), 34, "step {step}");
+        assert_eq!(reads_done_around_mode_change(step), 34, "step {step}");
     }
 }
 
 #[test]
-fn polling_resumes_when_the_load_comes_back() {
+fn polling_resumes_when_the_load_returns() {
     // First 1000 requests per second, then as many as possible.
     let jobs = |drive: &Drive| {
         let mut jobs = common::jobs(drive, "bs=512 rate_iops=1000 number_ios=50");
@@ -182,14 +182,14 @@ fn polling_resumes_when_the_load_comes_back() {
 }
 
 #[test]
-fn no_read_is_lost_around_a_change_of_mode() {
+fn mode_changes_lose_no_read() {
     for step in 0..250 {
-        assert_eq!(around_a_change_of_mode(step), 34, "step {step}");
+        assert_eq!(reads_done_around_mode_change(step), 34, "step {step}");
     }
 }
 
 #[test]
-fn late_write_delays_all_later_packets_in_strict_order_and_none_in_relaxed_order() {
+fn late_write_delays_later_packets_only_in_strict_order() {
     let iops = |name: &str, late: &str| {
         let set = [
             late,
@@ -207,7 +207,7 @@ fn late_write_delays_all_later_packets_in_strict_order_and_none_in_relaxed_order
 }
 
 #[test]
-fn a_packet_that_is_late_is_waited_for_whichever_it_is() {
+fn any_late_packet_is_waited_for() {
     let drive = drive("dc-express", &["root_complex.late_write_ratio=0.02", "root_complex.late_write_ns=10000"]);
     let outcome = run(&drive, "bs=4k number_ios=500");
     assert_eq!(outcome.ios(), 500);
@@ -219,7 +219,7 @@ fn a_packet_that_is_late_is_waited_for_whichever_it_is() {
 }
 
 #[test]
-fn a_read_whose_tag_is_what_was_stored_completes_after_its_time_out() {
+fn read_whose_tag_equals_stored_data_completes_after_timeout() {
     let timeout = Span::from_us(10) * 8;
     let set = ["dc_express.tag_bits=8", "dc_express.queue_entries=8", "dc_express.max_latency_us=10"];
     let outcome = run(&drive("dc-express", &set), "bs=4k iodepth=4 number_ios=1000");
@@ -239,7 +239,7 @@ fn a_read_whose_tag_is_what_was_stored_completes_after_its_time_out() {
 }
 
 #[test]
-fn deterministic_tags_never_collide() {
+fn deterministic_tags_do_not_collide() {
     for choice in ["compare", "intervals"] {
         let set = ["dc_express.tag_bits=8", &format!("dc_express.tag_choice={choice}")];
         let outcome = run(&drive("dc-express", &set), "bs=4k iodepth=4 number_ios=1000");
@@ -248,7 +248,7 @@ fn deterministic_tags_never_collide() {
 }
 
 #[test]
-fn a_time_out_that_comes_too_early_reads_twice_and_completes_once() {
+fn too_early_timeout_reads_twice_and_completes_once() {
     // A read that waits for a write to its bank takes 80 us, but the time-out is only 64 us.
     let set = ["dc_express.max_latency_us=1", "dc_express.queue_entries=64", "media.program_ns=80000"];
     let outcome = run(&drive("dc-express", &set), "rw=randrw rwmixread=90 bs=4k iodepth=2 number_ios=400");
@@ -258,7 +258,7 @@ fn a_time_out_that_comes_too_early_reads_twice_and_completes_once() {
 }
 
 #[test]
-fn a_read_of_the_largest_size_is_not_given_up_while_its_data_is_on_the_wire() {
+fn largest_read_is_not_given_up_during_transmission() {
     // This memory programs in no time, so most of a read's latency is its transfer on the wire.
     let drive = drive("dc-express", &["media.preset=dram", "dc_express.queue_entries=8"]);
     let outcome = run(&drive, "bs=128k iodepth=7 number_ios=100");
@@ -266,14 +266,14 @@ fn a_read_of_the_largest_size_is_not_given_up_while_its_data_is_on_the_wire() {
 }
 
 #[test]
-fn reads_that_are_tried_again_do_not_overrun_the_ring() {
+fn retried_reads_do_not_overflow_the_ring() {
     let set = ["dc_express.max_latency_us=1", "dc_express.queue_entries=64", "media.read_ns=40000"];
     let outcome = run(&drive("dc-express", &set), "bs=4k iodepth=2 number_ios=100");
     assert_eq!(outcome.ios(), 100);
 }
 
 #[test]
-fn the_next_queue_reads_go_out_before_the_data_has_been_sent() {
+fn next_queue_reads_precede_the_end_of_data() {
     // Figure 1c of the paper: find a queue read between the start and the end of a train of data.
     let simulation = traced(&drive("dc-express", &[]), "bs=4k iodepth=2 number_ios=100");
     let records = simulation.trace().in_order();
@@ -288,7 +288,7 @@ fn the_next_queue_reads_go_out_before_the_data_has_been_sent() {
 }
 
 #[test]
-fn writes_go_through_nvme_and_reads_do_not() {
+fn dc_express_writes_use_nvme() {
     let outcome = run(&drive("dc-express", &["media.program_ns=1000"]), "rw=randrw bs=4k iodepth=4 number_ios=400");
     let writes = outcome.jobs[0].write.ios;
     // Each write has two doorbells: submission queue tail and completion queue head.
@@ -297,7 +297,7 @@ fn writes_go_through_nvme_and_reads_do_not() {
 }
 
 #[test]
-fn each_thread_polls_a_queue_of_its_own() {
+fn each_thread_has_its_own_polled_queue() {
     let set = ["dc_express.queue_pairs=4", "nvme.queue_pairs=4", "host.cores=4"];
     let outcome = run(&drive("dc-express", &set), "bs=512 numjobs=4 number_ios=1000");
     assert_eq!(outcome.ios(), 4000);
@@ -320,7 +320,7 @@ fn assert_never_slower(job: &str, drives: &[&[&str]]) {
 }
 
 #[test]
-fn a_faster_memory_or_link_is_never_slower_at_any_depth() {
+fn faster_memory_or_link_is_never_slower_for_dc_express() {
     for depth in [1, 2, 3, 4, 8, 16, 63] {
         let job = format!("iodepth={depth}");
         assert_never_slower(&job, &[&["media.channels=1"], &["media.channels=4"], &["media.channels=16"]]);
@@ -336,7 +336,7 @@ fn a_faster_memory_or_link_is_never_slower_at_any_depth() {
 }
 
 #[test]
-fn two_reads_in_flight_are_twice_as_many() {
+fn two_reads_in_flight_double_the_rate() {
     for set in [&["media.read_ns=110"], &["media.read_ns=400"], &["media.channels=8"], &["media.bus_bytes_per_ns=8"]] {
         let [one, two] = ["iodepth=1", "iodepth=2"].map(|job| iops(job, set));
         assert!(two > one * 1.9, "{set:?}: {one} and {two}");
@@ -344,7 +344,7 @@ fn two_reads_in_flight_are_twice_as_many() {
 }
 
 #[test]
-fn nanosecond_of_memory_or_parser_costs_a_nanosecond_between_queue_reads() {
+fn memory_and_parser_time_add_directly_between_queue_reads() {
     for (bytes, key) in [("1k", "media.read_ns"), ("4k", "media.read_ns"), ("4k", "dc_express.parse_ns")] {
         let beyond = (30..400).step_by(23).map(|ns: u32| {
             let drive = drive("dc-express", &[&format!("{key}={ns}")]);
@@ -357,7 +357,7 @@ fn nanosecond_of_memory_or_parser_costs_a_nanosecond_between_queue_reads() {
 }
 
 #[test]
-fn time_to_write_a_command_bounds_a_threads_rate_and_lengthens_no_lone_read() {
+fn command_write_time_bounds_a_threads_rate() {
     let lone = |command_ns: u32| {
         let drive = drive("dc-express", &[&format!("dc_express.command_ns={command_ns}")]);
         reads(&run(&drive, "bs=512 number_ios=2000")).total.mean()

@@ -8,7 +8,7 @@ fn mean_ns(name: &str, set: &[&str], job: &str) -> f64 {
 }
 
 #[test]
-fn large_reads_take_no_longer_over_the_sixth_generation_than_over_the_fifth() {
+fn large_reads_are_no_slower_over_gen6_than_gen5() {
     for bs in ["16k", "64k", "128k"] {
         let job = format!("bs={bs} number_ios=50");
         let [fifth, sixth] =
@@ -19,7 +19,7 @@ fn large_reads_take_no_longer_over_the_sixth_generation_than_over_the_fifth() {
 }
 
 #[test]
-fn faster_links_and_cells_make_no_host_with_interrupts_slower() {
+fn faster_links_and_cells_slow_no_interrupt_driven_host() {
     let iops = |name, depth, key: &str| {
         let job = format!("bs=4k iodepth={depth} number_ios=8000");
         run(&drive(name, &["host.variation=0.09", key]), &job).iops()
@@ -37,7 +37,7 @@ fn faster_links_and_cells_make_no_host_with_interrupts_slower() {
 }
 
 #[test]
-fn an_interrupt_comes_in_between_while_its_core_is_at_work() {
+fn interrupt_preempts_work_on_its_core() {
     // The copy is so slow that the core is busy for most of the time.
     let interrupt = |depth: u32| {
         let outcome =
@@ -49,7 +49,7 @@ fn an_interrupt_comes_in_between_while_its_core_is_at_work() {
 }
 
 #[test]
-fn software_takes_its_time_exactly_unless_it_is_said_to_vary() {
+fn software_time_is_exact_unless_variation_is_set() {
     let spread = |set: &[&str]| {
         let outcome = run(&drive("nvme-polled", set), "bs=4k number_ios=2000");
         let total = outcome.jobs[0].read.total.clone();
@@ -62,7 +62,7 @@ fn software_takes_its_time_exactly_unless_it_is_said_to_vary() {
 }
 
 #[test]
-fn two_threads_of_a_core_do_more_than_one_and_less_than_two_cores() {
+fn sibling_threads_exceed_one_core_but_not_two() {
     let iops = |set: &[&str], threads: u32| {
         let free =
             ["media.preset=dram", "media.channels=16", "link.preset=gen4-x4", "link.lanes=16", "nvme.queue_pairs=2"];
@@ -76,7 +76,7 @@ fn two_threads_of_a_core_do_more_than_one_and_less_than_two_cores() {
 }
 
 #[test]
-fn stages_that_only_wait_cost_the_other_thread_of_a_core_nothing() {
+fn waiting_stages_cost_the_sibling_thread_nothing() {
     let iops = |stages: &str, threads: u32| {
         let stages = format!("stack.stages=[{stages}]");
         let set = [
@@ -97,13 +97,13 @@ fn stages_that_only_wait_cost_the_other_thread_of_a_core_nothing() {
     let waits = format!("{work}, {{ name = 'stamp', user = true, submit_ns = 300, stalls = true }}");
     let gain = |stages: &str| iops(stages, 2) / iops(stages, 1);
     assert!(close(gain(work), 1.2, 0.05), "{}", gain(work));
-    // 700 ns take 700 * 2 / 1.2 beside the other thread, and the wait takes 300 ns all the same.
+    // 700 ns of work take 700 * 2 / 1.2 ns beside the sibling thread, and the wait takes 300 ns in either case.
     let expected = 2.0 * 1000.0 / (700.0 * 2.0 / 1.2 + 300.0);
     assert!(close(gain(&waits), expected, 0.05), "{} {expected}", gain(&waits));
 }
 
 #[test]
-fn completions_are_as_large_as_the_host_makes_them() {
+fn completion_packets_have_the_hosts_size() {
     let transfer = |bytes: &str| {
         let set = ["link.preset=gen3-x4", "link.max_payload_bytes=256", bytes];
         let outcome = run(&drive("nvme-polled", &set), "rw=randwrite bs=4k number_ios=20");
@@ -114,7 +114,7 @@ fn completions_are_as_large_as_the_host_makes_them() {
 }
 
 #[test]
-fn the_place_of_user_data_and_that_of_rings_count_apart() {
+fn user_data_and_rings_can_have_separate_locations() {
     let stage = |set: &[&str], stage: Stage| {
         run(&drive("nvme-polled", set), "rw=randwrite bs=4k number_ios=20").jobs[0].write.stages.get(stage).as_ns()
             / 20.0
@@ -127,7 +127,7 @@ fn the_place_of_user_data_and_that_of_rings_count_apart() {
 }
 
 #[test]
-fn addresses_that_the_iommu_has_seen_cost_nothing_and_others_a_walk() {
+fn cached_translations_are_free_and_others_cost_a_walk() {
     let mean = |set: &[&str]| mean_ns("nvme-polled", set, "rw=randwrite bs=4k number_ios=500");
     let (off, held) = (mean(&[]), mean(&["root_complex.iommu=true"]));
     assert!(held - off < 30.0, "a few pages are walked for once: {off} {held}");

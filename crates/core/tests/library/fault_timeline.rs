@@ -17,7 +17,7 @@ fn counter(outcome: &Outcome, name: &str) -> u64 {
 }
 
 #[test]
-fn a_stall_holds_the_requests_in_flight_until_its_end() {
+fn stall_holds_requests_in_flight_until_its_end() {
     let (calm, stalled) = (with(&[], JOB), with(&["at=500us for=20ms stall"], JOB));
     let met = &stalled.faults[0];
     assert_eq!((met.line.as_str(), met.count), ("at=500us for=20ms stall", 4), "as many as are in flight");
@@ -31,7 +31,7 @@ fn a_stall_holds_the_requests_in_flight_until_its_end() {
 }
 
 #[test]
-fn a_stall_at_a_request_lasts_from_that_request_on() {
+fn stall_at_a_request_starts_with_that_request() {
     let stalled = with(&["at=request:100 for=5ms stall"], JOB);
     let met = &stalled.faults[0];
     assert_eq!(met.count, 4, "the 100th and those after it");
@@ -39,7 +39,7 @@ fn a_stall_at_a_request_lasts_from_that_request_on() {
 }
 
 #[test]
-fn a_slow_down_multiplies_latency_and_divides_the_rate() {
+fn slow_down_multiplies_latency_and_divides_rate() {
     let one = "rw=randread bs=4k iodepth=1 number_ios=1000";
     let (calm, slow) = (with(&[], one), with(&["slow-down factor=10"], one));
     let device = |outcome: &Outcome| outcome.jobs[0].read.completion.mean().as_ns();
@@ -52,7 +52,7 @@ fn a_slow_down_multiplies_latency_and_divides_the_rate() {
 }
 
 #[test]
-fn a_throttle_lets_requests_pass_at_its_rate() {
+fn throttle_passes_requests_at_its_rate() {
     let throttled = with(&["throttle iops=10000"], "rw=randread bs=4k iodepth=16 number_ios=2001");
     assert!((throttled.elapsed.as_s() - 0.2).abs() < 0.0001, "2,000 intervals of 100 us: {}", throttled.elapsed);
     let bytes = with(&["throttle mib_per_s=100"], "rw=randwrite bs=64k iodepth=16 number_ios=161");
@@ -62,7 +62,7 @@ fn a_throttle_lets_requests_pass_at_its_rate() {
 }
 
 #[test]
-fn errors_and_lost_completions_fail_the_requests_that_they_name() {
+fn error_faults_fail_the_named_requests() {
     let failed = with(&["at=request:10 for=5requests error"], JOB);
     assert_eq!((failed.failed(), failed.ios(), failed.faults[0].count), (5, 3995, 5));
     let rate = with(&["error rate=0.1"], JOB);
@@ -75,7 +75,7 @@ fn errors_and_lost_completions_fail_the_requests_that_they_name() {
 }
 
 #[test]
-fn a_narrow_link_is_wide_again_after_its_time() {
+fn narrowed_link_recovers_after_its_time() {
     let job = "rw=randread bs=128k iodepth=8 number_ios=3000";
     let (calm, narrow) = (with(&[], job), with(&["link lanes=1 outage=10us"], job));
     assert!(narrow.elapsed.as_us() / 1e3 > 3.0 * calm.elapsed.as_us() / 1e3, "one lane of four");
@@ -87,7 +87,7 @@ fn a_narrow_link_is_wide_again_after_its_time() {
 }
 
 #[test]
-fn power_is_back_after_its_time_or_at_a_return() {
+fn power_returns_after_its_time_or_a_return_line() {
     for lines in [&["at=1ms for=7ms power-cut"][..], &["at=1ms power-cut", "at=8ms return"]] {
         let cut = with(lines, JOB);
         assert_eq!((cut.failed(), cut.ios(), cut.faults[0].count), (0, 4000, 1));
@@ -96,7 +96,7 @@ fn power_is_back_after_its_time_or_at_a_return() {
 }
 
 #[test]
-fn former_name_of_the_key_for_fault_lines_is_accepted() {
+fn former_key_of_fault_lines_is_accepted() {
     let read = |key: &str| drive("optane-p5800x", &[&format!("{key}=[\"at=2ms for=5ms stall\"]")]).faults;
     assert_eq!(read("trouble"), read("fault_lines"));
     assert_eq!(read("trouble").len(), 1);

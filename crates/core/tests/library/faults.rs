@@ -2,7 +2,7 @@
 
 use crate::common::{self, counter, drive, jobs, run};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
@@ -14,7 +14,7 @@ fn with(name: &str, faults: &str) -> Drive {
 }
 
 /// Latencies of the slowest read and of the fastest.
-fn latencies(outcome: &Outcome) -> [Span; 2] {
+fn slowest_and_fastest_latency(outcome: &Outcome) -> [Span; 2] {
     let total = &common::reads(outcome).total;
     [total.max(), total.min()]
 }
@@ -38,12 +38,12 @@ fn events(drive: &Drive, job: &str) -> u64 {
 
 fn problem(name: &str, fault: &str) -> String {
     let shipped = shipped::find(name).unwrap();
-    let set = [Override::parse(&format!("faults=[{fault}]")).unwrap()];
+    let set = [KeyOverride::parse(&format!("faults=[{fault}]")).unwrap()];
     Drive::from_toml(shipped.file, shipped.text, &set).unwrap_err().to_string()
 }
 
 #[test]
-fn requests_that_fail_are_counted_as_such_and_nowhere_else() {
+fn failed_requests_are_counted_only_as_failed() {
     for name in shipped::names() {
         let outcome = run(&with(name, r#"{ action = "error", every = 4, first = 2 }"#), READS);
         assert!(outcome.finished, "{name}");
@@ -54,12 +54,12 @@ fn requests_that_fail_are_counted_as_such_and_nowhere_else() {
 }
 
 #[test]
-fn a_delayed_request_takes_that_much_longer_and_the_others_do_not() {
+fn delayed_request_alone_takes_longer() {
     for name in shipped::names() {
         let drive = with(name, r#"{ action = "delay", delay_us = 700, first = 50, times = 1 }"#);
-        let [slowest, fastest] = latencies(&run(&drive, READS));
-        let [well_slowest, well_fastest] = latencies(&run(&common::drive(name, &[]), READS));
-        // With a cache, a miss takes many times as long as a hit, so the slowest requests vary more.
+        let [slowest, fastest] = slowest_and_fastest_latency(&run(&drive, READS));
+        let [well_slowest, well_fastest] = slowest_and_fastest_latency(&run(&common::drive(name, &[]), READS));
+        // With a cache, a miss takes many times as long as a hit, so allow slower requests to vary more.
         let longest = (fastest * 3).max(well_slowest * 2);
         assert!(slowest >= Span::from_us(700) + fastest && slowest < Span::from_us(700) + longest, "{name}: {slowest}");
         assert_eq!(fastest, well_fastest, "{name}");
@@ -67,7 +67,7 @@ fn a_delayed_request_takes_that_much_longer_and_the_others_do_not() {
 }
 
 #[test]
-fn requests_that_hang_or_whose_completion_is_lost_are_given_up_after_their_time_out() {
+fn hung_and_lost_requests_are_given_up_after_timeout() {
     for name in shipped::names() {
         for action in ["hang", "drop-completion"] {
             let fault = format!(r#"{{ action = "{action}", first = 10, times = 2, timeout_us = 40_000 }}"#);
@@ -86,14 +86,14 @@ fn requests_that_hang_or_whose_completion_is_lost_are_given_up_after_their_time_
 }
 
 #[test]
-fn a_device_that_is_slower_than_the_time_out_ends_its_request_later() {
+fn device_slower_than_the_timeout_completes_later() {
     let fault = r#"{ action = "drop-completion", times = 1, timeout_us = 1 }"#;
     let outcome = run(&with("nvme", fault), READS);
     assert_eq!((outcome.failed(), outcome.ios()), (1, 99));
 }
 
 #[test]
-fn a_read_that_its_driver_begins_again_in_another_place_meets_its_fault_once() {
+fn retried_read_meets_its_fault_once() {
     let often = ["link.posted_header_credits=1", "dc_express.max_latency_us=1"];
     for fault in ["error", "drop-completion"] {
         let fault = format!("faults=[{{ action = \"{fault}\", every = 3, operation = \"read\" }}]");
@@ -105,20 +105,20 @@ fn a_read_that_its_driver_begins_again_in_another_place_meets_its_fault_once() {
 }
 
 #[test]
-fn lost_interrupts_make_a_host_that_sleeps_wait_for_its_own_look_and_lose_nothing() {
+fn lost_interrupts_delay_a_sleeping_host_without_loss() {
     let lost = r#"{ action = "lose-interrupt", first = 20, times = 3, timeout_us = 5000 }"#;
     let outcome = run(&with("nvme", lost), READS);
     assert_eq!((outcome.failed(), outcome.ios()), (0, 100));
     assert_eq!(counter(&outcome, "fault_lost_interrupts"), 3);
-    let [slowest, _] = latencies(&outcome);
+    let [slowest, _] = slowest_and_fastest_latency(&outcome);
     assert!(slowest > Span::from_ms(5) && slowest < Span::from_us(5100), "{slowest}");
     assert!(outcome.elapsed > Span::from_ms(15));
     let deep = run(&with("nvme", lost), "bs=4k number_ios=1000 iodepth=16");
-    assert!(latencies(&deep)[0] < Span::from_ms(1), "the next interrupt tells of all that is there");
+    assert!(slowest_and_fastest_latency(&deep)[0] < Span::from_ms(1), "the next interrupt tells of all that is there");
 }
 
 #[test]
-fn interrupts_that_come_again_find_nothing_and_change_nothing_else() {
+fn repeated_interrupts_change_nothing() {
     for name in ["nvme", "moneta", "capi", "pss", "moneta-block", "pss-block"] {
         let drive = with(name, r#"{ action = "repeat-interrupt", every = 2, delay_us = 3 }"#);
         let outcome = verified(&drive, "bs=4k number_ios=200 rw=randrw iodepth=4 size=1m io_size=1g");
@@ -131,7 +131,7 @@ fn interrupts_that_come_again_find_nothing_and_change_nothing_else() {
 }
 
 #[test]
-fn torn_writes_fail_and_leave_the_old_bytes_or_the_new() {
+fn torn_writes_fail_and_leave_old_or_new_bytes() {
     let job = "rw=randrw bs=16k size=256k io_size=1g number_ios=600 iodepth=8";
     for name in shipped::names().filter(|name| !name.starts_with("nvm-model")) {
         let torn = with(name, r#"{ action = "torn-write", every = 5 }"#);
@@ -143,11 +143,11 @@ fn torn_writes_fail_and_leave_the_old_bytes_or_the_new() {
 }
 
 #[test]
-fn a_slow_bank_slows_what_lies_in_it() {
+fn slow_bank_slows_only_its_data() {
     let slow = with("nvme", r#"{ action = "slow-bank", bank = 1, factor = 1000 }"#);
-    let well = latencies(&run(&drive("nvme", &[]), READS));
+    let well = slowest_and_fastest_latency(&run(&drive("nvme", &[]), READS));
     let outcome = run(&slow, READS);
-    let [slowest, fastest] = latencies(&outcome);
+    let [slowest, fastest] = slowest_and_fastest_latency(&outcome);
     let own = slow.media.command + slow.media.read;
     assert_eq!(fastest, well[1]);
     assert_eq!(slowest, well[0] + own * 999);
@@ -156,7 +156,7 @@ fn a_slow_bank_slows_what_lies_in_it() {
 }
 
 #[test]
-fn accesses_of_a_slow_bank_wait_for_each_other() {
+fn accesses_to_a_slow_bank_serialise() {
     let slow = with("nvme-polled", r#"{ action = "slow-bank", bank = 0, factor = 100 }"#);
     let outcome = run(&slow, "bs=4k size=4k io_size=1g number_ios=100 iodepth=8");
     let each = (slow.media.command + slow.media.read) * 100;
@@ -164,16 +164,16 @@ fn accesses_of_a_slow_bank_wait_for_each_other() {
 }
 
 #[test]
-fn a_stuck_bank_answers_when_it_is_free_again() {
+fn stuck_bank_completes_when_free_again() {
     let stuck = with("nvme", r#"{ action = "stuck-bank", bank = 0, from_us = 100, until_us = 2000 }"#);
     let outcome = run(&stuck, READS);
-    let [slowest, fastest] = latencies(&outcome);
+    let [slowest, fastest] = slowest_and_fastest_latency(&outcome);
     assert!(slowest > Span::from_us(1500) && slowest < Span::from_us(2000) + fastest, "{slowest}");
     assert!(counter(&outcome, "fault_stuck_accesses") > 0);
 }
 
 #[test]
-fn a_corrupted_packet_is_sent_again_and_delays_its_request_alone() {
+fn corrupted_packet_delays_only_its_request() {
     let well = run(&drive("nvme", &[]), READS);
     for direction in ["to-host", "to-device"] {
         let fault = format!(r#"{{ action = "corrupt-packet", direction = "{direction}", first = 40, times = 1 }}"#);
@@ -190,7 +190,7 @@ fn a_corrupted_packet_is_sent_again_and_delays_its_request_alone() {
 }
 
 #[test]
-fn a_link_trained_to_fewer_lanes_is_away_and_then_as_slow_as_one_that_was_built_so() {
+fn retrained_link_is_down_and_then_as_slow_as_a_narrow_one() {
     for (name, job) in [("nvme-polled", "bs=64k number_ios=400 iodepth=4"), ("dc-express", "bs=64k number_ios=400")] {
         let fault = r#"{ action = "retrain", from_us = 2000, lanes = 1, outage_us = 300 }"#;
         let (outcome, narrow) = (run(&with(name, fault), job), run(&drive(name, &["link.lanes=1"]), job));
@@ -210,7 +210,7 @@ fn a_link_trained_to_fewer_lanes_is_away_and_then_as_slow_as_one_that_was_built_
 }
 
 #[test]
-fn a_rule_that_never_happens_leaves_a_run_as_it_is_to_the_picosecond() {
+fn untriggered_fault_rule_changes_nothing() {
     let job = "rw=randrw bs=4k number_ios=300 iodepth=8";
     for name in shipped::names() {
         let never = r#"{ action = "error", first = 1_000_000 }, { action = "lose-interrupt", from_us = 100_000_000 },
@@ -224,7 +224,7 @@ fn a_rule_that_never_happens_leaves_a_run_as_it_is_to_the_picosecond() {
 }
 
 #[test]
-fn wrong_rules_are_refused_with_what_is_allowed() {
+fn wrong_fault_rules_are_refused_with_allowed_values() {
     let fault = |fault: &str| problem("nvme", fault);
     assert!(
         fault(r#"{ action = "eror" }"#).contains(r#"faults.action is "eror", did you mean error?"#),
@@ -255,7 +255,7 @@ fn wrong_rules_are_refused_with_what_is_allowed() {
 }
 
 #[test]
-fn faults_are_a_list_of_tables_in_a_file_and_survive_printing() {
+fn fault_tables_of_a_file_survive_printing() {
     let text = "preset = \"nvme\"\n\n[[faults]]\naction = \"delay\"\ndelay_us = 5\n\n[[faults]]\nevery = 7\n";
     let drive = Drive::from_toml("drive.toml", text, &[]).unwrap();
     assert_eq!(drive.faults.len(), 2);
@@ -266,7 +266,7 @@ fn faults_are_a_list_of_tables_in_a_file_and_survive_printing() {
 }
 
 #[test]
-fn completions_that_come_again_end_no_request_a_second_time() {
+fn repeated_completions_end_no_request_twice() {
     let job = "rw=randrw bs=4k size=1m io_size=1g number_ios=300 iodepth=4";
     for name in ["nvme", "dc-express", "capi", "cxl-memory-gen5", "moneta", "pss", "ramdisk"] {
         for delay in ["0", "7"] {
@@ -282,7 +282,7 @@ fn completions_that_come_again_end_no_request_a_second_time() {
 }
 
 #[test]
-fn bits_that_the_code_corrects_are_right_and_more_of_them_make_a_read_fail() {
+fn correctable_bits_read_right_and_more_fail_the_read() {
     let job = "rw=randrw bs=4k size=256k io_size=1g number_ios=120 iodepth=4";
     for name in ["nvme", "dc-express", "capi", "cxl-memory-gen5", "moneta", "pss"] {
         for (bits, fails) in [(1, false), (39, false), (40, true), (500, true)] {
@@ -298,7 +298,7 @@ fn bits_that_the_code_corrects_are_right_and_more_of_them_make_a_read_fail() {
 }
 
 #[test]
-fn a_failed_chip_is_made_up_for_by_the_others() {
+fn failed_chip_is_corrected_by_the_others() {
     let job = "rw=randrw bs=4k size=256k io_size=1g number_ios=60 iodepth=4";
     for name in ["nvme", "dc-express", "capi", "moneta", "pss"] {
         for chip in [0, 7, 8] {
@@ -310,7 +310,7 @@ fn a_failed_chip_is_made_up_for_by_the_others() {
 }
 
 #[test]
-fn packets_wait_while_their_credits_do_not_come_back_and_lose_nothing() {
+fn packets_wait_for_starved_credits_without_loss() {
     let job = "bs=64k number_ios=200 iodepth=8 rw=read";
     let well = run(&drive("nvme-polled", &[]), job);
     let starved = with("nvme-polled", r#"{ action = "starve-credits", from_us = 1000, outage_us = 700 }"#);
@@ -331,7 +331,7 @@ fn packets_wait_while_their_credits_do_not_come_back_and_lose_nothing() {
 }
 
 #[test]
-fn a_device_that_is_reset_is_handed_again_what_it_had_and_nothing_is_lost() {
+fn reset_device_gets_its_requests_again_without_loss() {
     let job = "rw=randrw bs=16k size=256k io_size=1g number_ios=150 iodepth=8";
     for name in
         ["nvme", "nvme-polled", "dc-express", "dc-express-block", "capi", "cxl-memory-gen5", "moneta", "pss", "ramdisk"]
@@ -342,16 +342,16 @@ fn a_device_that_is_reset_is_handed_again_what_it_had_and_nothing_is_lost() {
         let outcome = verified(&with(name, &resets.join(", ")), job);
         assert_eq!((outcome.failed(), outcome.ios()), (0, 150), "{name}");
         assert_eq!(counter(&outcome, "fault_resets"), 3, "{name}");
-        // In a short run, the device is still away when the next reset comes.
+        // In a short run the device is still absent when the next reset occurs.
         let later = outcome.elapsed.as_us() - well.as_us();
         assert!(later > 1500.0, "{name}: {later} us");
-        assert!(latencies(&outcome)[0] >= Span::from_ms(2), "{name}: some had to wait");
+        assert!(slowest_and_fastest_latency(&outcome)[0] >= Span::from_ms(2), "{name}: some had to wait");
     }
 }
 
 /// Whatever it reserved is free again, or addresses run out.
 #[test]
-fn a_device_may_be_reset_as_often_as_one_likes() {
+fn device_can_be_reset_any_number_of_times() {
     let resets = (1..40).map(|time| format!(r#"{{ action = "reset", from_us = {}, outage_us = 4 }}"#, time * 8));
     let resets = resets.collect::<Vec<_>>().join(", ");
     for name in ["nvme", "cxl-memory-gen5", "pss"] {
@@ -362,7 +362,7 @@ fn a_device_may_be_reset_as_often_as_one_likes() {
 
 /// A tag in which none of its chunks ends.
 #[test]
-fn a_device_that_is_reset_chooses_tags_by_what_it_holds() {
+fn reset_device_chooses_tags_by_its_contents() {
     let reset = r#"{ action = "reset", from_us = 3000, outage_us = 100 }"#;
     for choice in ["compare", "intervals"] {
         let faults = format!("faults=[{reset}]");
@@ -373,7 +373,7 @@ fn a_device_that_is_reset_chooses_tags_by_what_it_holds() {
 }
 
 #[test]
-fn a_device_that_is_removed_fails_what_it_had_and_everything_after_that() {
+fn removed_device_fails_current_and_later_requests() {
     for name in shipped::names() {
         let well = run(&drive(name, &[]), "bs=4k number_ios=200 iodepth=4").elapsed;
         let removed = format!(r#"{{ action = "remove", from_us = {} }}"#, well.as_us() / 2.0);
@@ -386,7 +386,7 @@ fn a_device_that_is_removed_fails_what_it_had_and_everything_after_that() {
 }
 
 #[test]
-fn flushes_that_fail_are_none_of_the_requests_that_a_job_makes() {
+fn failed_flushes_are_not_counted_as_job_requests() {
     let removed = r#"faults=[{ action = "remove", from_us = 500 }]"#;
     let drive = drive("tlc-gen4", &["buffer.power_loss_protection=false", removed]);
     let outcome = run(&drive, "rw=randwrite bs=4k fsync=1 number_ios=100");

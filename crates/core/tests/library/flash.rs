@@ -3,7 +3,7 @@
 
 use crate::common::{close, counter, drive, jobs, run};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::simulation::Simulation;
 
 const FLASH: [&str; 4] = ["tlc-gen3", "tlc-gen4", "tlc-gen5", "xl-flash"];
@@ -17,7 +17,7 @@ fn mean_us(outcome: &phaselink_core::ledger::Outcome) -> f64 {
 }
 
 #[test]
-fn drives_take_what_their_descriptions_were_derived_from() {
+fn shipped_flash_drives_reproduce_their_source_values() {
     let lone = |name: &str, rw: &str, bytes: u32| {
         mean_us(&run(&drive(name, &[]), &format!("rw={rw} bs={bytes} number_ios=600")))
     };
@@ -26,7 +26,7 @@ fn drives_take_what_their_descriptions_were_derived_from() {
         (lone("optane-p4800x", "randwrite", 4096), 7.03),
         (lone("tlc-gen4", "randread", 4096), 59.98),
         (lone("tlc-gen5", "randread", 4096), 70.0),
-        // VLD, the source, gives 5.7 us, of which its host takes 1.2 us.
+        // The source (VLD) gives 5.7 us, including 1.2 us of its host.
         (lone("tlc-gen5", "randwrite", 4096), 4.6),
     ] {
         assert!(close(found, given, 0.03), "{found} us, not {given}");
@@ -34,7 +34,7 @@ fn drives_take_what_their_descriptions_were_derived_from() {
 }
 
 #[test]
-fn drives_reach_the_random_reads_of_their_data_sheets_and_no_more() {
+fn flash_drives_reach_but_do_not_exceed_data_sheet_random_reads() {
     let rate = |name: &str| run(&drive(name, &[]), "rw=randread bs=4k iodepth=128 numjobs=8 number_ios=10000").iops();
     for (name, given) in [("optane-p4800x", 550e3), ("tlc-gen4", 1e6)] {
         assert!(close(rate(name), given, 0.01), "{name}: {}, not {given}", rate(name));
@@ -42,7 +42,7 @@ fn drives_reach_the_random_reads_of_their_data_sheets_and_no_more() {
 }
 
 #[test]
-fn steady_drive_writes_less_than_a_drive_written_once_and_counts_moved_pages() {
+fn steady_drive_writes_less_than_a_fresh_one() {
     for name in FLASH {
         let at = |precondition: &str| {
             let state = format!("translation.precondition={precondition}");
@@ -58,7 +58,7 @@ fn steady_drive_writes_less_than_a_drive_written_once_and_counts_moved_pages() {
 }
 
 #[test]
-fn sequential_writes_settle_at_the_rate_of_the_dies_and_reads_at_that_of_the_link() {
+fn sequential_rates_are_those_of_dies_and_link() {
     let gen4 = drive("tlc-gen4", &[]);
     let written = run(&gen4, "rw=write bs=128k iodepth=16 number_ios=8000");
     // 32 dies program 96 KiB in 1.35 ms each. The buffer absorbs the first 32 of 1000 MiB.
@@ -69,7 +69,7 @@ fn sequential_writes_settle_at_the_rate_of_the_dies_and_reads_at_that_of_the_lin
 }
 
 #[test]
-fn reads_go_before_writes_of_a_drive_that_can_suspend_them() {
+fn reads_precede_writes_on_drives_with_suspension() {
     let p999_us = |suspend: &str| {
         let drive = drive("tlc-gen4", &[suspend]);
         let outcome = run(&drive, "rw=randrw rwmixread=90 bs=16k iodepth=2 number_ios=20000");
@@ -80,7 +80,7 @@ fn reads_go_before_writes_of_a_drive_that_can_suspend_them() {
 }
 
 #[test]
-fn what_was_written_is_read_back_while_it_moves() {
+fn written_data_reads_back_during_garbage_collection() {
     let set = [&SMALL[..], &["translation.precondition=random"]].concat();
     let drive = drive("tlc-gen4", &set);
     let jobs = jobs(&drive, "rw=randrw bs=4096 iodepth=32 size=64m number_ios=60000");
@@ -90,7 +90,7 @@ fn what_was_written_is_read_back_while_it_moves() {
 }
 
 #[test]
-fn any_interface_may_have_a_flash_drive_behind_it() {
+fn any_interface_can_have_a_flash_drive() {
     for name in ["dc-express", "moneta-block", "pss-block", "capi", "cxl", "ramdisk"] {
         let set = [
             "media.preset=tlc-128-layer",
@@ -114,14 +114,15 @@ fn any_interface_may_have_a_flash_drive_behind_it() {
 }
 
 #[test]
-fn keys_of_an_inside_that_a_drive_has_not_are_refused() {
+fn keys_of_absent_drive_parts_are_refused() {
     let nvme = shipped::find("nvme").expect("a shipped drive");
     for (set, found) in [
         ("buffer.capacity_kib=1024", "buffer.capacity_kib is given with translation.mapping \"none\""),
         ("translation.over_provisioning=0.2", "translation.over_provisioning is given"),
         ("controller.cores=2", "no command takes processor time"),
     ] {
-        let problems = Drive::from_toml(nvme.file, nvme.text, &[Override::parse(set).unwrap()]).map(drop).unwrap_err();
+        let problems =
+            Drive::from_toml(nvme.file, nvme.text, &[KeyOverride::parse(set).unwrap()]).map(drop).unwrap_err();
         assert!(problems.to_string().contains(found), "{set}: {problems}");
     }
     let printed = drive("nvme", &[]).to_toml();
@@ -129,7 +130,7 @@ fn keys_of_an_inside_that_a_drive_has_not_are_refused() {
 }
 
 #[test]
-fn cells_capacity_and_part_in_use_are_three_numbers_of_a_drive() {
+fn cells_capacity_and_used_part_are_independent() {
     let job = "rw=randwrite bs=4096 iodepth=64 number_ios=60000";
     let amplification = |set: &[&str]| {
         let steady = ["translation.precondition=random", "media.block_pages=12", "buffer.capacity_kib=16384"];
@@ -139,27 +140,27 @@ fn cells_capacity_and_part_in_use_are_three_numbers_of_a_drive() {
     };
     let by_share = amplification(&["media.capacity_mib=4096", "translation.over_provisioning=0.25"]);
     assert_eq!(by_share, amplification(&["media.capacity_mib=4096", "media.raw_mib=5120"]));
-    // Whoever uses 4 GiB of 4.5 GiB finds the garbage collection of a drive with as many cells for 4 GiB.
+    // Using 4 GiB of a drive of 4.5 GiB causes the same garbage collection as a drive of 4 GiB with as many cells.
     let part = amplification(&["media.capacity_mib=4608", "media.raw_mib=5120", "translation.used=0.8889"]);
     assert!(part.0.abs_diff(by_share.0) * 20 <= by_share.0, "{part:?} of a part, {by_share:?} of all");
 }
 
 #[test]
-fn larger_blocks_are_erased_by_all_their_flash_blocks() {
+fn large_blocks_are_erased_by_all_their_flash_blocks() {
     let erases = |block_mib: u32| {
         let block = format!("translation.block_mib={block_mib}");
         let state = ["translation.precondition=random", "translation.over_provisioning=0.3", &block];
         let outcome = run(&drive("tlc-gen4", &[&SMALL[..], &state].concat()), "rw=randwrite bs=64k number_ios=20000");
         (counter(&outcome, "blocks"), counter(&outcome, "erases"))
     };
-    // A flash block of 12 pages on each of 32 dies has 12 MiB with its two planes.
+    // A flash block of 12 pages on each of 32 dies has 12 MiB over both planes.
     let (small, large) = (erases(0), erases(96));
     assert!((0.9..1.1).contains(&(small.0 as f64 / large.0 as f64 / 8.0)), "{small:?} {large:?}");
     assert!(large.1 > 0 && small.1 > 3 * large.1, "{small:?} {large:?}");
 }
 
 #[test]
-fn collection_of_many_lines_at_once_stops_writes_longer_and_never_lacks_a_block() {
+fn collecting_many_lines_at_once_stalls_writes_longer() {
     let longest = |collection_lines: u32| {
         let lines = format!("translation.collection_lines={collection_lines}");
         let set = ["media.capacity_mib=4096", "media.block_pages=96", "translation.precondition=random", &lines];

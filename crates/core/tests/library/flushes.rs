@@ -20,12 +20,12 @@ fn flushes(outcome: &Outcome) -> u64 {
 
 fn refused(drive: &Drive, options: &[(&str, &str)]) -> String {
     let options = [&[("rw", "randwrite"), ("number_ios", "8")], options].concat();
-    let file = fio::from_flags(&options).expect("options are right by themselves");
+    let file = fio::job_from_flags(&options).expect("options are right by themselves");
     file.resolve(&drive.limits(), &Default::default()).map_or_else(|problems| problems.to_string(), |_| String::new())
 }
 
 #[test]
-fn there_is_a_flush_after_every_so_many_writes_but_the_last_and_one_at_the_end() {
+fn flush_follows_every_nth_write_and_ends_the_job() {
     let drive = volatile(&[]);
     for (options, count) in [
         ("", 0),
@@ -49,7 +49,7 @@ fn there_is_a_flush_after_every_so_many_writes_but_the_last_and_one_at_the_end()
 }
 
 #[test]
-fn a_flush_waits_for_the_cells_and_a_drive_that_is_safe_needs_none() {
+fn flush_waits_for_cells_unless_power_loss_is_protected() {
     let job = "rw=randwrite number_ios=40 ioengine=psync fsync=1";
     // Disable idle states, because a core that has been idle for long takes long to wake.
     let drive = volatile(&["host.idle_states=none"]);
@@ -68,7 +68,7 @@ fn a_flush_waits_for_the_cells_and_a_drive_that_is_safe_needs_none() {
 }
 
 #[test]
-fn a_system_call_waits_for_its_flush_and_a_ring_goes_on() {
+fn system_call_waits_for_its_flush_and_a_ring_continues() {
     let job = "rw=randwrite number_ios=400 iodepth=16 fsync=16";
     let [calls, rings] = ["libaio", "io_uring"].map(|engine| run(&volatile(&[]), &format!("{job} ioengine={engine}")));
     assert_eq!(flushes(&calls), flushes(&rings));
@@ -76,7 +76,7 @@ fn a_system_call_waits_for_its_flush_and_a_ring_goes_on() {
 }
 
 #[test]
-fn flushes_change_no_data() {
+fn flushes_leave_data_unchanged() {
     let drive = volatile(&[]);
     let jobs =
         jobs(&drive, "rw=randrw size=1m io_size=1g number_ios=500 iodepth=8 ioengine=io_uring fsync=8 end_fsync=1");
@@ -89,7 +89,7 @@ fn flushes_change_no_data() {
 }
 
 #[test]
-fn what_a_flush_would_do_beyond_what_is_modelled_is_refused() {
+fn unmodelled_flush_options_are_refused() {
     let (raw, ext4) = (volatile(&[]), volatile(&["stack.filesystem=ext4"]));
     assert_eq!(refused(&raw, &[("fsync", "1"), ("fdatasync", "2"), ("end_fsync", "1")]), "");
     assert!(refused(&ext4, &[("fsync", "1")]).contains("fsync over a file system, whose journal is not modelled"));
@@ -100,14 +100,14 @@ fn what_a_flush_would_do_beyond_what_is_modelled_is_refused() {
     let safe = refused(&volatile(&["drives=2", "buffer.power_loss_protection=true"]), &[("fsync", "1")]);
     assert_eq!(safe, "");
     let mut limits = raw.limits();
-    limits.supported[Op::Flush as usize] = false;
-    let file = fio::from_flags(&[("rw", "write"), ("size", "1m"), ("fsync", "1")]).expect("options");
+    limits.supported[Op::DeepFlush as usize] = false;
+    let file = fio::job_from_flags(&[("rw", "write"), ("size", "1m"), ("fsync", "1")]).expect("options");
     let problems = file.resolve(&limits, &Default::default()).expect_err("no command").to_string();
     assert!(problems.contains("of a volatile buffer behind an interface without flushes"), "{problems}");
 }
 
 /// Recording of 20 transactions, each of two writes and a flush.
-fn recording() -> Vec<Job> {
+fn recording_of_transactions() -> Vec<Job> {
     let transaction = |at: u32| format!("{at} d write 4096 4096\n{at} d write 8192 4096\n{at} d sync 0 0\n");
     let text = format!("fio version 3 iolog\n{}", (1..=20).map(transaction).collect::<String>());
     let trace = trace::parse("t", text).expect("an iolog");
@@ -115,9 +115,9 @@ fn recording() -> Vec<Job> {
 }
 
 #[test]
-fn a_replay_flushes_as_often_as_the_recording_and_takes_as_long_as_a_job_that_does() {
+fn replay_flushes_like_an_equivalent_job() {
     let drive = volatile(&["host.idle_states=none"]);
-    let mut simulation = Simulation::new(&drive, &recording(), 1).expect("a replay");
+    let mut simulation = Simulation::new(&drive, &recording_of_transactions(), 1).expect("a replay");
     while simulation.step(1 << 20) {}
     let replayed = simulation.outcome();
     assert_eq!((replayed.jobs[0].write.ios, flushes(&replayed), replayed.jobs[0].commit.count()), (40, 20, 20));
@@ -129,7 +129,7 @@ fn a_replay_flushes_as_often_as_the_recording_and_takes_as_long_as_a_job_that_do
 }
 
 #[test]
-fn commit_lasts_from_its_first_write_to_its_flush_or_without_flush_its_last_write() {
+fn commit_lasts_from_first_write_to_flush_or_last_write() {
     let job = "rw=randwrite number_ios=40 ioengine=psync fsync=4 end_fsync=1";
     let needed = run(&volatile(&["host.idle_states=none"]), job);
     let (writes, commits) = (&needed.jobs[0].write.total, &needed.jobs[0].commit);
@@ -147,10 +147,10 @@ fn commit_lasts_from_its_first_write_to_its_flush_or_without_flush_its_last_writ
 }
 
 #[test]
-fn volatile_drive_without_a_flush_command_refuses_a_recording_with_flushes() {
+fn volatile_drive_without_flush_refuses_recorded_flushes() {
     let mut limits = volatile(&[]).limits();
-    limits.supported[Op::Flush as usize] = false;
-    let problems = recording()[0].problems(&JobPlace::new("t", None), &limits);
+    limits.supported[Op::DeepFlush as usize] = false;
+    let problems = recording_of_transactions()[0].problems(&JobPlace::new("t", None), &limits);
     assert!(
         problems.iter().any(|it| it.to_string().contains("of a volatile buffer behind an interface without")),
         "{problems:?}"

@@ -13,7 +13,7 @@ fn drives() -> [Drive; 2] {
 }
 
 #[test]
-fn lone_client_that_does_not_think_commits_as_a_thread_with_flushes_does() {
+fn lone_client_commits_like_a_thread_with_flushes() {
     for drive in drives() {
         let lone = run(&drive, "rw=write group_commit=1 fsync=1 number_ios=200 burst=1");
         let plain = run(&drive, "rw=write fsync=1 number_ios=200 burst=1");
@@ -24,7 +24,7 @@ fn lone_client_that_does_not_think_commits_as_a_thread_with_flushes_does() {
 }
 
 #[test]
-fn clients_that_do_not_think_share_every_write_and_its_flush() {
+fn clients_without_think_time_share_each_write_and_flush() {
     for drive in drives() {
         let jobs = jobs(&drive, "rw=write group_commit=16 fsync=1 number_ios=50 size=1m io_size=1g burst=1");
         let mut simulation = Simulation::new(&drive, &jobs, 1).unwrap();
@@ -33,7 +33,7 @@ fn clients_that_do_not_think_share_every_write_and_its_flush() {
         let outcome = simulation.outcome();
         let kept = simulation.take_requests().unwrap();
         assert!(kept.kept().iter().all(|write| write.io.bytes == 16 * 4096), "{}", drive.name);
-        // As with fsync=1 alone, no flush follows the last write.
+        // As with fsync=1 alone, the last write is not followed by a flush.
         assert_eq!((outcome.jobs[0].commit.count(), outcome.jobs[0].write.ios), (49 * 16, 50), "{}", drive.name);
         let offsets: Vec<u64> = kept.kept().iter().map(|write| write.io.offset).collect();
         assert!((0..50).zip(&offsets).all(|(number, offset)| *offset == number * 65536 % (1 << 20)), "{offsets:?}");
@@ -41,7 +41,7 @@ fn clients_that_do_not_think_share_every_write_and_its_flush() {
 }
 
 #[test]
-fn clients_are_thinking_or_in_a_commit_at_any_time() {
+fn clients_are_always_thinking_or_in_a_commit() {
     for drive in drives() {
         for think_us in [50.0, 2000.0] {
             let job = format!(
@@ -59,7 +59,7 @@ fn clients_are_thinking_or_in_a_commit_at_any_time() {
 }
 
 #[test]
-fn logs_that_are_no_logs_are_refused() {
+fn jobs_that_are_no_logs_are_refused_for_group_commit() {
     let [drive, _] = drives();
     for (options, found) in [
         (&[("rw", "randwrite")][..], "with rw=randwrite"),
@@ -72,7 +72,8 @@ fn logs_that_are_no_logs_are_refused() {
         let usual = [("rw", "write"), ("number_ios", "8"), ("group_commit", "3"), ("fsync", "1")];
         let kept = usual.iter().filter(|(name, _)| options.iter().all(|(other, _)| other != name)).copied();
         let options: Vec<_> = kept.chain(options.iter().copied()).collect();
-        let resolved = fio::from_flags(&options).and_then(|file| file.resolve(&drive.limits(), &Default::default()));
+        let resolved =
+            fio::job_from_flags(&options).and_then(|file| file.resolve(&drive.limits(), &Default::default()));
         let problems = resolved.map_or_else(|problems| problems.to_string(), |_| String::new());
         assert!(problems.contains(found), "{options:?}: {problems}");
     }

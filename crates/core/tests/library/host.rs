@@ -6,7 +6,7 @@ use phaselink_core::ledger::{Outcome, Stage};
 use phaselink_core::time::Span;
 
 /// Mean latency of the reads of a run, in nanoseconds.
-fn latency_ns(outcome: &Outcome) -> f64 {
+fn mean_read_ns(outcome: &Outcome) -> f64 {
     reads(outcome).total.mean_ns()
 }
 
@@ -23,7 +23,7 @@ fn stages(set: &[(&str, &str)]) -> Drive {
 }
 
 #[test]
-fn sleeping_costs_interrupt_handler_and_context_switch_and_saves_a_poll() {
+fn sleeping_costs_handler_and_switch_and_saves_a_poll() {
     let sleeping = drive("nvme", &[]);
     let host = &sleeping.host;
     let spinning = drive("nvme", &["host.wait=spin"]);
@@ -38,7 +38,7 @@ fn sleeping_costs_interrupt_handler_and_context_switch_and_saves_a_poll() {
 }
 
 #[test]
-fn a_sleeping_thread_takes_one_interrupt_and_two_switches_a_read() {
+fn sleeping_thread_takes_one_interrupt_and_two_switches() {
     let outcome = run(&drive("nvme", &[]), "bs=4k number_ios=500");
     assert_eq!(outcome.cpu.interrupts, 500);
     assert!((1000..=1002).contains(&outcome.cpu.context_switches), "{}", outcome.cpu.context_switches);
@@ -46,16 +46,16 @@ fn a_sleeping_thread_takes_one_interrupt_and_two_switches_a_read() {
 }
 
 #[test]
-fn a_spinning_thread_keeps_its_core_busy_from_the_first_read_to_the_last() {
+fn spinning_thread_keeps_its_core_busy_throughout() {
     let outcome = run(&drive("nvme-polled", &[]), "bs=4k number_ios=500");
-    // The poll that finds the completion counts neither as spinning nor as work.
+    // The poll that finds the completion counts neither as spinning nor as work, so add it.
     let looks = ns(20.0) * 500;
     assert_eq!(outcome.cpu.working + outcome.cpu.spinning + looks, outcome.elapsed);
     assert_eq!((outcome.cpu.interrupts, outcome.cpu.context_switches), (0, 0));
 }
 
 #[test]
-fn two_threads_on_one_core_alternate_while_each_other_sleeps() {
+fn two_threads_on_one_core_alternate() {
     let one = run(&drive("nvme", &[]), "bs=4k number_ios=200");
     let two = run(&drive("nvme", &["host.cores=1"]), "bs=4k numjobs=2 number_ios=200");
     // A read leaves its core idle most of the time, so two threads do twice as much as one.
@@ -66,7 +66,7 @@ fn two_threads_on_one_core_alternate_while_each_other_sleeps() {
 }
 
 #[test]
-fn threads_share_a_core_until_it_is_busy_all_the_time() {
+fn threads_share_a_core_until_it_is_saturated() {
     let on = |cores: u32| {
         let set =
             [&format!("host.cores={cores}"), &format!("nvme.queue_pairs={cores}"), "stack.preset=linux-3.5-read-fio"];
@@ -78,7 +78,7 @@ fn threads_share_a_core_until_it_is_busy_all_the_time() {
 }
 
 #[test]
-fn two_spinning_threads_on_one_core_both_get_on() {
+fn two_spinning_threads_on_one_core_both_progress() {
     let outcome = run(&drive("nvme-polled", &["host.cores=1"]), "bs=4k numjobs=2 number_ios=100");
     assert!(outcome.finished);
     assert_eq!(outcome.ios(), 200);
@@ -86,7 +86,7 @@ fn two_spinning_threads_on_one_core_both_get_on() {
 }
 
 #[test]
-fn a_hybrid_wait_costs_less_processor_than_spinning_and_less_time_than_sleeping() {
+fn hybrid_wait_lies_between_spinning_and_sleeping() {
     // The memory is slow, so that there is time to sleep.
     let slow = |wait: &str, interrupts: bool| {
         let set = ["media.read_ns=20000", &format!("host.wait={wait}"), &format!("nvme.interrupts={interrupts}")];
@@ -95,14 +95,19 @@ fn a_hybrid_wait_costs_less_processor_than_spinning_and_less_time_than_sleeping(
     let (spin, hybrid, sleep) = (slow("spin", false), slow("hybrid", false), slow("sleep", true));
     assert!(hybrid.cpu.busy() < spin.cpu.busy() * 8 / 10, "{} of {}", hybrid.cpu.busy(), spin.cpu.busy());
     assert!(sleep.cpu.busy() < hybrid.cpu.busy());
-    assert!(latency_ns(&hybrid) < latency_ns(&sleep));
-    // The thread wakes in time: when the read completes, only the poll remains.
-    assert!(close(latency_ns(&hybrid), latency_ns(&spin), 1e-3), "{} of {}", latency_ns(&hybrid), latency_ns(&spin));
+    assert!(mean_read_ns(&hybrid) < mean_read_ns(&sleep));
+    // The thread wakes just in time, so only one poll remains when the read completes.
+    assert!(
+        close(mean_read_ns(&hybrid), mean_read_ns(&spin), 1e-3),
+        "{} of {}",
+        mean_read_ns(&hybrid),
+        mean_read_ns(&spin)
+    );
     assert!(hybrid.cpu.spinning > Span::ZERO && hybrid.cpu.spinning < spin.cpu.spinning);
 }
 
 #[test]
-fn processor_costs_scale_with_the_clock_and_nothing_else_does() {
+fn only_processor_costs_scale_with_the_clock() {
     let at = |ghz: &str| {
         let set = ["host.nominal_ghz=4", ghz, "host.uncore_follows_core=false"];
         reads(&run(&drive("nvme", &set), "bs=4k number_ios=50")).clone()
@@ -122,7 +127,7 @@ fn processor_costs_scale_with_the_clock_and_nothing_else_does() {
 }
 
 #[test]
-fn the_cache_slows_down_with_the_core_where_it_shares_its_clock() {
+fn cache_in_the_core_clock_domain_slows_with_the_core() {
     let fetch = |follows: &str| {
         let set = ["host.nominal_ghz=4", "host.core_ghz=2", follows];
         reads(&run(&drive("nvme-polled", &set), "bs=4k number_ios=50")).stages.get(Stage::Fetch) / 50
@@ -132,7 +137,7 @@ fn the_cache_slows_down_with_the_core_where_it_shares_its_clock() {
 }
 
 #[test]
-fn a_lock_lets_one_thread_through_at_a_time_however_many_there_are() {
+fn lock_admits_one_thread_at_a_time() {
     let rate = |threads: u32, lock: &str| {
         let mut drive = stages(&[("submit_ns = 2000", lock)]);
         (drive.host.cores, drive.nvme.queue_pairs, drive.media.banks_per_channel) = (8, 8, 64);
@@ -145,7 +150,7 @@ fn a_lock_lets_one_thread_through_at_a_time_however_many_there_are() {
 }
 
 #[test]
-fn stages_that_name_the_same_lock_exclude_each_other() {
+fn stages_naming_one_lock_exclude_each_other() {
     let rate = |second: &str| {
         let mut drive = stages(&[("submit_ns = 1000", "a"), ("submit_ns = 1000", second)]);
         (drive.host.cores, drive.nvme.queue_pairs) = (8, 8);
@@ -156,7 +161,7 @@ fn stages_that_name_the_same_lock_exclude_each_other() {
 }
 
 #[test]
-fn the_copy_takes_its_rate_for_reads_and_nothing_for_writes() {
+fn copy_costs_its_rate_for_reads_and_nothing_for_writes() {
     let outcome = run(&drive("nvme-polled", &["stack.copy_bytes_per_ns=4"]), "rw=randrw bs=4k number_ios=50");
     let job = &outcome.jobs[0];
     assert_eq!(job.read.stages.get(Stage::Copy), ns(1024.0) * job.read.ios);
@@ -164,7 +169,7 @@ fn the_copy_takes_its_rate_for_reads_and_nothing_for_writes() {
 }
 
 #[test]
-fn a_thread_that_thinks_spins_no_longer_than_its_thought() {
+fn thinking_thread_spins_no_longer_than_its_think_time() {
     let outcome = run(&drive("nvme-polled", &[]), "bs=4k number_ios=100 thinktime=50us");
     assert!(outcome.elapsed > Span::from_us(50) * 99);
     assert!(outcome.iops() < 20_000.0, "{}", outcome.iops());
@@ -172,7 +177,7 @@ fn a_thread_that_thinks_spins_no_longer_than_its_thought() {
 
 /// What `--depends` relies on: experiments whose power nobody reads are not run again for it.
 #[test]
-fn what_servers_draw_has_no_part_in_what_happens() {
+fn server_power_keys_do_not_change_timing() {
     let job = "bs=4k iodepth=4 thinktime=50us number_ios=200";
     for name in ["dc-express", "nvme", "moneta"] {
         let plain = drive(name, &[]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::common::{STEADY, counter, drive, figures, jobs, run};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use phaselink_core::workload::fio;
@@ -26,7 +26,7 @@ const FLASH: [&str; 5] = [
 ];
 
 #[test]
-fn lone_value_takes_as_long_as_a_block_and_the_time_to_find_its_key() {
+fn lone_value_takes_a_block_time_plus_key_lookup() {
     for (direction, bytes) in [("randread", 512), ("randread", 4096), ("randread", 8192), ("randwrite", 4096)] {
         // A second write would wait for the programming of the first, so do only one.
         let ios = if direction == "randwrite" { 1 } else { 50 };
@@ -41,7 +41,7 @@ fn lone_value_takes_as_long_as_a_block_and_the_time_to_find_its_key() {
 }
 
 #[test]
-fn keys_of_pages_that_are_not_in_memory_cost_a_read_of_the_media_each() {
+fn uncached_index_pages_cost_a_media_read_each() {
     let job = "rw=randread bs=4k size=128m iodepth=1 number_ios=2000";
     let (whole, part) = (run(&keyed(&[]), job), run(&keyed(&["key_value.index_cache_kib=64"]), job));
     let reads = counter(&part, "index_reads");
@@ -59,7 +59,7 @@ fn keys_of_pages_that_are_not_in_memory_cost_a_read_of_the_media_each() {
 }
 
 #[test]
-fn replaced_values_leave_their_room_and_no_key_is_lost() {
+fn replaced_values_free_their_space_and_no_key_is_lost() {
     let set = [&FLASH[..], &["key_value.value_max_kib=64"]].concat();
     let drive = drive("tlc-gen4", &set);
     let outcome = run(&drive, "rw=randrw rwmixread=50 bs=3k size=384m iodepth=16 number_ios=400000");
@@ -73,7 +73,7 @@ fn replaced_values_leave_their_room_and_no_key_is_lost() {
 }
 
 #[test]
-fn small_values_are_stored_faster_than_blocks_of_their_size_at_random_places() {
+fn small_values_store_faster_than_random_blocks_of_their_size() {
     let job = "rw=randwrite bs=512 size=64m iodepth=8 number_ios=100000";
     let blocks = run(&drive("tlc-gen4", &FLASH), job);
     let values = run(&drive("tlc-gen4", &[&FLASH[..], &["key_value.value_max_kib=64"]].concat()), job);
@@ -82,10 +82,10 @@ fn small_values_are_stored_faster_than_blocks_of_their_size_at_random_places() {
 }
 
 #[test]
-fn jobs_whose_keys_or_values_the_drive_cannot_have_are_refused_with_what_it_can() {
+fn key_jobs_beyond_the_drives_limits_are_refused() {
     let drive = keyed(&[]);
     let refused = |options: &[(&str, &str)]| {
-        let file = fio::from_flags(options).unwrap_or_else(|problems| panic!("{problems}"));
+        let file = fio::job_from_flags(options).unwrap_or_else(|problems| panic!("{problems}"));
         file.resolve(&drive.limits(), &BTreeMap::new()).map(drop).unwrap_err().to_string()
     };
     let read = ("rw", "randread");
@@ -106,7 +106,7 @@ fn jobs_whose_keys_or_values_the_drive_cannot_have_are_refused_with_what_it_can(
 }
 
 #[test]
-fn keys_of_a_drive_that_contradict_each_other_are_refused() {
+fn contradictory_key_value_settings_are_refused() {
     let nvme = shipped::find("nvme").expect("a shipped drive");
     for (set, found) in [
         (&["key_value.keys_max=5"][..], "key_value.keys_max is given with key_value.value_max_kib 0"),
@@ -123,7 +123,7 @@ fn keys_of_a_drive_that_contradict_each_other_are_refused() {
             "which has no commands for keys; allowed: interface nvme",
         ),
     ] {
-        let all = [STEADY].iter().chain(set).map(|text| Override::parse(text).expect("an override"));
+        let all = [STEADY].iter().chain(set).map(|text| KeyOverride::parse(text).expect("an override"));
         let refused = Drive::from_toml(nvme.file, nvme.text, &all.collect::<Vec<_>>()).unwrap_err().to_string();
         assert!(refused.contains(found), "{set:?}: {refused}");
     }

@@ -11,13 +11,13 @@ use phaselink_core::link::{Arrival, Link};
 use phaselink_core::scheduler::Event;
 use phaselink_core::shared::Shared;
 use phaselink_core::time::{Span, Time};
-use phaselink_core::tlp::PacketId;
-use phaselink_core::tlp::{Direction, Kind, Packet, Token};
+use phaselink_core::tlp::BurstId;
+use phaselink_core::tlp::{Direction, Kind, Packet, PacketToken};
 use proptest::prelude::*;
 
 /// Packet `first` and the `count - 1` after it of burst `name` arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
+struct SeenPackets {
     at: u64,
     name: u32,
     first: u32,
@@ -28,7 +28,7 @@ struct Seen {
 struct Bench {
     link: Link,
     shared: Shared,
-    seen: Vec<Seen>,
+    seen: Vec<SeenPackets>,
     directions: BTreeMap<u32, Direction>,
 }
 
@@ -41,8 +41,8 @@ fn ns(ns: u64) -> Time {
     Time::ZERO + Span::from_ns(ns)
 }
 
-fn token(context: u32) -> Token {
-    Token { role: 0, context }
+fn token(context: u32) -> PacketToken {
+    PacketToken { role: 0, context }
 }
 
 /// Data of `packets` packets of 128 bytes.
@@ -81,20 +81,20 @@ impl Bench {
         while self.shared.scheduler.is_due(until) {
             let (now, event) = self.shared.scheduler.take();
             match event {
-                Event::Wire(wire) => self.link.on_wire(now, wire.into(), &mut self.shared),
+                Event::WireSender(wire) => self.link.on_wire(now, wire.into(), &mut self.shared),
                 Event::Arrive(packet) => self.on_arrive(now, packet),
                 other => unreachable!("a link alone makes no {other:?}"),
             }
         }
     }
 
-    fn on_arrive(&mut self, now: Time, packet: PacketId) {
+    fn on_arrive(&mut self, now: Time, packet: BurstId) {
         let Some(Arrival { packet, first, count }) = self.link.on_arrival(now, packet, &mut self.shared) else {
             return;
         };
         let flight = &self.link.bursts[packet];
         let (name, last) = (flight.packet.token.context, first + count == flight.count());
-        self.seen.push(Seen { at: now.as_ps(), name, first, count });
+        self.seen.push(SeenPackets { at: now.as_ps(), name, first, count });
         if last {
             self.link.bursts.vacate(packet);
         }
@@ -108,39 +108,39 @@ impl Bench {
     }
 
     /// Instants, in nanoseconds, at which packets of a burst arrived.
-    fn instants(&self, name: u32) -> Vec<u64> {
+    fn arrival_instants_ns(&self, name: u32) -> Vec<u64> {
         self.seen.iter().filter(|seen| seen.name == name).map(|seen| seen.at / 1000).collect()
     }
 }
 
 fn packets(config: config::Link) -> config::Link {
-    config::Link { granularity: config::Granularity::Packet, ..config }
+    config::Link { granularity: config::LinkEventGranularity::Packet, ..config }
 }
 
 #[test]
-fn a_packet_is_not_there_a_picosecond_before_its_time_and_is_there_at_it() {
+fn packet_arrives_exactly_at_its_time() {
     let mut bench = Bench::new(&plain());
     bench.send(10, data(1, 1));
     let at = ns(10 + 76 + 200);
     bench.run_until(at - Span::from_ps(1));
     assert_eq!(bench.seen, []);
     bench.run_until(at);
-    assert_eq!(bench.seen, [Seen { at: at.as_ps(), name: 1, first: 0, count: 1 }]);
+    assert_eq!(bench.seen, [SeenPackets { at: at.as_ps(), name: 1, first: 0, count: 1 }]);
 }
 
 #[test]
-fn a_train_arrives_with_its_last_packet_and_in_packets_one_by_one() {
+fn train_arrives_with_its_last_packet_or_one_by_one() {
     let mut trains = Bench::new(&plain());
     trains.send(0, data(1, 4));
     trains.finish();
-    assert_eq!(trains.seen, [Seen { at: (4 * 76 + 200) * 1000, name: 1, first: 0, count: 4 }]);
+    assert_eq!(trains.seen, [SeenPackets { at: (4 * 76 + 200) * 1000, name: 1, first: 0, count: 4 }]);
     let mut single = Bench::new(&packets(plain()));
     single.send(0, data(1, 4));
     assert_eq!(single.finish(), [(276, 1), (352, 1), (428, 1), (504, 1)]);
 }
 
 #[test]
-fn the_last_packet_of_a_burst_takes_the_time_of_what_is_left() {
+fn last_packet_of_a_burst_takes_its_remaining_bytes() {
     let mut bench = Bench::new(&plain());
     bench.send(0, Packet::write(Direction::Up, 0, 300, 128, token(1)));
     // Packets of 128, 128 and 44 bytes of payload, with 24 bytes of overhead each.
@@ -148,7 +148,7 @@ fn the_last_packet_of_a_burst_takes_the_time_of_what_is_left() {
 }
 
 #[test]
-fn a_packet_of_another_class_cuts_a_train_at_the_next_packet_boundary() {
+fn packet_of_another_class_cuts_a_train_at_a_packet_boundary() {
     for (sent_at, boundary) in [(1, 76), (75, 76), (77, 152), (227, 228)] {
         let mut bench = Bench::new(&plain());
         bench.send(0, data(1, 4));
@@ -158,7 +158,7 @@ fn a_packet_of_another_class_cuts_a_train_at_the_next_packet_boundary() {
 }
 
 #[test]
-fn a_packet_that_comes_during_the_last_packet_of_a_train_waits_for_its_end() {
+fn packet_during_the_last_of_a_train_waits_for_its_end() {
     let mut bench = Bench::new(&plain());
     bench.send(0, data(1, 4));
     bench.send(229, read(2));
@@ -166,17 +166,17 @@ fn a_packet_that_comes_during_the_last_packet_of_a_train_waits_for_its_end() {
 }
 
 #[test]
-fn a_train_can_be_cut_twice() {
+fn train_can_be_cut_more_than_once() {
     let mut bench = Bench::new(&plain());
     bench.send(0, data(1, 8));
     bench.send(10, read(2));
     bench.send(100, read(3));
-    // The second cut falls within the second packet, which is on the wire from 88 to 164 ns.
+    // The second cut falls into the second packet, which is on the wire from 88 to 164 ns.
     assert_eq!(bench.finish(), [(76 + 12 + 200, 2), (164 + 12 + 200, 3), (8 * 76 + 24 + 200, 1)]);
 }
 
 #[test]
-fn a_packet_of_the_same_class_waits_for_the_whole_train() {
+fn packet_of_the_same_class_waits_for_the_train() {
     let mut bench = Bench::new(&plain());
     bench.send(0, data(1, 4));
     bench.send(10, data(2, 1));
@@ -184,19 +184,19 @@ fn a_packet_of_the_same_class_waits_for_the_whole_train() {
 }
 
 #[test]
-fn in_packet_granularity_every_second_turn_is_that_of_the_other_class() {
+fn classes_alternate_in_packet_granularity() {
     let mut bench = Bench::new(&packets(plain()));
     bench.send(0, data(1, 4));
     bench.send(10, read(2));
     bench.send(10, read(3));
     bench.finish();
-    assert_eq!(bench.instants(2), [76 + 12 + 200]);
-    assert_eq!(bench.instants(3), [76 + 12 + 76 + 12 + 200]);
-    assert_eq!(bench.instants(1), [276, 364, 452, 528]);
+    assert_eq!(bench.arrival_instants_ns(2), [76 + 12 + 200]);
+    assert_eq!(bench.arrival_instants_ns(3), [76 + 12 + 76 + 12 + 200]);
+    assert_eq!(bench.arrival_instants_ns(1), [276, 364, 452, 528]);
 }
 
 #[test]
-fn two_packets_that_wait_for_a_train_both_cut_in() {
+fn two_packets_waiting_for_a_train_both_cut_in() {
     let mut bench = Bench::new(&plain());
     bench.send(0, data(1, 8));
     bench.send(10, read(2));
@@ -205,7 +205,7 @@ fn two_packets_that_wait_for_a_train_both_cut_in() {
 }
 
 #[test]
-fn the_two_directions_do_not_meet() {
+fn link_directions_are_independent() {
     let mut bench = Bench::new(&plain());
     bench.send(0, data(1, 4));
     bench.send(0, Packet::write(Direction::Down, 0, 4, 4, token(2)));
@@ -213,7 +213,7 @@ fn the_two_directions_do_not_meet() {
 }
 
 #[test]
-fn on_a_shared_wire_one_packet_travels_at_a_time_whatever_its_direction() {
+fn shared_wire_carries_one_packet_at_a_time() {
     let shared = config::Link { duplex: config::Duplex::Shared, ..plain() };
     for config in [shared.clone(), packets(shared)] {
         let mut bench = Bench::new(&config);
@@ -225,7 +225,7 @@ fn on_a_shared_wire_one_packet_travels_at_a_time_whatever_its_direction() {
 }
 
 #[test]
-fn each_hop_adds_its_time() {
+fn each_link_hop_adds_its_time() {
     let hops = config::Link { hops: 3, hop: Span::from_ns(150), ..plain() };
     let mut bench = Bench::new(&hops);
     bench.send(0, data(1, 1));
@@ -233,9 +233,9 @@ fn each_hop_adds_its_time() {
 }
 
 #[test]
-fn a_sender_without_credits_waits_for_the_first_to_come_back() {
-    // A credit is back after the packet's time on the wire (76), its acceptance (50), two propagation delays (400) and
-    // the update's time on the wire (4).
+fn sender_without_credits_waits_for_the_first_return() {
+    // A credit returns after the packet's wire time (76 ns), acceptance (50 ns), two propagation delays (400 ns) and
+    // the update's wire time (4 ns).
     let back = 76 + 50 + 400 + 4;
     for config in [plain(), packets(plain())] {
         let mut bench = Bench::with_accept(&config::Link { posted_header_credits: 1, ..config }, Span::from_ns(50));
@@ -243,36 +243,36 @@ fn a_sender_without_credits_waits_for_the_first_to_come_back() {
         bench.send(1, data(2, 1));
         let at = ns(back + 76 + 200);
         bench.run_until(at - Span::from_ps(1));
-        assert!(bench.instants(2).is_empty());
+        assert!(bench.arrival_instants_ns(2).is_empty());
         bench.run_until(at);
-        assert_eq!(bench.instants(2), [back + 76 + 200]);
+        assert_eq!(bench.arrival_instants_ns(2), [back + 76 + 200]);
     }
 }
 
 #[test]
-fn a_packet_sent_when_its_credit_is_back_waits_for_nothing() {
+fn packet_sent_at_its_credit_return_does_not_wait() {
     for (sent_at, starts_at) in [(479, 480), (480, 480), (481, 481)] {
         let mut bench = Bench::new(&config::Link { posted_header_credits: 1, ..plain() });
         bench.send(0, data(1, 1));
         bench.send(sent_at, data(2, 1));
         bench.finish();
-        assert_eq!(bench.instants(2), [starts_at + 76 + 200], "sent at {sent_at}");
+        assert_eq!(bench.arrival_instants_ns(2), [starts_at + 76 + 200], "sent at {sent_at}");
     }
 }
 
 #[test]
-fn data_credits_hold_a_packet_back_as_header_credits_do() {
+fn data_credits_hold_packets_like_header_credits() {
     // A packet of 128 bytes needs eight data credits of 16 bytes.
     for config in [plain(), packets(plain())] {
         let mut bench = Bench::new(&config::Link { posted_data_credits: 8, ..config });
         bench.send(0, data(1, 3));
         bench.finish();
-        assert_eq!(bench.instants(1).last(), Some(&(2 * 480 + 76 + 200)));
+        assert_eq!(bench.arrival_instants_ns(1).last(), Some(&(2 * 480 + 76 + 200)));
     }
 }
 
 #[test]
-fn writes_without_credits_do_not_hold_reads_back() {
+fn writes_without_credits_do_not_delay_reads() {
     let mut bench = Bench::new(&config::Link { posted_header_credits: 1, ..plain() });
     bench.send(0, data(1, 2));
     bench.send(100, read(2));
@@ -280,7 +280,7 @@ fn writes_without_credits_do_not_hold_reads_back() {
 }
 
 #[test]
-fn completions_need_no_credits() {
+fn completions_use_no_credits() {
     let mut bench = Bench::new(&config::Link {
         posted_header_credits: 1,
         posted_data_credits: 8,
@@ -294,7 +294,7 @@ fn completions_need_no_credits() {
 }
 
 #[test]
-fn an_acknowledgement_and_a_flow_control_update_answer_every_write() {
+fn ack_and_updatefc_follow_every_write() {
     let mut bench = Bench::new(&config::Link { dllps: true, ..plain() });
     bench.send(0, data(1, 14));
     bench.finish();
@@ -305,7 +305,7 @@ fn an_acknowledgement_and_a_flow_control_update_answer_every_write() {
 }
 
 #[test]
-fn acknowledgements_go_before_a_packet_that_finds_no_gap_and_cost_nothing_in_one() {
+fn acknowledgements_delay_only_packets_without_a_gap() {
     let owing = |sent_at| {
         let mut bench = Bench::new(&config::Link { dllps: true, ..plain() });
         bench.send(0, Packet::write(Direction::Down, 0, 4, 4, token(1)));
@@ -321,11 +321,14 @@ fn acknowledgements_go_before_a_packet_that_finds_no_gap_and_cost_nothing_in_one
     bench.send(250, data(3, 1));
     bench.finish();
     // Two DLLPs of 8 bytes for every 1.4 packets delay the data by 5714 ps.
-    assert_eq!(bench.seen.last(), Some(&Seen { at: (304 + 76 + 200) * 1000 + 5714, name: 3, first: 0, count: 1 }));
+    assert_eq!(
+        bench.seen.last(),
+        Some(&SeenPackets { at: (304 + 76 + 200) * 1000 + 5714, name: 3, first: 0, count: 1 })
+    );
 }
 
 #[test]
-fn a_corrupted_packet_costs_itself_a_round_trip_and_its_replay() {
+fn corrupted_packet_costs_a_round_trip_and_replay() {
     let config = config::Link { bit_error_rate: 1e-4, ..plain() };
     for config in [config.clone(), packets(config)] {
         let mut bench = Bench::new(&config);
@@ -341,7 +344,7 @@ fn a_corrupted_packet_costs_itself_a_round_trip_and_its_replay() {
 }
 
 /// What random traffic is made of: when, what, how many packets.
-fn traffic() -> impl Strategy<Value = Vec<(u64, u8, u32)>> {
+fn random_traffic() -> impl Strategy<Value = Vec<(u64, u8, u32)>> {
     prop::collection::vec((0..400u64, 0..4u8, 1..12u32), 1..40)
 }
 
@@ -363,7 +366,11 @@ fn any_link() -> impl Strategy<Value = config::Link> {
             non_posted_header_credits: reads,
             dllps,
             duplex: if shared { config::Duplex::Shared } else { config::Duplex::Full },
-            granularity: if single { config::Granularity::Packet } else { config::Granularity::Train },
+            granularity: if single {
+                config::LinkEventGranularity::Packet
+            } else {
+                config::LinkEventGranularity::SwitchTrain
+            },
             bit_error_rate: if errors { 1e-5 } else { 0.0 },
             ..plain()
         },
@@ -375,11 +382,12 @@ fn totals(used: [WireUse; 2]) -> (u64, u64) {
 }
 
 #[test]
-fn some_packets_of_a_burst_take_as_long_as_they_are_the_last_shorter_one_or_not() {
+fn partial_burst_times_include_a_shorter_last_packet() {
     let link = Bench::new(&plain()).link;
     // The packets have 128, 128 and 44 bytes.
     let burst = Packet::write(Direction::Up, 0, 300, 128, token(1));
-    let times = [(0, 1), (0, 2), (1, 2), (2, 1), (0, 3)].map(|(first, count)| link.packets_time(&burst, first, count));
+    let times =
+        [(0, 1), (0, 2), (1, 2), (2, 1), (0, 3)].map(|(first, count)| link.partial_burst_time(&burst, first, count));
     assert_eq!(times, [76, 152, 110, 34, 186].map(Span::from_ns));
 }
 
@@ -387,22 +395,22 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_packet_arrives_once_and_in_the_order_of_its_class(
+    fn packets_arrive_once_and_in_class_order(
         config in any_link(),
         accept in 0..100u64,
-        traffic in traffic(),
+        random_traffic in random_traffic(),
     ) {
         let mut bench = Bench::with_accept(&config, Span::from_ns(accept));
         let (mut at, mut sent) = (0, (0, 0));
         let mut kinds = Vec::new();
-        for (name, &(after, what, packets)) in traffic.iter().enumerate() {
+        for (name, &(after, what, packets)) in random_traffic.iter().enumerate() {
             let packet = burst(name as u32, what, packets);
             sent = (sent.0 + u64::from(packet.count()), sent.1 + u64::from(packet.payload_bytes()));
             kinds.push((packet.kind, packet.direction, packet.count()));
             at += after;
             bench.send(at, packet);
         }
-        // The run panics, or leaves packets behind, if a credit is spent twice or lost.
+        // If a credit is spent twice or lost, the run panics or leaves packets behind.
         bench.finish();
         prop_assert_eq!(totals([Direction::Up, Direction::Down].map(|way| bench.link.usage(way))), sent);
         for (name, kind) in kinds.iter().enumerate() {
@@ -425,7 +433,7 @@ proptest! {
 }
 
 #[test]
-fn receiver_that_holds_a_packet_returns_the_credits_of_earlier_ones_in_time() {
+fn held_receiver_returns_earlier_credits_in_time() {
     let few = config::Link { posted_header_credits: 2, ..plain() };
     // The receiver takes 100 ns per packet, and a credit update needs 204 ns to return.
     let mut bench = Bench::with_accept(&few, Span::from_ns(100));
@@ -441,14 +449,14 @@ fn receiver_that_holds_a_packet_returns_the_credits_of_earlier_ones_in_time() {
 }
 
 #[test]
-fn a_train_longer_than_its_credits_is_foretold_as_its_packets_go() {
+fn train_beyond_its_credits_is_predicted_exactly() {
     for accept in [0, 50] {
         let few = packets(config::Link { posted_header_credits: 4, ..plain() });
         let mut bench = Bench::with_accept(&few, Span::from_ns(accept));
         let foretold: Vec<u64> =
-            (0..10).map(|packet| bench.link.stream_packet_offset(packet, 128).as_ps() / 1000 + 276).collect();
+            (0..10).map(|packet| bench.link.offset_of_stream_packet(packet, 128).as_ps() / 1000 + 276).collect();
         bench.send(0, data(1, 10));
         bench.finish();
-        assert_eq!(foretold, bench.instants(1), "{accept}");
+        assert_eq!(foretold, bench.arrival_instants_ns(1), "{accept}");
     }
 }

@@ -1,7 +1,7 @@
 //! The NVMe model of Choi et al. (NVMSA 2016) as drives: its formulas are closed forms.
 use crate::common::{self, drive, jobs, reads, run};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::ledger::{DirectionOutcome, Stage};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
@@ -15,7 +15,7 @@ fn info(requests: &DirectionOutcome) -> Span {
 }
 
 /// Every latency of a request that finds the bus idle: info, DMA and memory.
-fn assert_parts(requests: &DirectionOutcome, info_ps: u64, dma_ps: u64, media_ps: u64) {
+fn assert_idle_bus_parts(requests: &DirectionOutcome, info_ps: u64, dma_ps: u64, media_ps: u64) {
     let count = requests.ios;
     assert!(count > 0);
     assert_eq!(info(requests), Span::from_ps(info_ps * count), "info");
@@ -26,15 +26,15 @@ fn assert_parts(requests: &DirectionOutcome, info_ps: u64, dma_ps: u64, media_ps
 }
 
 #[test]
-fn a_request_of_64_bytes_on_v2_x1_is_296_ns_of_info_168_of_dma_and_its_memory() {
+fn nvm_model_request_of_64_bytes_on_gen2_x1_is_as_published() {
     let drive = drive("nvm-model-dram", &[]);
-    assert_parts(reads(&run(&drive, "bs=64 number_ios=20")), 296_000, 168_000, 50_000);
+    assert_idle_bus_parts(reads(&run(&drive, "bs=64 number_ios=20")), 296_000, 168_000, 50_000);
     let writes = run(&drive, "rw=randwrite bs=64 number_ios=20");
-    assert_parts(&writes.jobs[0].write, 296_000, 168_000, 1_000_000);
+    assert_idle_bus_parts(&writes.jobs[0].write, 296_000, 168_000, 1_000_000);
 }
 
 #[test]
-fn the_formula_holds_for_every_version_width_and_memory() {
+fn nvm_model_formula_covers_all_generations_and_memories() {
     for (version, ps) in [(1, 4000), (2, 2000), (3, 1000), (4, 500)] {
         for lanes in [1, 2, 4, 8, 16, 32] {
             let set = [&*format!("link.preset=nvm-model-v{version}"), &format!("link.lanes={lanes}")];
@@ -42,15 +42,15 @@ fn the_formula_holds_for_every_version_width_and_memory() {
             let time = |bytes: u64| (bytes * ps).div_ceil(lanes);
             let info = time(24) * 2 + time(20) * 3 + time(8) * 5;
             let block = run(&drive("nvm-model-block", &set), "bs=4k number_ios=5");
-            assert_parts(reads(&block), info, time(4116), 30_000_000);
+            assert_idle_bus_parts(reads(&block), info, time(4116), 30_000_000);
             let dram = run(&drive("nvm-model-dram", &set), "bs=64 number_ios=5");
-            assert_parts(reads(&dram), info, time(84), 50_000);
+            assert_idle_bus_parts(reads(&dram), info, time(84), 50_000);
         }
     }
 }
 
 #[test]
-fn a_saturated_bus_carries_info_and_data_of_each_request_and_nothing_else() {
+fn saturated_bus_carries_only_info_and_data() {
     for (job, packets) in [("bs=64", 1), ("bs=64 rw=randwrite", 1), ("bs=1024", 1)] {
         let outcome = run(&drive("nvm-model-dram", &[]), &format!("{job} iodepth=256 number_ios=20000"));
         let (wire, other) = (&outcome.upstream, &outcome.downstream);
@@ -63,7 +63,7 @@ fn a_saturated_bus_carries_info_and_data_of_each_request_and_nothing_else() {
 }
 
 #[test]
-fn large_requests_take_no_packets_beyond_those_of_their_data() {
+fn large_requests_take_only_their_data_packets() {
     let outcome = run(&drive("nvm-model-block", &[]), "bs=1m number_ios=4");
     let bytes = outcome.upstream.bytes() + outcome.downstream.bytes();
     assert_eq!(bytes, 4 * (INFO_BYTES + 256 * 4116));
@@ -76,7 +76,7 @@ fn wide(name: &str, set: &[&str]) -> Drive {
 }
 
 #[test]
-fn a_queue_of_65536_entries_can_be_filled() {
+fn queue_of_65536_entries_can_be_filled() {
     let deep = wide("nvm-model-dram", &["nvme.queue_pairs=1", "nvme.queue_entries=65536"]);
     let outcome = run(&deep, "bs=64 iodepth=65535 number_ios=140000");
     assert_eq!(outcome.ios(), 140_000);
@@ -85,7 +85,7 @@ fn a_queue_of_65536_entries_can_be_filled() {
 }
 
 #[test]
-fn as_many_as_65536_queues_can_be_used_at_once() {
+fn queue_count_of_65536_can_be_used() {
     let outcome = run(&wide("nvm-model-dram", &[]), "bs=64 numjobs=65536 number_ios=1");
     assert_eq!(outcome.ios(), 65_536);
     let slowest = reads(&outcome).total.max().as_ns();
@@ -93,16 +93,16 @@ fn as_many_as_65536_queues_can_be_used_at_once() {
 }
 
 #[test]
-fn rings_of_more_than_two_to_the_25_entries_are_refused() {
+fn rings_beyond_two_to_the_25_entries_are_refused() {
     let shipped = shipped::find("nvm-model-dram").unwrap();
-    let read = |set: &str| Drive::from_toml(shipped.file, shipped.text, &[Override::parse(set).unwrap()]);
+    let read = |set: &str| Drive::from_toml(shipped.file, shipped.text, &[KeyOverride::parse(set).unwrap()]);
     assert!(read("nvme.queue_entries=512").is_ok());
     let problems = read("nvme.queue_entries=513").unwrap_err().to_string();
     assert!(problems.contains("at most 33554432 entries in all queues together"), "{problems}");
 }
 
 #[test]
-fn runs_with_data_refuse_writes_of_less_than_512_bytes_and_take_others() {
+fn data_runs_refuse_writes_below_512_bytes() {
     let drive = drive("nvm-model-dram", &[]);
     let small = Simulation::with_data(&drive, &jobs(&drive, "rw=randrw bs=64 number_ios=10"), 1);
     assert!(small.unwrap_err().to_string().contains("multiples of 512 bytes in jobs that write"));
@@ -113,7 +113,7 @@ fn runs_with_data_refuse_writes_of_less_than_512_bytes_and_take_others() {
 }
 
 #[test]
-fn one_segment_moves_the_bytes_that_pages_and_lists_move() {
+fn sgl_segment_moves_the_bytes_of_page_lists() {
     let drive = drive("nvme-polled", &["nvme.data_pointer=sgl"]);
     let job = "rw=randrw bs=64k size=1m iodepth=8 number_ios=300";
     let mut simulation = Simulation::with_data(&drive, &jobs(&drive, job), 1).unwrap();

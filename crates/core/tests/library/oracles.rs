@@ -7,7 +7,7 @@ use phaselink_core::ledger::Stage;
 use phaselink_core::time::Span;
 
 /// Media access up to the first packet of a read, and the wire time of all its packets.
-fn media_and_transfer(drive: &Drive, bytes: u32) -> Span {
+fn media_and_wire_time(drive: &Drive, bytes: u32) -> Span {
     let first = bytes.min(drive.link.max_payload_bytes);
     let fill = ns(f64::from(first) / drive.media.bus_bytes_per_ns);
     let packets = bytes.div_ceil(drive.link.max_payload_bytes);
@@ -17,7 +17,7 @@ fn media_and_transfer(drive: &Drive, bytes: u32) -> Span {
 }
 
 #[test]
-fn an_unloaded_nvme_read_is_the_sum_of_its_parts_to_the_picosecond() {
+fn lone_nvme_read_equals_the_sum_of_its_parts() {
     for bytes in [512, 4096, 131_072] {
         let drive = drive("nvme-polled", &[]);
         let (link, host, root) = (&drive.link, &drive.host, &drive.root_complex);
@@ -29,7 +29,7 @@ fn an_unloaded_nvme_read_is_the_sum_of_its_parts_to_the_picosecond() {
             + command
             + fetch
             + drive.nvme.parse
-            + media_and_transfer(&drive, bytes)
+            + media_and_wire_time(&drive, bytes)
             + link.one_way
             + root.write
             + wire(&drive, 40)
@@ -48,7 +48,7 @@ fn an_unloaded_nvme_read_is_the_sum_of_its_parts_to_the_picosecond() {
 }
 
 #[test]
-fn unloaded_dc_express_read_takes_the_sum_of_its_parts_and_a_queue_read_wait() {
+fn lone_dc_express_read_equals_its_parts_and_a_queue_read_wait() {
     for bytes in [8_u32, 512, 4096] {
         let drive = drive("dc-express", &["link.dllps=false"]);
         let (link, host, root) = (&drive.link, &drive.host, &drive.root_complex);
@@ -59,7 +59,7 @@ fn unloaded_dc_express_read_takes_the_sum_of_its_parts_and_a_queue_read_wait() {
         let expected = drive.dc_express.tag * (2 * chunks)
             + queue_read
             + drive.dc_express.parse
-            + media_and_transfer(&drive, bytes)
+            + media_and_wire_time(&drive, bytes)
             + cut
             + link.one_way
             + root.write
@@ -73,14 +73,14 @@ fn unloaded_dc_express_read_takes_the_sum_of_its_parts_and_a_queue_read_wait() {
 }
 
 #[test]
-fn every_transfer_takes_its_exact_time_with_skip_ordered_sets_off() {
+fn transfers_are_exact_without_skip_ordered_sets() {
     let outcome = run(&drive("dc-express", &["link.skip_ordered_sets=false"]), "bs=4k number_ios=100");
     let transfer = reads(&outcome).stages.get(phaselink_core::ledger::Stage::Transfer);
     assert_eq!(transfer, Span::from_ns(2432) * 100);
 }
 
 #[test]
-fn a_saturated_link_carries_what_its_wire_can() {
+fn saturated_link_carries_its_wire_rate() {
     // Memory and host are so fast that they are never the bottleneck.
     let fast = ["media.preset=dram", "link.dllps=false", "host.mmio_write_ns=0", "stack.preset=user-space"];
     for (name, job) in [
@@ -102,7 +102,7 @@ fn a_saturated_link_carries_what_its_wire_can() {
 }
 
 #[test]
-fn acknowledgements_take_their_share_of_a_saturated_link() {
+fn acknowledgements_use_their_share_of_a_saturated_link() {
     let fast = ["media.preset=dram", "host.mmio_write_ns=0", "stack.preset=user-space"];
     let outcome = run(&drive("nvme-polled", &fast), "bs=4k iodepth=64 number_ios=20000");
     let wire = &outcome.upstream;
@@ -112,7 +112,7 @@ fn acknowledgements_take_their_share_of_a_saturated_link() {
 }
 
 #[test]
-fn wait_for_a_core_of_the_drive_is_a_stage_beside_the_work_of_its_firmware() {
+fn wait_for_a_drive_core_is_a_stage_of_its_own() {
     let nvme: &[&str] = &["controller.cores=1", "controller.read_core_ns=20000", "controller.read_pipeline_ns=2000"];
     for (name, set, own) in [("nvme", nvme, Span::from_us(22)), ("pss", &["pss.firmware_ns=60000"], Span::from_us(60))]
     {
@@ -120,7 +120,7 @@ fn wait_for_a_core_of_the_drive_is_a_stage_beside_the_work_of_its_firmware() {
         for (depth, waits) in [(1, false), (8, true)] {
             let outcome = run(&drive, &format!("bs=4k iodepth={depth} number_ios=400"));
             let mean = |stage| reads(&outcome).stages.get(stage) / reads(&outcome).ios;
-            assert_eq!(mean(Stage::Firmware), own, "{name} at depth {depth}");
+            assert_eq!(mean(Stage::FirmwareCores), own, "{name} at depth {depth}");
             let wait = mean(Stage::FirmwareWait);
             assert!(if waits { wait > own } else { wait.is_zero() }, "{name} at depth {depth}: {wait}");
         }
@@ -128,7 +128,7 @@ fn wait_for_a_core_of_the_drive_is_a_stage_beside_the_work_of_its_firmware() {
 }
 
 #[test]
-fn littles_law_holds() {
+fn littles_law_holds_for_runs() {
     for (name, job) in [
         ("nvme", "bs=4k iodepth=16 number_ios=20000"),
         ("nvme-polled", "bs=512 iodepth=32 number_ios=20000"),
@@ -142,7 +142,7 @@ fn littles_law_holds() {
 }
 
 #[test]
-fn a_faster_wire_shortens_a_read_by_the_difference_of_its_packets() {
+fn faster_wire_shortens_a_read_by_its_packet_time() {
     let set = ["link.skip_ordered_sets=false", "media.bus_bytes_per_ns=1000"];
     let slow = drive("nvme-polled", &set);
     let fast = drive("nvme-polled", &[set[0], set[1], "link.lanes=8"]);
@@ -153,26 +153,26 @@ fn a_faster_wire_shortens_a_read_by_the_difference_of_its_packets() {
 }
 
 #[test]
-fn a_slower_memory_lengthens_a_read_by_as_much() {
+fn slower_memory_lengthens_a_read_equally() {
     let latency = |set: &[&str]| reads(&run(&drive("nvme-polled", set), "bs=4k number_ios=50")).total.min();
     assert_eq!(latency(&["media.read_ns=1110"]) - latency(&[]), Span::from_us(1));
 }
 
 #[test]
-fn a_hop_costs_its_time_in_each_direction() {
+fn hop_costs_its_time_in_both_directions() {
     let latency = |set: &[&str]| reads(&run(&drive("nvme-polled", set), "bs=4k number_ios=50")).total.min();
     // Doorbell, fetch, command and data each cross the link once.
     assert_eq!(latency(&["link.hops=1", "link.hop_ns=1000"]) - latency(&[]), Span::from_us(4));
 }
 
 #[test]
-fn an_open_loop_delivers_the_rate_it_is_given() {
+fn open_loop_delivers_its_rate() {
     let outcome = run(&drive("nvme-polled", &[]), "bs=4k iodepth=32 rate_iops=50000 number_ios=20000");
     assert!(close(outcome.iops(), 50_000.0, 1e-3), "{}", outcome.iops());
 }
 
 #[test]
-fn random_arrivals_wait_for_half_a_polling_period() {
+fn random_arrivals_wait_half_a_queue_read_period() {
     let outcome = run(&drive("dc-express", &[]), "bs=512 rate_iops=2000 rate_process=poisson number_ios=5000");
     let period = outcome.elapsed.as_ns() / counter(&outcome, "queue_reads") as f64;
     let waited = reads(&outcome).stages.get(phaselink_core::ledger::Stage::PollWait).as_ns() / 5000.0;
@@ -183,7 +183,7 @@ fn random_arrivals_wait_for_half_a_polling_period() {
 /// Each request is a command with a doorbell of its own, and each completion is taken with another and told by an interrupt,
 /// unless the host looks by itself.
 #[test]
-fn what_an_unloaded_device_counts_follows_from_its_conversation() {
+fn lone_request_counters_follow_from_its_packets() {
     let expected: [(&str, &[(&str, u64)]); 3] = [
         ("nvme", &[("commands", 50), ("interrupts", 50), ("doorbells", 100)]),
         ("nvme-polled", &[("commands", 50), ("interrupts", 0), ("doorbells", 100)]),
@@ -199,7 +199,7 @@ fn what_an_unloaded_device_counts_follows_from_its_conversation() {
 
 /// The six per cent of the DC Express paper, section 4.1: an endpoint that reads all the time lets no package sleep.
 #[test]
-fn package_is_awake_while_a_device_reads_and_until_it_has_fallen_asleep() {
+fn package_stays_awake_while_a_device_reads() {
     let awake_w = |name: &str, sleep: &str, job: &str| {
         let server_w =
             |awake: &str| run(&drive(name, &[awake, sleep]), job).energy.expect("a server of known power").server_w;
@@ -207,7 +207,7 @@ fn package_is_awake_while_a_device_reads_and_until_it_has_fallen_asleep() {
     };
     let polling = awake_w("dc-express", "power.package_sleep_us=100", "bs=4k number_ios=200");
     assert!(close(polling, 6.0, 1e-3), "{polling}");
-    // There is one command per millisecond, and an NVMe device reads host memory for no other reason.
+    // There is one command per millisecond, and the NVMe device reads host memory only for commands.
     let seldom = awake_w("nvme-polled", "power.package_sleep_us=100", "bs=4k number_ios=200 thinktime=990us");
     assert!(close(seldom, 0.6, 0.03), "{seldom}");
 }

@@ -30,7 +30,7 @@ fn placed(handles: &str) -> Drive {
 }
 
 #[test]
-fn handles_of_their_own_for_hot_and_cold_data_lower_write_amplification() {
+fn separate_handles_for_hot_and_cold_data_reduce_amplification() {
     let amplification = |outcome: &Outcome| counter(outcome, "write_amplification_percent");
     let none = run(&drive("tlc-gen4", &SMALL), "", "");
     let one = run(&placed("2"), "fdp=1 plids=0", "fdp=1 plids=0");
@@ -54,25 +54,25 @@ fn handles_of_their_own_for_hot_and_cold_data_lower_write_amplification() {
 }
 
 #[test]
-fn jobs_name_identifiers_that_the_drive_has() {
+fn jobs_name_only_existing_placement_identifiers() {
     let drive = placed("2");
     let refused = |job: &str| {
-        let file = phaselink_core::workload::fio::from_flags(&[("rw", "randwrite"), ("fdp", "1"), ("plids", job)]);
+        let file = phaselink_core::workload::fio::job_from_flags(&[("rw", "randwrite"), ("fdp", "1"), ("plids", job)]);
         file.unwrap().resolve(&drive.limits(), &Default::default()).unwrap_err().to_string()
     };
     assert!(refused("0-2").contains("the drive has 2 placement identifiers"), "{}", refused("0-2"));
     let plain = crate::common::drive("tlc-gen4", &SMALL);
-    let file = phaselink_core::workload::fio::from_flags(&[("rw", "randwrite"), ("fdp", "1")]).unwrap();
+    let file = phaselink_core::workload::fio::job_from_flags(&[("rw", "randwrite"), ("fdp", "1")]).unwrap();
     let found = file.resolve(&plain.limits(), &Default::default()).unwrap_err().to_string();
     assert!(found.contains("the drive has none"), "{found}");
 }
 
 #[test]
-fn nine_handles_of_16_gib_units_fit_a_terabyte_and_persistent_ones_do_not() {
+fn nine_handles_of_16_gib_units_fit_a_terabyte_drive() {
     let checked = |isolation: &str| {
         let isolation = format!("placement.isolation={isolation}");
         let set = ["media.capacity_mib=953674", "translation.block_mib=16384", "placement.handles=9", &isolation];
-        let set: Vec<_> = set.map(|text| phaselink_core::drive_file::Override::parse(text).unwrap()).into();
+        let set: Vec<_> = set.map(|text| phaselink_core::drive_file::KeyOverride::parse(text).unwrap()).into();
         let shipped = phaselink_core::drive_file::shipped::find("tlc-gen4").unwrap();
         Drive::from_toml(shipped.file, shipped.text, &set).map(drop).map_err(|problems| problems.to_string())
     };

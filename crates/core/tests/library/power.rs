@@ -2,7 +2,7 @@
 
 use crate::common::{self, counter, drive, jobs, run};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
@@ -30,23 +30,23 @@ fn verified(drive: &Drive, job: &str) -> Outcome {
 }
 
 /// Changes that make a drive acknowledge from buffers that do not outlive power.
-fn without_protection(name: &str) -> Vec<&'static str> {
+fn without_power_loss_protection(name: &str) -> Vec<&'static str> {
     let volatile = ["media.acknowledge=early", "buffer.power_loss_protection=false"];
     if name.starts_with("tlc") { volatile[1..].to_vec() } else { volatile.to_vec() }
 }
 
 /// Power fails at these shares of a run.
-fn at_shares(name: &str, changes: &[&str], shares: &[f64]) -> String {
+fn power_cuts_at_shares(name: &str, changes: &[&str], shares: &[f64]) -> String {
     let well = run(&drive(name, changes), MIX).elapsed.as_us();
     let cuts = shares.iter().map(|share| format!(r#"{{ action = "power-cut", from_us = {} }}"#, share * well));
     cuts.collect::<Vec<_>>().join(", ")
 }
 
 #[test]
-fn every_drive_keeps_what_it_owes_and_the_work_goes_on() {
+fn drives_keep_their_durability_promise_and_continue() {
     for name in DRIVES {
-        for changes in [vec![], without_protection(name)] {
-            let drive = with(name, &at_shares(name, &changes, &[0.1, 0.2, 0.4]), &changes);
+        for changes in [vec![], without_power_loss_protection(name)] {
+            let drive = with(name, &power_cuts_at_shares(name, &changes, &[0.1, 0.2, 0.4]), &changes);
             let outcome = verified(&drive, MIX);
             assert_eq!((outcome.failed(), outcome.ios()), (0, 300), "{name} {changes:?}");
             assert_eq!(counter(&outcome, "fault_power_cuts"), 3, "{name} {changes:?}");
@@ -55,10 +55,10 @@ fn every_drive_keeps_what_it_owes_and_the_work_goes_on() {
 }
 
 #[test]
-fn what_buffers_hold_is_lost_without_protection_and_kept_with_it() {
+fn buffered_writes_survive_power_failure_only_with_power_loss_protection() {
     let job = "rw=randwrite bs=4k size=128k io_size=1g number_ios=300 iodepth=1";
     for name in DRIVES {
-        let early = without_protection(name);
+        let early = without_power_loss_protection(name);
         let lost = |protection: &str| {
             // Programming takes so long that the next request arrives before it has ended.
             let changes = [&early[..early.len() - 1], &[protection, "media.program_ns=200000"]].concat();
@@ -73,7 +73,7 @@ fn what_buffers_hold_is_lost_without_protection_and_kept_with_it() {
 }
 
 #[test]
-fn a_memory_that_acknowledges_from_its_cells_loses_nothing_that_was_acknowledged() {
+fn writes_acknowledged_from_cells_survive_power_failure() {
     let job = "rw=randwrite bs=4k size=128k io_size=1g number_ios=100 iodepth=1";
     for name in ["nvme", "dc-express", "capi", "cxl-memory-gen5", "moneta", "pss", "ramdisk", "tlc-gen4"] {
         let cut = r#"{ action = "power-cut", at = "request", first = 30, every = 20, times = 3 }"#;
@@ -83,7 +83,7 @@ fn a_memory_that_acknowledges_from_its_cells_loses_nothing_that_was_acknowledged
 }
 
 #[test]
-fn what_was_flushed_is_kept_without_protection() {
+fn flushed_writes_survive_power_failure_without_protection() {
     let job = "rw=randwrite bs=4k size=128k io_size=1g number_ios=200 iodepth=1";
     let cut = r#"{ action = "power-cut", at = "request", first = 60, every = 50, times = 2 }"#;
     let own = ["media.acknowledge=early", "buffer.power_loss_protection=false", "media.program_ns=200000"];
@@ -97,7 +97,7 @@ fn what_was_flushed_is_kept_without_protection() {
 }
 
 #[test]
-fn lines_that_wait_for_the_rest_of_their_unit_are_kept_where_they_are_owed() {
+fn partial_write_units_survive_power_failure_if_durable_when_acknowledged() {
     let job = "rw=randrw bs=512 size=64k io_size=1g number_ios=300 iodepth=1";
     let cut = r#"{ action = "power-cut", at = "request", operation = "write", first = 30, every = 20, times = 3 }"#;
     for (changes, is_owed) in [
@@ -112,7 +112,7 @@ fn lines_that_wait_for_the_rest_of_their_unit_are_kept_where_they_are_owed() {
 }
 
 #[test]
-fn stores_that_were_not_flushed_yet_are_lost() {
+fn stores_not_yet_flushed_are_lost_at_power_failure() {
     // The lines of one request arrive one after another, and are flushed with the last one.
     let cut = r#"{ action = "power-cut", at = "event", first = 500, every = 37, times = 20 }"#;
     let drive = with("cxl-memory-gen5", cut, &["media.acknowledge=late"]);
@@ -121,11 +121,11 @@ fn stores_that_were_not_flushed_yet_are_lost() {
 }
 
 #[test]
-fn power_fails_after_any_event() {
+fn requests_complete_after_power_failure_at_any_event() {
     for (name, first) in [("nvme", 700), ("dc-express", 1500), ("tlc-gen4", 600)] {
         for event in first..first + 40 {
             let cut = format!(r#"{{ action = "power-cut", at = "event", first = {event}, times = 1 }}"#);
-            let drive = with(name, &cut, &without_protection(name));
+            let drive = with(name, &cut, &without_power_loss_protection(name));
             let outcome = verified(&drive, &MIX.replace("=300", "=60"));
             assert_eq!((outcome.ios(), counter(&outcome, "fault_power_cuts")), (60, 1), "{name} {event}");
         }
@@ -133,13 +133,13 @@ fn power_fails_after_any_event() {
 }
 
 #[test]
-fn power_fails_with_a_request_or_after_it() {
+fn requests_complete_after_power_failure_at_or_after_a_request() {
     for delay in ["0", "0.3", "5"] {
         let cut = format!(
             r#"{{ action = "power-cut", at = "request", first = 9, every = 50, times = 3, delay_us = {delay} }}"#
         );
         for name in DRIVES {
-            let outcome = verified(&with(name, &cut, &without_protection(name)), MIX);
+            let outcome = verified(&with(name, &cut, &without_power_loss_protection(name)), MIX);
             assert_eq!(counter(&outcome, "fault_power_cuts"), 3, "{name} {delay}");
             assert_eq!((outcome.failed(), outcome.ios()), (0, 300), "{name} {delay}");
         }
@@ -147,7 +147,7 @@ fn power_fails_with_a_request_or_after_it() {
 }
 
 #[test]
-fn the_drive_is_back_after_the_outage() {
+fn drive_is_ready_again_after_power_outage() {
     let job = "bs=4k number_ios=200";
     for name in ["nvme", "dc-express", "pss"] {
         let well = run(&drive(name, &[]), job).elapsed.as_us();
@@ -163,7 +163,7 @@ fn the_drive_is_back_after_the_outage() {
 }
 
 #[test]
-fn power_that_fails_while_the_drive_begins_lets_it_begin_once_more() {
+fn power_failure_during_start_up_restarts_the_start_up() {
     let cuts = r#"{ action = "power-cut", from_us = 100, outage_us = 1000 },
         { action = "power-cut", from_us = 900, outage_us = 1000 }, { action = "reset", from_us = 950 }"#;
     for name in ["nvme", "dc-express", "moneta"] {
@@ -175,7 +175,7 @@ fn power_that_fails_while_the_drive_begins_lets_it_begin_once_more() {
 }
 
 #[test]
-fn a_device_without_power_does_nothing_and_may_be_taken_away() {
+fn device_without_power_polls_nothing_and_can_be_removed() {
     let cuts = r#"{ action = "power-cut", from_us = 50, outage_us = 1_000_000 }, { action = "remove", from_us = 500 }"#;
     let outcome = run(&with("dc-express", cuts, &[]), "bs=4k number_ios=100");
     assert_eq!(outcome.failed() + outcome.ios(), 100);
@@ -187,7 +187,7 @@ fn a_device_without_power_does_nothing_and_may_be_taken_away() {
 }
 
 #[test]
-fn nobody_waits_for_what_was_under_way_when_power_failed() {
+fn power_failure_drops_work_in_progress_and_only_requests_in_flight_repeat() {
     let slow = r#"{ action = "slow-bank", bank = 0, factor = 50 }, { action = "slow-bank", bank = 1, factor = 50 }"#;
     for (name, faults, changes) in [
         ("nvme", "", ["media.program_ns=2000000", "media.acknowledge=late"]),
@@ -206,7 +206,7 @@ fn nobody_waits_for_what_was_under_way_when_power_failed() {
 }
 
 #[test]
-fn power_that_never_fails_changes_nothing() {
+fn power_cut_that_never_triggers_leaves_the_run_unchanged() {
     for name in DRIVES {
         let never = with(name, r#"{ action = "power-cut", at = "event", first = 1_000_000_000, times = 1 }"#, &[]);
         let well = verified(&drive(name, &[]), MIX);
@@ -217,14 +217,14 @@ fn power_that_never_fails_changes_nothing() {
 }
 
 #[test]
-fn the_same_seed_loses_the_same() {
-    let changes = without_protection("tlc-gen4");
-    let drive = with("tlc-gen4", &at_shares("tlc-gen4", &changes, &[0.3, 0.7]), &changes);
+fn same_seed_loses_the_same_data_at_power_failure() {
+    let changes = without_power_loss_protection("tlc-gen4");
+    let drive = with("tlc-gen4", &power_cuts_at_shares("tlc-gen4", &changes, &[0.3, 0.7]), &changes);
     assert_eq!(verified(&drive, MIX), verified(&drive, MIX));
 }
 
 #[test]
-fn tags_that_compare_with_contents_know_these_after_a_restart() {
+fn tag_choices_that_compare_stored_data_recover_after_restart() {
     for choice in ["compare", "intervals"] {
         let changes = [&format!("dc_express.tag_choice={choice}"), "dc_express.tag_bits=16"];
         for fault in ["power-cut", "reset"] {
@@ -236,10 +236,10 @@ fn tags_that_compare_with_contents_know_these_after_a_restart() {
 }
 
 #[test]
-fn wrong_rules_are_refused_with_what_is_allowed() {
+fn invalid_power_cut_rules_are_refused_with_allowed_values() {
     let problem = |fault: &str| {
         let shipped = shipped::find("nvme").unwrap();
-        let set = [Override::parse(&format!("faults=[{{ action = \"power-cut\", {fault} }}]")).unwrap()];
+        let set = [KeyOverride::parse(&format!("faults=[{{ action = \"power-cut\", {fault} }}]")).unwrap()];
         Drive::from_toml(shipped.file, shipped.text, &set).unwrap_err().to_string()
     };
     for (fault, found) in [
@@ -254,10 +254,10 @@ fn wrong_rules_are_refused_with_what_is_allowed() {
 }
 
 #[test]
-fn protection_is_refused_where_nothing_is_acknowledged_from_a_buffer() {
+fn power_loss_protection_needs_writes_acknowledged_from_a_buffer() {
     let shipped = shipped::find("nvme").unwrap();
     let with = |acknowledge: &str| {
-        let set = ["buffer.power_loss_protection=false", acknowledge].map(|set| Override::parse(set).unwrap());
+        let set = ["buffer.power_loss_protection=false", acknowledge].map(|set| KeyOverride::parse(set).unwrap());
         Drive::from_toml(shipped.file, shipped.text, &set)
     };
     let problem = with("media.acknowledge=late").map(drop).unwrap_err().to_string();
@@ -266,7 +266,7 @@ fn protection_is_refused_where_nothing_is_acknowledged_from_a_buffer() {
 }
 
 #[test]
-fn what_an_acknowledgement_promises_is_told() {
+fn explanation_states_durability_of_an_acknowledged_write() {
     let cut = r#"{ action = "power-cut", from_us = 50 }"#;
     for (changes, promise) in [
         (["media.acknowledge=late", "media.read_ns=100"], "is in the cells, and survives a power cut"),

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::common::{self, close, drive, run, traced};
 use phaselink_core::drive::{Drive, Interface};
-use phaselink_core::drive_file::{Override, shipped};
-use phaselink_core::engine::{Engine, Input};
+use phaselink_core::drive_file::{KeyOverride, shipped};
+use phaselink_core::engine::{Engine, ExternalInput};
 use phaselink_core::ledger::{JobOutcome, Outcome, Record};
 use phaselink_core::link::rate::WireRate;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::simulation::{Simulation, simulate_file};
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::{JobFile, fio};
+use phaselink_core::workload::{WrittenJobFile, fio};
 use proptest::prelude::*;
 
 /// A shipped drive with overrides.
@@ -28,32 +28,37 @@ impl Described {
     }
 }
 
-fn one_of(values: &'static [&'static str]) -> impl Strategy<Value = String> {
+fn any_listed_string(values: &'static [&'static str]) -> impl Strategy<Value = String> {
     prop::sample::select(values).prop_map(String::from)
 }
 
-fn any_drive() -> impl Strategy<Value = Described> {
+fn any_drive_description() -> impl Strategy<Value = Described> {
     let link = (
-        one_of(&[
+        any_listed_string(&[
             "link.generation=1",
             "link.generation=2",
             "link.generation=3",
             "link.generation=5",
             "link.generation=6",
         ]),
-        one_of(&["link.lanes=1", "link.lanes=4", "link.lanes=16"]),
-        one_of(&["link.max_payload_bytes=128", "link.max_payload_bytes=512"]),
-        one_of(&[
+        any_listed_string(&["link.lanes=1", "link.lanes=4", "link.lanes=16"]),
+        any_listed_string(&["link.max_payload_bytes=128", "link.max_payload_bytes=512"]),
+        any_listed_string(&[
             "link.posted_header_credits=2",
             "link.non_posted_header_credits=1",
             "link.posted_data_credits=32",
             "link.hops=2",
         ]),
-        one_of(&["link.duplex=full", "link.duplex=shared", "link.bit_error_rate=1e-7", "link.dllps=false"]),
+        any_listed_string(&["link.duplex=full", "link.duplex=shared", "link.bit_error_rate=1e-7", "link.dllps=false"]),
     );
     let rest = (
-        one_of(&["media.preset=dram", "media.preset=pcm-lpddr2-nvm", "media.preset=pcm-p5q", "media.program_ns=500"]),
-        one_of(&[
+        any_listed_string(&[
+            "media.preset=dram",
+            "media.preset=pcm-lpddr2-nvm",
+            "media.preset=pcm-p5q",
+            "media.program_ns=500",
+        ]),
+        any_listed_string(&[
             "host.cores=1",
             "host.cores=2",
             "root_complex.late_write_ratio=0.02",
@@ -68,10 +73,10 @@ fn any_drive() -> impl Strategy<Value = Described> {
 }
 
 /// Direction, size, depth and requests; and how many threads.
-fn any_job() -> impl Strategy<Value = (String, u64)> {
+fn any_job_options_with_thread_count() -> impl Strategy<Value = (String, u64)> {
     let parts = (
-        one_of(&["rw=randread", "rw=randwrite", "rw=randrw", "rw=read", "rw=rw"]),
-        one_of(&["bs=512", "bs=4k", "bs=16k", "bssplit=512/50:8k/50", "bs=256k"]),
+        any_listed_string(&["rw=randread", "rw=randwrite", "rw=randrw", "rw=read", "rw=rw"]),
+        any_listed_string(&["bs=512", "bs=4k", "bs=16k", "bssplit=512/50:8k/50", "bs=256k"]),
         1..24u32,
         20..60u64,
         1..3u32,
@@ -81,7 +86,7 @@ fn any_job() -> impl Strategy<Value = (String, u64)> {
     })
 }
 
-fn few(cases: u32) -> ProptestConfig {
+fn property_test_config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
@@ -90,17 +95,17 @@ fn text(outcome: &Outcome) -> String {
     format!("{:?}", Outcome { events: 0, ..outcome.clone() })
 }
 
-fn counts(job: &JobOutcome) -> [u64; 4] {
+fn completed_requests_and_bytes(job: &JobOutcome) -> [u64; 4] {
     [job.read.ios, job.read.bytes, job.write.ios, job.write.bytes]
 }
 
 /// Mean latency of reads, one at a time.
-fn unloaded_ns(drive: &Drive, bytes: u32) -> f64 {
+fn unloaded_mean_read_latency_ns(drive: &Drive, bytes: u32) -> f64 {
     common::reads(&run(drive, &format!("bs={bytes} number_ios=40"))).total.mean_ns()
 }
 
 /// Less than any read can take: its software, its data through the media and over the wire, and the way of that data.
-fn least(drive: &Drive, bytes: u32) -> Span {
+fn lower_bound_of_read_latency(drive: &Drive, bytes: u32) -> Span {
     let software: Span = drive.stack.stages.iter().map(|stage| stage.submit + stage.complete).sum();
     let link = drive.link.one_way + drive.link.hop * u64::from(drive.link.hops);
     let wire = WireRate::new(&drive.link).time(bytes);
@@ -110,12 +115,12 @@ fn least(drive: &Drive, bytes: u32) -> Span {
 }
 
 proptest! {
-    #![proptest_config(few(48))]
+    #![proptest_config(property_test_config(48))]
 
     #[test]
-    fn every_request_completes_exactly_once_and_a_seed_gives_the_same_bytes_again(
-        described in any_drive(),
-        (job, ios) in any_job(),
+    fn each_request_completes_once_and_same_seed_gives_identical_output(
+        described in any_drive_description(),
+        (job, ios) in any_job_options_with_thread_count(),
     ) {
         let drive = described.drive(&[]);
         let outcome = run(&drive, &job);
@@ -123,11 +128,11 @@ proptest! {
         prop_assert_eq!(outcome.ios(), ios);
         prop_assert_eq!(text(&outcome), text(&run(&drive, &job)));
         let single = run(&described.drive(&["link.granularity=packet"]), &job);
-        prop_assert_eq!(counts(&outcome.jobs[0]), counts(&single.jobs[0]));
+        prop_assert_eq!(completed_requests_and_bytes(&outcome.jobs[0]), completed_requests_and_bytes(&single.jobs[0]));
     }
 
     #[test]
-    fn data_crosses_the_link_exactly_once(described in any_drive(), (job, _) in any_job()) {
+    fn data_crosses_the_link_exactly_once(described in any_drive_description(), (job, _) in any_job_options_with_thread_count()) {
         // With `compare`, no stored data ends in the incomplete tag, so no read times out and is repeated.
         let outcome = run(&described.drive(&["dc_express.tag_choice=compare"]), &job);
         prop_assert_eq!(outcome.upstream.data_bytes, outcome.jobs[0].read.bytes);
@@ -135,22 +140,22 @@ proptest! {
     }
 
     #[test]
-    fn no_read_is_faster_than_its_own_parts(described in any_drive(), bytes in prop::sample::select(&[512u32, 4096, 65536][..]), depth in 1..9u32) {
+    fn read_latency_is_at_least_the_sum_of_its_parts(described in any_drive_description(), bytes in prop::sample::select(&[512u32, 4096, 65536][..]), depth in 1..9u32) {
         let drive = described.drive(&[]);
         let outcome = run(&drive, &format!("bs={bytes} iodepth={depth} number_ios=30"));
-        prop_assert!(common::reads(&outcome).total.min() >= least(&drive, bytes));
+        prop_assert!(common::reads(&outcome).total.min() >= lower_bound_of_read_latency(&drive, bytes));
     }
 
     #[test]
-    fn littles_law_holds_for_reads_in_a_closed_loop(described in any_drive(), depth in 1..17u32) {
+    fn littles_law_holds_for_reads_in_a_closed_loop(described in any_drive_description(), depth in 1..17u32) {
         let outcome = run(&described.drive(&[]), &format!("bs=4k iodepth={depth} number_ios=600"));
         let outstanding = outcome.iops() * common::reads(&outcome).total.mean_ns() / 1e9;
-        // At the start and the end fewer requests are in flight, for at most one queue depth of requests each.
+        // At the start and the end of a run fewer requests are in flight, for at most one queue depth of requests each.
         prop_assert!(close(outstanding, f64::from(depth), 2.0 * f64::from(depth) / 600.0 + 1e-3), "{}", outstanding);
     }
 
     #[test]
-    fn a_wider_or_faster_link_never_slows_an_nvme_read_down(
+    fn wider_or_faster_link_never_slows_nvme_reads(
         generation in 1..6u32,
         lanes in prop::sample::select(&[1u32, 2, 4, 8][..]),
         bytes in prop::sample::select(&[512u32, 4096, 32768, 131072][..]),
@@ -164,7 +169,7 @@ proptest! {
                 // Make the memory faster than every link.
                 "media.bus_bytes_per_ns=1000".into(),
             ];
-            unloaded_ns(&drive("nvme-polled", &set.each_ref().map(String::as_str)), bytes)
+            unloaded_mean_read_latency_ns(&drive("nvme-polled", &set.each_ref().map(String::as_str)), bytes)
         };
         let base = latency(generation, lanes);
         prop_assert!(latency(generation + 1, lanes) <= base);
@@ -172,20 +177,20 @@ proptest! {
     }
 
     #[test]
-    fn a_costlier_interface_never_makes_an_unloaded_nvme_read_faster(
+    fn costlier_host_interface_never_speeds_up_unloaded_nvme_reads(
         key in prop::sample::select(&["link.hops=1 link.hop_ns", "nvme.parse_ns", "media.read_ns", "media.command_ns", "root_complex.write_ns", "root_complex.cache_read_ns", "host.poll_ns"][..]),
         low in 0..500u32,
         more in 1..500u32,
     ) {
         let latency = |cost: u32| {
             let words = format!("{key}={cost}");
-            unloaded_ns(&drive("nvme-polled", &words.split(' ').collect::<Vec<_>>()), 4096)
+            unloaded_mean_read_latency_ns(&drive("nvme-polled", &words.split(' ').collect::<Vec<_>>()), 4096)
         };
         prop_assert!(latency(low) < latency(low + more));
     }
 
     #[test]
-    fn threads_finish_however_they_wait_and_however_few_the_cores(
+    fn threads_finish_with_every_wait_method_and_core_count(
         wait in prop::sample::select(&["spin", "sleep", "hybrid"][..]),
         cores in 1..4u32,
         threads in 1..9u32,
@@ -213,7 +218,7 @@ proptest! {
 }
 
 /// Requests at their arrivals, on an engine that is run in slices; what it did.
-fn driven(drive: &Drive, arrivals: &[(u64, u64)], slices: &[u64]) -> Vec<Record> {
+fn records_of_engine_run_in_slices(drive: &Drive, arrivals: &[(u64, u64)], slices: &[u64]) -> Vec<Record> {
     let mut engine = Engine::new(drive, 1);
     engine.record(1 << 16);
     let thread = engine.add_client(64);
@@ -229,7 +234,7 @@ fn driven(drive: &Drive, arrivals: &[(u64, u64)], slices: &[u64]) -> Vec<Record>
             }
         }
         let io = Io { op: if block % 5 == 0 { Op::Write } else { Op::Read }, offset: block * 4096, bytes: 4096 };
-        engine.inject(at, Input::Request { thread, io, token: 0 });
+        engine.inject(at, ExternalInput::Request { thread, io, token: 0 });
     }
     let end = at + Span::from_ms(2);
     match slices.next() {
@@ -245,22 +250,22 @@ fn driven(drive: &Drive, arrivals: &[(u64, u64)], slices: &[u64]) -> Vec<Record>
 }
 
 proptest! {
-    #![proptest_config(few(24))]
+    #![proptest_config(property_test_config(24))]
 
     #[test]
-    fn an_engine_run_in_slices_sends_the_same_packets_as_one_run_at_once(
+    fn engine_run_in_slices_sends_the_same_packets_as_in_one_run(
         name in prop::sample::select(&["nvme", "nvme-polled", "dc-express"][..]),
         granularity in prop::sample::select(&["link.granularity=train", "link.granularity=packet"][..]),
         arrivals in prop::collection::vec((0..8_000_000u64, 0..1000u64), 1..25),
         slices in prop::collection::vec(1..900_000u64, 1..6),
     ) {
         let drive = drive(name, &[granularity, "media.program_ns=2000"]);
-        prop_assert_eq!(driven(&drive, &arrivals, &[0]), driven(&drive, &arrivals, &slices));
+        prop_assert_eq!(records_of_engine_run_in_slices(&drive, &arrivals, &[0]), records_of_engine_run_in_slices(&drive, &arrivals, &slices));
     }
 }
 
 #[test]
-fn a_clone_of_a_run_goes_on_as_the_run_itself_does() {
+fn cloned_simulation_continues_like_the_original() {
     let drive = drive("dc-express", &[]);
     let mut simulation = Simulation::new(&drive, &common::jobs(&drive, "bs=4k iodepth=4 number_ios=200"), 1).unwrap();
     simulation.step(1000);
@@ -271,7 +276,7 @@ fn a_clone_of_a_run_goes_on_as_the_run_itself_does() {
 }
 
 #[test]
-fn recording_changes_nothing() {
+fn event_recording_leaves_the_run_unchanged() {
     for name in ["nvme", "dc-express"] {
         let drive = drive(name, &[]);
         let job = "bs=4k rw=randrw iodepth=8 number_ios=200";
@@ -280,17 +285,17 @@ fn recording_changes_nothing() {
 }
 
 #[test]
-fn writes_finish_with_fewer_tags_than_their_data_takes() {
+fn writes_complete_with_fewer_tags_than_their_packets_need() {
     let outcome = run(&drive("nvme-polled", &["link.read_tags=2"]), "rw=randwrite bs=4k number_ios=1");
     assert!(outcome.finished);
 }
 
 #[test]
-fn a_drive_whose_largest_packet_finds_no_credits_is_refused() {
+fn drive_with_fewer_credits_than_its_largest_packet_is_refused() {
     let shipped = shipped::find("nvme-polled").unwrap();
     let read = |credits: u32| {
         let set = [format!("link.posted_data_credits={credits}"), "link.max_payload_bytes=256".into()];
-        let set = set.each_ref().map(|text| Override::parse(text).unwrap());
+        let set = set.each_ref().map(|text| KeyOverride::parse(text).unwrap());
         Drive::from_toml(shipped.file, shipped.text, &set)
     };
     assert!(read(15).is_err());
@@ -300,49 +305,52 @@ fn a_drive_whose_largest_packet_finds_no_credits_is_refused() {
 
 #[test]
 #[ignore = "the start of a burst is planned for the wire alone: behind a slow memory, credits that run short then delay its end"]
-fn a_faster_wire_does_not_slow_down_a_read_from_a_slow_memory() {
-    let latency =
-        |generation| unloaded_ns(&drive("nvme-polled", &[generation, "link.lanes=8", "link.dllps=false"]), 32768);
+fn faster_link_never_slows_reads_from_slow_memory() {
+    let latency = |generation| {
+        unloaded_mean_read_latency_ns(&drive("nvme-polled", &[generation, "link.lanes=8", "link.dllps=false"]), 32768)
+    };
     assert!(latency("link.generation=5") <= latency("link.generation=4"));
 }
 
 #[test]
-fn cores_are_not_busier_than_the_clock_in_a_hybrid_wait() {
+fn core_busy_time_never_exceeds_elapsed_time_in_hybrid_polling() {
     let drive = drive("nvme", &["host.wait=hybrid", "host.hybrid_sleep_ratio=0", "host.cores=1"]);
     let outcome = run(&drive, "bs=4k number_ios=100");
     assert!(outcome.cpu.busy() <= outcome.elapsed + Span::from_us(5), "{} of {}", outcome.cpu.busy(), outcome.elapsed);
 }
 
-fn file(text: &str) -> JobFile {
+fn file(text: &str) -> WrittenJobFile {
     fio::parse("jobs.fio", text).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-fn run_file(drive: &Drive, text: &str) -> Outcome {
+fn run_job_file_text(drive: &Drive, text: &str) -> Outcome {
     simulate_file(drive, &file(text), 1).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 #[test]
-fn jobs_one_after_the_other_each_give_what_they_give_alone() {
+fn sequential_jobs_give_the_same_results_as_separate_runs() {
     let drive = drive("nvme", &["nvme.queue_pairs=1", "nvme.queue_entries=64"]);
     let [first, second] = ["[a]\nrw=randread\niodepth=40\n", "[b]\nrw=randwrite\nbs=4k\niodepth=40\n"];
     let global = "[global]\nnumber_ios=1000\nramp_time=100us\n";
-    let alone = [first, second].map(|job| run_file(&drive, &format!("{global}{job}")));
+    let alone = [first, second].map(|job| run_job_file_text(&drive, &format!("{global}{job}")));
     assert!(file(&format!("{global}{first}{second}")).resolve(&drive.limits(), &BTreeMap::new()).is_err(), "80 of 63");
-    let both = run_file(&drive, &format!("{global}{first}{second}stonewall\n"));
+    let both = run_job_file_text(&drive, &format!("{global}{first}{second}stonewall\n"));
     for (job, alone) in both.jobs.iter().zip(&alone) {
         let [rate, alone] = [job, &alone.jobs[0]].map(|job| job.read.iops() + job.write.iops());
         assert!(close(rate, alone, 0.001), "{}: {rate} {alone}", job.name);
     }
     let elapsed = |outcome: &Outcome| outcome.elapsed.as_ns();
     assert!(close(elapsed(&both), alone.iter().map(elapsed).sum(), 0.001));
-    // IOPS are the mean over the total time, not the sum.
+    // The total is the mean rate over the whole time, not the sum of both rates.
     assert!(alone[1].iops() < both.iops() && both.iops() < alone[0].iops(), "{}", both.iops());
 }
 
 #[test]
 fn a_delayed_job_starts_late_and_is_measured_from_its_start() {
     let drive = drive("nvme", &[]);
-    let job = |options: &str| run_file(&drive, &format!("[a]\nrw=randread\nrate_iops=100k\nramp_time=1ms\n{options}"));
+    let job = |options: &str| {
+        run_job_file_text(&drive, &format!("[a]\nrw=randread\nrate_iops=100k\nramp_time=1ms\n{options}"))
+    };
     let (prompt, late) = (job("runtime=2ms"), job("runtime=2ms\nstartdelay=5ms"));
     assert_eq!(late.ios(), prompt.ios());
     assert_eq!(late.elapsed, prompt.elapsed + Span::from_ms(5));

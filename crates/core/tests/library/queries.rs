@@ -1,13 +1,13 @@
 //! Queries: rounds of reads that follow from one another.
 
 use crate::common::{drive, jobs, run};
-use phaselink_core::engine::requests::KeptRequest;
+use phaselink_core::engine::requests::KeptRequestRecord;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use phaselink_core::workload::fio;
 
 #[test]
-fn query_of_lone_reads_takes_their_latencies_and_the_thinking_between_them() {
+fn query_of_serial_reads_takes_their_latencies_plus_think_time() {
     let drive = drive("nvme", &[]);
     for (think, between_us) in [("", 0), ("thinktime=9us", 9)] {
         let outcome = run(&drive, &format!("query_rounds=15 number_ios=1500 {think}"));
@@ -19,7 +19,7 @@ fn query_of_lone_reads_takes_their_latencies_and_the_thinking_between_them() {
 }
 
 #[test]
-fn reads_of_a_round_overlap_and_rounds_do_not() {
+fn reads_within_a_query_round_overlap_and_rounds_do_not() {
     for (name, ways) in
         [("nvme", ""), ("tlc-gen4", "ioengine=io_uring"), ("tlc-gen4", "ioengine=libaio iodepth_batch=2")]
     {
@@ -33,13 +33,13 @@ fn reads_of_a_round_overlap_and_rounds_do_not() {
         let mut kept = simulation.take_requests().unwrap().kept().to_vec();
         kept.sort_by_key(|read| read.number);
         let rounds: Vec<_> = kept.chunks(4).collect();
-        let overlaps = |round: &[_]| round.windows(2).any(|pair: &[KeptRequest]| pair[1].wanted < pair[0].done);
+        let overlaps = |round: &[_]| round.windows(2).any(|pair: &[KeptRequestRecord]| pair[1].wanted < pair[0].done);
         assert!(rounds.iter().filter(|round| overlaps(round)).count() > 90, "{name} {ways}");
         for pair in rounds.windows(2) {
             let (done, next) = (pair[0].iter().map(|it| it.done).max(), pair[1].iter().map(|it| it.wanted).min());
             assert!(done <= next, "{name} {ways}: a round begins before the one before it is done");
         }
-        let span = |query: &[KeptRequest]| {
+        let span = |query: &[KeptRequestRecord]| {
             let begin = query.iter().map(|it| it.wanted).min().unwrap();
             query.iter().map(|it| it.done).max().unwrap().since(begin).as_ps()
         };
@@ -49,7 +49,7 @@ fn reads_of_a_round_overlap_and_rounds_do_not() {
 }
 
 #[test]
-fn query_that_begins_in_the_ramp_does_not_count() {
+fn queries_that_begin_during_the_ramp_are_not_measured() {
     let drive = drive("nvme", &[]);
     let outcome = run(&drive, "query_rounds=10 ramp_time=100us runtime=1ms io_size=1g");
     let (queries, reads) = (outcome.jobs[0].query.count(), outcome.jobs[0].read.ios);
@@ -57,7 +57,7 @@ fn query_that_begins_in_the_ramp_does_not_count() {
 }
 
 #[test]
-fn queries_that_write_follow_a_rate_or_think_in_the_midst_of_a_round_are_refused() {
+fn queries_with_writes_a_rate_or_think_time_within_a_round_are_refused() {
     let drive = drive("nvme", &[]);
     for (options, found) in [
         (&[("rw", "randrw")][..], "query_rounds=3 in a job that writes"),
@@ -71,7 +71,8 @@ fn queries_that_write_follow_a_rate_or_think_in_the_midst_of_a_round_are_refused
         let usual = [("rw", "randread"), ("iodepth", "4"), ("number_ios", "8"), ("query_rounds", "3")];
         let kept = usual.iter().filter(|(name, _)| options.iter().all(|(other, _)| other != name)).copied();
         let options: Vec<_> = kept.chain(options.iter().copied()).collect();
-        let resolved = fio::from_flags(&options).and_then(|file| file.resolve(&drive.limits(), &Default::default()));
+        let resolved =
+            fio::job_from_flags(&options).and_then(|file| file.resolve(&drive.limits(), &Default::default()));
         let problems = resolved.map_or_else(|problems| problems.to_string(), |_| String::new());
         assert!(problems.contains(found), "{options:?}: {problems}");
     }

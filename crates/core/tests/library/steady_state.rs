@@ -20,7 +20,7 @@ fn is_steady(outcome: &Outcome) -> bool {
 }
 
 #[test]
-fn random_writes_in_the_steady_state_are_those_after_a_long_ramp() {
+fn steady_state_random_writes_match_those_after_a_long_ramp() {
     for name in ["tlc-gen4", "xl-flash"] {
         let drive = drive(name, &[]);
         let (steady, burst) = (measured(&drive, RANDOM_WRITES, true), measured(&drive, RANDOM_WRITES, false));
@@ -35,7 +35,7 @@ fn random_writes_in_the_steady_state_are_those_after_a_long_ramp() {
 }
 
 #[test]
-fn reads_and_drives_without_a_write_buffer_have_but_one_state() {
+fn reads_and_drives_without_write_buffer_have_only_one_state() {
     let reads = measured(&drive("tlc-gen4", &[]), "rw=randread number_ios=1000", true);
     assert_eq!(reads.measured, MeasuredState::Only);
     let (steady, burst) = (true, false);
@@ -53,7 +53,7 @@ fn slow_writes_that_never_fill_the_buffer_are_measured_after_four_capacities() {
 }
 
 #[test]
-fn writes_a_little_faster_than_the_cells_are_not_steady_before_the_buffer_is_full() {
+fn writes_slightly_faster_than_the_cells_are_steady_only_when_buffer_is_full() {
     let (drive, job) = (drive("tlc-gen4", &[]), RANDOM_WRITES.replace("iodepth=32", "iodepth=256"));
     let most = measured(&drive, &job, true).iops();
     let outcome = measured(&drive, &format!("{job} rate_iops={}", (1.15 * most) as u64), true);
@@ -61,7 +61,7 @@ fn writes_a_little_faster_than_the_cells_are_not_steady_before_the_buffer_is_ful
 }
 
 #[test]
-fn a_drive_that_has_not_been_overwritten_at_random_is_in_a_burst() {
+fn drive_not_preconditioned_with_random_writes_is_measured_as_burst() {
     let fresh = drive("tlc-gen4", &["translation.precondition=none"]);
     let outcome = measured(&fresh, RANDOM_WRITES, true);
     assert!(matches!(outcome.measured, MeasuredState::Burst(reason) if reason.contains("translation.precondition")));
@@ -69,7 +69,7 @@ fn a_drive_that_has_not_been_overwritten_at_random_is_in_a_burst() {
 }
 
 #[test]
-fn the_start_of_counting_does_not_depend_on_how_a_caller_steps() {
+fn measurement_start_is_independent_of_simulation_step_size() {
     let drive = drive("tlc-gen4", &[]);
     let jobs: Vec<Job> = jobs(&drive, RANDOM_WRITES).into_iter().map(|job| Job { steady: Some(true), ..job }).collect();
     let outcome = |events: u64| {
@@ -81,7 +81,7 @@ fn the_start_of_counting_does_not_depend_on_how_a_caller_steps() {
 }
 
 #[test]
-fn random_writes_fill_zones_in_order_and_find_a_drive_on_which_nothing_is_moved() {
+fn random_writes_to_zones_have_no_write_amplification() {
     let conventional = drive("tlc-gen4", &["media.capacity_mib=524288"]);
     let zoned = drive("tlc-gen4", &["media.capacity_mib=524288", "zones.size_mib=1024"]);
     let [conventional, zoned] = [conventional, zoned].map(|drive| measured(&drive, RANDOM_WRITES, true));

@@ -21,10 +21,10 @@ use std::fmt::Debug;
 
 use crate::common::{drive, run};
 use phaselink_core::ledger::Outcome;
-use phaselink_core::random::Random;
+use phaselink_core::random::RandomStream;
 
 /// What one case holds fixed; the rest is drawn.
-struct Sample<'a> {
+struct RandomCaseLimits<'a> {
     drives: &'a [&'a str],
     directions: &'a [&'a str],
     depths: &'a [u32],
@@ -42,37 +42,41 @@ const ALL_DRIVES: &[&str] = &["nvme", "nvme-polled", "dc-express"];
 const PLAIN: &[&str] =
     &["", "media.preset=dram", "link.bit_error_rate=1e-7", "link.posted_data_credits=256", "stack.preset=user-space"];
 
-fn pick<T: Copy>(random: &mut Random, of: &[T]) -> T {
+fn choose_random_value<T: Copy>(random: &mut RandomStream, of: &[T]) -> T {
     of[(random.bits() % of.len() as u64) as usize]
 }
 
 /// A drive's name, its overrides, and a job.
 type Case = (String, Vec<String>, String);
 
-fn draw(random: &mut Random, sample: &Sample) -> Case {
-    let name = pick(random, sample.drives);
+fn draw_random_case(random: &mut RandomStream, sample: &RandomCaseLimits) -> Case {
+    let name = choose_random_value(random, sample.drives);
     let sizes: &[u32] = match name {
         "dc-express" => &[8, 64, 200, 512, 4096, 8192, 65_536, 1 << 20],
         _ => &[512, 1024, 4096, 8192, 16_384, 131_072, 1 << 20],
     };
-    let (bytes, depth) = (pick(random, sizes), pick(random, sample.depths));
+    let (bytes, depth) = (choose_random_value(random, sizes), choose_random_value(random, sample.depths));
     // Writes must cover whole blocks.
     let bytes = if sample.directions == ["randread"] { bytes } else { bytes.next_multiple_of(512) };
     let depth = if name == "dc-express" { depth.min(63) } else { depth };
     let ios = if bytes > 100_000 { 6 } else { 80 };
     let mut set: Vec<String> = sample.set.iter().map(|text| text.to_string()).collect();
-    set.push(format!("link.generation={}", pick(random, &[1, 2, 3, 4, 5, 6])));
-    set.push(format!("link.lanes={}", pick(random, &[1, 2, 4, 8])));
-    set.push(format!("link.max_payload_bytes={}", pick(random, &[128, 256, 512, 4096])));
-    // Writes must be fast enough not to hide the link, and not to be taken for lost reads.
+    set.push(format!("link.generation={}", choose_random_value(random, &[1, 2, 3, 4, 5, 6])));
+    set.push(format!("link.lanes={}", choose_random_value(random, &[1, 2, 4, 8])));
+    set.push(format!("link.max_payload_bytes={}", choose_random_value(random, &[128, 256, 512, 4096])));
+    // Writes must be too fast to hide the link, or to let the driver mistake a slow read for a lost one.
     set.extend(["media.program_ns=1000", "dc_express.max_latency_us=10000"].map(String::from));
     // The root complex accepts packets faster than they arrive. One test overrides this.
     set.push("root_complex.write_accept_ns=1".into());
-    set.extend(Some(pick(random, sample.one_of)).filter(|text| !text.is_empty()).map(String::from));
-    (name.into(), set, format!("rw={} bs={bytes} iodepth={depth} number_ios={ios}", pick(random, sample.directions)))
+    set.extend(Some(choose_random_value(random, sample.one_of)).filter(|text| !text.is_empty()).map(String::from));
+    (
+        name.into(),
+        set,
+        format!("rw={} bs={bytes} iodepth={depth} number_ios={ios}", choose_random_value(random, sample.directions)),
+    )
 }
 
-fn both((name, set, job): &Case) -> [Outcome; 2] {
+fn run_in_trains_and_in_packets((name, set, job): &Case) -> [Outcome; 2] {
     ["train", "packet"].map(|granularity| {
         let granularity = format!("link.granularity={granularity}");
         let set: Vec<&str> = set.iter().map(String::as_str).chain([granularity.as_str()]).collect();
@@ -84,17 +88,17 @@ fn both((name, set, job): &Case) -> [Outcome; 2] {
 }
 
 /// Both modes for every description of a sample, with the description.
-fn compare(seed: u64, sample: &Sample, check: impl Fn(&Outcome, &Outcome, &dyn Debug)) {
-    let mut random = Random::stream(seed, "descriptions");
+fn compare_trains_with_packets(seed: u64, sample: &RandomCaseLimits, check: impl Fn(&Outcome, &Outcome, &dyn Debug)) {
+    let mut random = RandomStream::stream(seed, "descriptions");
     for _ in 0..sample.count {
-        let case = draw(&mut random, sample);
-        let [train, packet] = both(&case);
+        let case = draw_random_case(&mut random, sample);
+        let [train, packet] = run_in_trains_and_in_packets(&case);
         check(&train, &packet, &case);
     }
 }
 
 /// Largest relative difference in the length of the run and in the mean latency of either direction.
-fn difference(one: &Outcome, other: &Outcome) -> f64 {
+fn max_relative_difference(one: &Outcome, other: &Outcome) -> f64 {
     let numbers = |outcome: &Outcome| {
         let job = &outcome.jobs[0];
         [outcome.elapsed.as_ns(), (job.read.total.sum_ps() + job.write.total.sum_ps()) as f64]
@@ -103,33 +107,39 @@ fn difference(one: &Outcome, other: &Outcome) -> f64 {
     pairs.map(|(one, other)| (one - other).abs() / other).fold(0.0, f64::max)
 }
 
-fn within(bound: f64) -> impl Fn(&Outcome, &Outcome, &dyn Debug) {
+fn assert_difference_within(bound: f64) -> impl Fn(&Outcome, &Outcome, &dyn Debug) {
     move |train, packet, case| {
         assert_eq!(train.upstream.data_bytes, packet.upstream.data_bytes, "{case:?}");
         assert_eq!(train.downstream.data_bytes, packet.downstream.data_bytes, "{case:?}");
-        let found = difference(train, packet);
+        let found = max_relative_difference(train, packet);
         assert!(found <= bound, "{found} for {case:?}");
     }
 }
 
 /// Every number but the count of events.
-fn identical(train: &Outcome, packet: &Outcome, case: &dyn Debug) {
+fn assert_identical_outcomes(train: &Outcome, packet: &Outcome, case: &dyn Debug) {
     assert_eq!(format!("{train:?}"), format!("{packet:?}"), "{case:?}");
 }
 
 #[test]
-fn nvme_request_at_depth_one_takes_the_same_time_in_trains_and_in_packets() {
+fn nvme_request_at_depth_one_has_equal_latency_in_trains_and_packets() {
     let directions = &["randread", "randwrite", "randrw"];
-    let sample =
-        Sample { drives: NVME, directions, depths: ONE, set: &["link.dllps=false"], one_of: PLAIN, count: 100 };
-    compare(1, &sample, identical);
+    let sample = RandomCaseLimits {
+        drives: NVME,
+        directions,
+        depths: ONE,
+        set: &["link.dllps=false"],
+        one_of: PLAIN,
+        count: 100,
+    };
+    compare_trains_with_packets(1, &sample, assert_identical_outcomes);
 }
 
 #[test]
-fn trains_and_packets_put_the_same_headers_and_packets_on_the_wire() {
+fn trains_and_packets_send_equal_header_bytes_and_packet_counts() {
     let directions = &["randread", "randwrite", "randrw"];
-    let sample = Sample { drives: NVME, directions, depths: ONE, set: &[], one_of: PLAIN, count: 60 };
-    compare(2, &sample, |train, packet, case| {
+    let sample = RandomCaseLimits { drives: NVME, directions, depths: ONE, set: &[], one_of: PLAIN, count: 60 };
+    compare_trains_with_packets(2, &sample, |train, packet, case| {
         for (train, packet) in [(train.upstream, packet.upstream), (train.downstream, packet.downstream)] {
             let counts = |wire: phaselink_core::ledger::WireUse| {
                 (wire.packets, wire.header_bytes, wire.command_bytes, wire.data_bytes)
@@ -140,8 +150,8 @@ fn trains_and_packets_put_the_same_headers_and_packets_on_the_wire() {
 }
 
 #[test]
-fn one_dc_express_read_at_a_time_agrees_without_dllps() {
-    let sample = Sample {
+fn serial_dc_express_reads_without_dllps_agree_in_trains_and_packets() {
+    let sample = RandomCaseLimits {
         drives: &["dc-express"],
         directions: &["randread"],
         depths: ONE,
@@ -149,12 +159,12 @@ fn one_dc_express_read_at_a_time_agrees_without_dllps() {
         one_of: &["", "media.preset=dram", "link.posted_data_credits=256", "link.non_posted_header_credits=1"],
         count: 60,
     };
-    compare(3, &sample, within(0.02));
+    compare_trains_with_packets(3, &sample, assert_difference_within(0.02));
 }
 
 #[test]
-fn late_writes_one_at_a_time_agree_within_four_per_cent() {
-    let sample = Sample {
+fn serial_late_completing_writes_agree_within_four_per_cent() {
+    let sample = RandomCaseLimits {
         drives: NVME,
         directions: &["randread", "randwrite"],
         depths: ONE,
@@ -162,12 +172,12 @@ fn late_writes_one_at_a_time_agree_within_four_per_cent() {
         one_of: &["", "link.posted_header_credits=8"],
         count: 40,
     };
-    compare(4, &sample, within(0.04));
+    compare_trains_with_packets(4, &sample, assert_difference_within(0.04));
 }
 
 #[test]
-fn a_single_non_posted_credit_agrees_within_two_per_cent() {
-    let sample = Sample {
+fn runs_with_one_non_posted_credit_agree_within_two_per_cent() {
+    let sample = RandomCaseLimits {
         drives: NVME,
         directions: &["randread", "randwrite"],
         depths: ONE,
@@ -175,12 +185,12 @@ fn a_single_non_posted_credit_agrees_within_two_per_cent() {
         one_of: &["link.dllps=true", "link.dllps=false"],
         count: 40,
     };
-    compare(5, &sample, within(0.02));
+    compare_trains_with_packets(5, &sample, assert_difference_within(0.02));
 }
 
 #[test]
-fn reads_at_depth_agree_within_a_thousandth() {
-    let sample = Sample {
+fn queued_reads_agree_within_a_thousandth_in_trains_and_packets() {
+    let sample = RandomCaseLimits {
         drives: NVME,
         directions: &["randread"],
         depths: ANY_DEPTH,
@@ -188,13 +198,13 @@ fn reads_at_depth_agree_within_a_thousandth() {
         one_of: PLAIN,
         count: 80,
     };
-    compare(6, &sample, within(1e-3));
+    compare_trains_with_packets(6, &sample, assert_difference_within(1e-3));
 }
 
 /// The endpoint times its queue reads by when data will have left, and a few nanoseconds decide which read finds what.
 #[test]
-fn dc_express_reads_at_depth_agree_within_two_per_cent() {
-    let sample = Sample {
+fn queued_dc_express_reads_agree_within_two_per_cent() {
+    let sample = RandomCaseLimits {
         drives: ALL_DRIVES,
         directions: &["randread"],
         depths: ANY_DEPTH,
@@ -202,12 +212,12 @@ fn dc_express_reads_at_depth_agree_within_two_per_cent() {
         one_of: PLAIN,
         count: 80,
     };
-    compare(6, &sample, within(2e-2));
+    compare_trains_with_packets(6, &sample, assert_difference_within(2e-2));
 }
 
 #[test]
-fn writes_at_depth_agree_within_a_tenth() {
-    let sample = Sample {
+fn queued_writes_agree_within_a_tenth_in_trains_and_packets() {
+    let sample = RandomCaseLimits {
         drives: NVME,
         directions: &["randwrite"],
         depths: ANY_DEPTH,
@@ -215,12 +225,12 @@ fn writes_at_depth_agree_within_a_tenth() {
         one_of: &["", "link.dllps=false", "stack.preset=user-space", "link.posted_data_credits=256"],
         count: 80,
     };
-    compare(11, &sample, within(0.1));
+    compare_trains_with_packets(11, &sample, assert_difference_within(0.1));
 }
 
 #[test]
-fn acknowledgements_keep_nvme_reads_within_one_per_cent() {
-    let sample = Sample {
+fn link_acknowledgements_keep_nvme_reads_within_one_per_cent() {
+    let sample = RandomCaseLimits {
         drives: NVME,
         directions: &["randread"],
         depths: &[1, 2, 4, 16, 64],
@@ -228,12 +238,12 @@ fn acknowledgements_keep_nvme_reads_within_one_per_cent() {
         one_of: PLAIN,
         count: 60,
     };
-    compare(7, &sample, within(0.01));
+    compare_trains_with_packets(7, &sample, assert_difference_within(0.01));
 }
 
 #[test]
-fn acknowledgements_shift_the_polling_of_dc_express_by_less_than_a_quarter() {
-    let sample = Sample {
+fn link_acknowledgements_shift_dc_express_polling_by_less_than_a_quarter() {
+    let sample = RandomCaseLimits {
         drives: &["dc-express"],
         directions: &["randread"],
         depths: &[1, 2, 4, 16, 63],
@@ -241,12 +251,12 @@ fn acknowledgements_shift_the_polling_of_dc_express_by_less_than_a_quarter() {
         one_of: &["", "root_complex.late_write_ratio=0.01"],
         count: 80,
     };
-    compare(8, &sample, within(0.25));
+    compare_trains_with_packets(8, &sample, assert_difference_within(0.25));
 }
 
 #[test]
-fn acknowledgements_on_a_shared_wire_agree_within_a_tenth() {
-    let sample = Sample {
+fn link_acknowledgements_on_a_shared_wire_agree_within_a_tenth() {
+    let sample = RandomCaseLimits {
         drives: NVME,
         directions: &["randread", "randwrite"],
         depths: &[1, 4, 32],
@@ -254,12 +264,12 @@ fn acknowledgements_on_a_shared_wire_agree_within_a_tenth() {
         one_of: &[""],
         count: 60,
     };
-    compare(9, &sample, within(0.1));
+    compare_trains_with_packets(9, &sample, assert_difference_within(0.1));
 }
 
 #[test]
-fn mixed_reads_and_writes_at_depth_agree_within_five_per_cent() {
-    let sample = Sample {
+fn queued_mixed_reads_and_writes_agree_within_five_per_cent() {
+    let sample = RandomCaseLimits {
         drives: ALL_DRIVES,
         directions: &["randrw"],
         depths: ANY_DEPTH,
@@ -267,12 +277,12 @@ fn mixed_reads_and_writes_at_depth_agree_within_five_per_cent() {
         one_of: PLAIN,
         count: 120,
     };
-    compare(10, &sample, within(0.05));
+    compare_trains_with_packets(10, &sample, assert_difference_within(0.05));
 }
 
 #[test]
-fn a_slow_ingress_limits_packets_as_it_limits_trains() {
-    let sample = Sample {
+fn slow_ingress_limits_packets_and_trains_equally() {
+    let sample = RandomCaseLimits {
         drives: &["nvme-polled"],
         directions: &["randread"],
         depths: ONE,
@@ -280,5 +290,5 @@ fn a_slow_ingress_limits_packets_as_it_limits_trains() {
         one_of: &["root_complex.write_accept_ns=100"],
         count: 30,
     };
-    compare(12, &sample, within(0.01));
+    compare_trains_with_packets(12, &sample, assert_difference_within(0.01));
 }

@@ -51,7 +51,7 @@ fn operation<'a>(drive: &Drive, place: u64, block: &'a [u8; 4096]) -> Operation<
     };
     // A call of `check` would allocate the text of its error.
     let needs_flush = matches!(place % 11, 8..=10) && drive.is_volatile();
-    let is_there = drive.supports(operation.kind()) && (!needs_flush || drive.supports(OperationKind::Flush));
+    let is_there = drive.supports(operation.kind()) && (!needs_flush || drive.supports(OperationKind::DeepFlush));
     if is_there { operation } else { Operation::read(offset, 4096) }
 }
 
@@ -110,7 +110,7 @@ fn allocations(name: &str, depth: usize) -> (u64, u64) {
 }
 
 #[test]
-fn after_a_warm_up_only_new_latencies_and_new_blocks_of_flash_allocate() {
+fn after_warm_up_only_new_latencies_and_new_flash_blocks_allocate() {
     let drives =
         ["nvme", "dc-express", "capi", "cxl", "moneta", "pss", "ramdisk", "tlc-gen4", "optane-p5800x", "ebs-gp3"];
     let cases = drives.iter().flat_map(|name| [1, 16].map(|depth| (*name, depth)));
@@ -123,7 +123,7 @@ fn after_a_warm_up_only_new_latencies_and_new_blocks_of_flash_allocate() {
 }
 
 #[test]
-fn first_operations_of_a_drive_do_allocate() {
+fn first_operations_of_a_drive_allocate_memory() {
     let mut drive = Description::shipped("nvme").unwrap().open().unwrap();
     assert!(drive.supports(OperationKind::Read));
     let before = ALLOCATIONS.get();

@@ -15,7 +15,7 @@ fn run(drive: &mut Drive, operation: Operation) -> Vec<u8> {
 }
 
 #[test]
-fn read_returns_what_was_written_and_zeros_where_nothing_was() {
+fn read_returns_written_data_and_zeros_for_unwritten_blocks() {
     for name in ["nvme", "dc-express", "capi", "cxl", "moneta", "pss", "tlc-gen4"] {
         let mut drive = open(name);
         let data: Vec<u8> = (0..8192u32).map(|at| (at * 7) as u8).collect();
@@ -26,7 +26,7 @@ fn read_returns_what_was_written_and_zeros_where_nothing_was() {
 }
 
 #[test]
-fn discarded_and_zeroed_blocks_read_as_zeros() {
+fn discarded_and_zeroed_blocks_read_back_as_zeros() {
     let mut drive = open("tlc-gen4");
     run(&mut drive, Operation::write(0, &[9; 16384]));
     run(&mut drive, Operation::discard(4096, 4096));
@@ -36,7 +36,7 @@ fn discarded_and_zeroed_blocks_read_as_zeros() {
 }
 
 #[test]
-fn write_takes_effect_when_it_completes() {
+fn write_changes_data_when_it_completes() {
     let mut drive = open("optane-p5800x");
     drive.submit(Time::ZERO, 0, Operation::write(0, &[1; 4096])).unwrap();
     let mut found = [9; 4096];
@@ -69,9 +69,9 @@ fn stages_of_every_operation_sum_to_its_latency() {
 }
 
 #[test]
-fn durable_write_on_a_volatile_drive_takes_as_long_as_the_flush_behind_it() {
+fn durable_write_on_a_volatile_drive_lasts_until_its_flush_completes() {
     let mut drive = open("tlc-gen4");
-    assert!(drive.is_volatile() && drive.supports(OperationKind::Flush));
+    assert!(drive.is_volatile() && drive.supports(OperationKind::DeepFlush));
     let plain = drive.submit(Time::ZERO, 0, Operation::write(0, &[1; 4096])).unwrap();
     let plain = drive.wait(plain).unwrap().latency();
     let durable = drive.submit(drive.now(), 0, Operation::write(4096, &[1; 4096]).durable()).unwrap();
@@ -82,7 +82,7 @@ fn durable_write_on_a_volatile_drive_takes_as_long_as_the_flush_behind_it() {
 }
 
 #[test]
-fn restored_drive_does_the_same_again() {
+fn restored_drive_repeats_the_same_completions() {
     let mut drive = open("tlc-gen4");
     run(&mut drive, Operation::write(0, &[1; 4096]));
     let pending = drive.submit(drive.now(), 0, Operation::write(0, &[2; 4096])).unwrap();
@@ -101,7 +101,7 @@ fn restored_drive_does_the_same_again() {
 }
 
 #[test]
-fn snapshot_of_another_drive_is_refused_and_one_of_its_like_is_taken() {
+fn snapshot_is_accepted_only_by_a_drive_of_the_same_description() {
     let drive = open("tlc-gen4");
     let mut snapshot = drive.snapshot();
     let description = Description::shipped("tlc-gen4").unwrap().with_stages();
@@ -128,7 +128,7 @@ fn snapshot_of_another_drive_is_refused_and_one_of_its_like_is_taken() {
 }
 
 #[test]
-fn injected_fault_fails_the_operations_that_its_rule_names() {
+fn injected_fault_fails_the_operations_that_match_its_rule() {
     let mut drive = open("nvme");
     drive.inject_fault("action = \"error\", operation = \"read\", every = 2").unwrap();
     let statuses: Vec<Status> = (0..4)
@@ -155,7 +155,7 @@ fn with_fault(line: &str) -> Drive {
 }
 
 #[test]
-fn lines_of_faults_hold_at_their_times_and_requests_of_an_embedded_drive() {
+fn fault_rules_trigger_at_their_times_and_requests_of_an_embedded_drive() {
     let calm = read(&mut open("optane-p5800x")).1;
     let after = |drive: &mut Drive, us| drive.advance(Time::ZERO + Span::from_us(us)).unwrap();
 
@@ -199,7 +199,7 @@ fn lines_of_faults_hold_at_their_times_and_requests_of_an_embedded_drive() {
 }
 
 #[test]
-fn idle_drive_has_no_next_instant_and_advances_all_the_same() {
+fn idle_drive_has_no_next_event_and_can_still_advance() {
     let mut drive = open("dc-express");
     assert_eq!(drive.next_at(), None);
     drive.advance(Time::ZERO + Span::from_us(50)).unwrap();
@@ -208,7 +208,7 @@ fn idle_drive_has_no_next_instant_and_advances_all_the_same() {
 }
 
 #[test]
-fn operations_behind_the_hosts_software_take_longer() {
+fn operations_through_modelled_host_software_take_longer() {
     let time = |description: Description| {
         let mut drive = description.open().unwrap();
         let ticket = drive.submit(Time::ZERO, 0, Operation::read(0, 4096)).unwrap();
@@ -219,7 +219,7 @@ fn operations_behind_the_hosts_software_take_longer() {
 }
 
 #[test]
-fn machine_with_several_drives_holds_the_bytes_of_each() {
+fn several_drives_on_one_machine_store_separate_data() {
     let mut drive = Description::shipped("dram-card").unwrap().with("drives=2").unwrap().open().unwrap();
     let of_second = drive.queues() / 2;
     let write = drive.submit(Time::ZERO, of_second, Operation::write(0, &[3; 4096])).unwrap();
@@ -231,7 +231,7 @@ fn machine_with_several_drives_holds_the_bytes_of_each() {
 }
 
 #[test]
-fn same_seed_gives_the_same_instants_and_another_seed_others() {
+fn same_seed_gives_the_same_completion_times_and_another_seed_does_not() {
     let ends = |seed: u64| {
         let mut drive = Description::shipped("optane-p4800x").unwrap().seed(seed).open().unwrap();
         let mut ends = Vec::new();

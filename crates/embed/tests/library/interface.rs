@@ -47,7 +47,7 @@ fn is_whole(head: &str) -> bool {
 }
 
 #[test]
-fn list_has_derives_and_whole_signatures() {
+fn listed_items_have_derives_and_complete_signatures() {
     let text = "#[derive(Clone)]\n#[non_exhaustive]\npub struct A {\n    b: u8,\n}\n\nimpl A {\n    pub fn long(\n        &self,\n        \
                 other: u8,\n    ) -> u8 {\n    }\n}\npub use one::{\n    B,\n    C,\n};\n";
     let expected = [
@@ -60,7 +60,7 @@ fn list_has_derives_and_whole_signatures() {
 }
 
 #[test]
-fn public_interface_is_the_stored_one() {
+fn public_interface_matches_the_stored_list() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();

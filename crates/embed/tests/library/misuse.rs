@@ -13,7 +13,7 @@ fn assert_usable(drive: &mut Drive) {
 }
 
 #[test]
-fn every_misuse_has_its_reason_and_leaves_the_drive_usable() {
+fn every_misuse_returns_its_reason_and_leaves_the_drive_usable() {
     let mut drive = Description::shipped("dc-express").unwrap().open().unwrap();
     drive.advance(at_us(10)).unwrap();
     let (now, late) = (drive.now(), Time::NEVER);
@@ -47,7 +47,7 @@ fn every_misuse_has_its_reason_and_leaves_the_drive_usable() {
 }
 
 #[test]
-fn wait_for_what_never_completes_is_told_and_leaves_the_others_to_be_taken() {
+fn wait_for_a_hung_operation_returns_misuse_and_other_completions_remain() {
     let mut drive = Description::shipped("nvme").unwrap().open().unwrap();
     let last = Time::from_ps(Time::NEVER.as_ps() - 1);
     let other = drive.submit(Time::ZERO, 0, Operation::read(0, 4096)).unwrap();
@@ -61,7 +61,7 @@ fn wait_for_what_never_completes_is_told_and_leaves_the_others_to_be_taken() {
 }
 
 #[test]
-fn misuse_of_lengths_and_of_several_drives_has_its_code() {
+fn misuse_of_lengths_and_of_several_drives_returns_its_code() {
     let mut drive = Description::shipped("dram-card").unwrap().without_data().open().unwrap();
     #[cfg(target_pointer_width = "64")]
     {
@@ -80,7 +80,7 @@ fn misuse_of_lengths_and_of_several_drives_has_its_code() {
 }
 
 #[test]
-fn check_says_what_submit_would_and_changes_nothing() {
+fn check_returns_the_verdict_of_submit_without_submitting() {
     let mut drive = Description::shipped("dc-express").unwrap().open().unwrap();
     assert_eq!(drive.check(at_us(5), 0, &Operation::read(0, 4096)), Ok(()));
     assert_eq!(drive.now(), Time::ZERO);
@@ -93,7 +93,7 @@ fn check_says_what_submit_would_and_changes_nothing() {
 }
 
 #[test]
-fn ticket_can_be_taken_once_and_not_before_its_completion() {
+fn ticket_can_be_taken_once_and_only_after_completion() {
     let mut drive = Description::shipped("nvme").unwrap().open().unwrap();
     let ticket = drive.submit(Time::ZERO, 0, Operation::read(0, 4096)).unwrap();
     assert_eq!(drive.take(ticket).unwrap_err(), Misuse::NotComplete(ticket));
@@ -108,7 +108,7 @@ fn ticket_can_be_taken_once_and_not_before_its_completion() {
 }
 
 #[test]
-fn description_that_is_wrong_says_what_is_allowed() {
+fn invalid_description_is_refused_with_allowed_values() {
     let wrong = |result: Result<Description, phaselink_embed::Problems>| result.map(|_| ()).unwrap_err().to_string();
     assert!(wrong(Description::shipped("tlc-gen44")).contains("tlc-gen4"));
     assert!(wrong(Description::from_file("no-such.toml")).contains("cannot be read"));

@@ -38,7 +38,7 @@ struct Log {
 #[derive(Clone, Copy)]
 enum Submitted {
     Change(usize),
-    Flush(usize),
+    DeepFlush(usize),
 }
 
 impl Log {
@@ -54,7 +54,7 @@ impl Log {
             let event = self.event();
             match self.tickets.remove(&done.ticket()) {
                 Some(Submitted::Change(place)) => self.changes[place].completed = Some(event),
-                Some(Submitted::Flush(place)) => self.flushes[place].1 = true,
+                Some(Submitted::DeepFlush(place)) => self.flushes[place].1 = true,
                 None => panic!("a completion of nothing"),
             }
         }
@@ -84,7 +84,7 @@ impl Log {
             }
             None => {
                 self.flushes.push((event, false));
-                Submitted::Flush(self.flushes.len() - 1)
+                Submitted::DeepFlush(self.flushes.len() - 1)
             }
         };
         self.tickets.insert(ticket, submitted);
@@ -129,7 +129,7 @@ fn states(drive: &Drive) -> BTreeSet<State> {
 }
 
 #[test]
-fn images_at_any_instant_are_all_legal_states_and_no_other() {
+fn legal_images_at_any_instant_are_exactly_the_specified_states() {
     for (name, is_protected) in [("tlc-gen4", false), ("tlc-gen5", true)] {
         let (mut compared, mut most) = (0, 0);
         for seed in 0..12u64 {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use phaselink_core::crash::format::encode;
 use phaselink_core::crash::recording::{
-    Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording,
+    Durability, DurabilityRules, RecordedCommand, RecordedEventKind, RecordedOp, Recording,
 };
 use phaselink_embed::{Description, Drive, LegalImage, Misuse, Operation, Status, Survival, Time};
 
@@ -63,7 +63,7 @@ fn completed_writes_survive_on_a_drive_with_power_loss_protection() {
 }
 
 #[test]
-fn all_legal_images_are_listed_once_each_and_explain_themselves() {
+fn every_legal_image_is_listed_once_with_an_explanation() {
     let mut drive = open("tlc-gen4");
     write(&mut drive, 0, 1);
     flush(&mut drive);
@@ -87,14 +87,14 @@ fn all_legal_images_are_listed_once_each_and_explain_themselves() {
 }
 
 #[test]
-fn image_of_another_instant_is_refused_and_one_of_this_instant_becomes_the_drive() {
+fn image_can_be_loaded_only_at_the_instant_from_which_it_was_made() {
     let mut drive = open("tlc-gen4");
     write(&mut drive, 0, 1);
     let images = drive.images(50, 1).unwrap();
     let snapshot = drive.snapshot();
     for image in &images {
         drive.restore(&snapshot).unwrap();
-        drive.cut_power(drive.now(), Survival::Image(image)).unwrap();
+        drive.cut_power(drive.now(), Survival::CrashImage(image)).unwrap();
         let (mut expected, mut found) = ([0; BLOCK as usize], [0; BLOCK as usize]);
         image.read(0, &mut expected).unwrap();
         drive.peek(0, 0, &mut found).unwrap();
@@ -102,11 +102,11 @@ fn image_of_another_instant_is_refused_and_one_of_this_instant_becomes_the_drive
     }
     drive.restore(&snapshot).unwrap();
     write(&mut drive, 1, 1);
-    assert_eq!(drive.cut_power(drive.now(), Survival::Image(&images[0])).unwrap_err(), Misuse::ForeignImage);
+    assert_eq!(drive.cut_power(drive.now(), Survival::CrashImage(&images[0])).unwrap_err(), Misuse::ForeignImage);
     write(&mut drive, 2, 1);
     let mut other = open("tlc-gen4");
     write(&mut other, 7, 1);
-    assert_eq!(other.cut_power(other.now(), Survival::Image(&images[0])).unwrap_err(), Misuse::ForeignImage);
+    assert_eq!(other.cut_power(other.now(), Survival::CrashImage(&images[0])).unwrap_err(), Misuse::ForeignImage);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn drive_works_on_after_many_power_cuts_with_operations_in_flight() {
 }
 
 #[test]
-fn long_run_without_cuts_keeps_its_record_short_and_its_bytes_right() {
+fn long_run_without_power_cuts_has_a_short_record_and_correct_data() {
     let mut drive = open("tlc-gen4");
     for round in 0..2000u64 {
         write(&mut drive, round % 16, round as u8);
@@ -141,7 +141,7 @@ fn long_run_without_cuts_keeps_its_record_short_and_its_bytes_right() {
 }
 
 #[test]
-fn power_cut_while_a_flush_is_in_flight_may_lose_what_it_was_to_keep() {
+fn power_cut_during_a_flush_may_lose_the_writes_being_flushed() {
     let mut lost = 0;
     for seed in 0..60 {
         let mut drive = open("tlc-gen4");
@@ -201,7 +201,7 @@ fn overlapping_writes_in_flight_read_alike_before_and_after_a_power_cut() {
 }
 
 #[test]
-fn failed_write_may_appear_after_a_cut_until_a_later_flush_completes() {
+fn failed_write_may_appear_after_a_power_cut_until_a_later_flush_completes() {
     let found = |is_flushed: bool| {
         let mut drive = open("tlc-gen4");
         drive.inject_fault("action = \"error\", operation = \"write\", first = 2, times = 1").unwrap();
@@ -224,7 +224,7 @@ fn failed_write_may_appear_after_a_cut_until_a_later_flush_completes() {
 }
 
 #[test]
-fn failed_write_is_explained_and_its_old_data_survive_with_power_loss_protection() {
+fn failed_write_is_explained_and_old_data_survive_with_power_loss_protection() {
     let mut drive = open("tlc-gen4");
     drive.inject_fault("action = \"error\", operation = \"write\", times = 1").unwrap();
     assert_eq!(result(&mut drive, 0, Operation::write(0, &[2; BLOCK as usize])), Status::MediaError);
@@ -250,7 +250,7 @@ fn failed_write_is_explained_and_its_old_data_survive_with_power_loss_protection
 }
 
 #[test]
-fn record_stays_short_with_failed_and_lost_requests_and_its_bytes_right() {
+fn record_stays_short_and_data_correct_with_failed_and_lost_requests() {
     for (name, rule) in [
         ("tlc-gen4", "action = \"error\", operation = \"write\", first = 2, every = 3"),
         ("tlc-gen5", "action = \"error\", operation = \"write\", first = 2, every = 3"),
@@ -282,7 +282,7 @@ fn record_stays_short_with_failed_and_lost_requests_and_its_bytes_right() {
 }
 
 #[test]
-fn image_beyond_the_drive_is_no_image_and_a_refused_cut_leaves_the_instant() {
+fn image_number_out_of_range_is_refused_and_a_refused_cut_changes_nothing() {
     let mut drive = open("tlc-gen4");
     let ticket = drive.submit(drive.now(), 0, Operation::write(0, &[1; BLOCK as usize])).unwrap();
     let images = drive.images(4, 1).unwrap();
@@ -292,13 +292,13 @@ fn image_beyond_the_drive_is_no_image_and_a_refused_cut_leaves_the_instant() {
         assert!(misuse.to_string().contains("end beyond the drive"), "{misuse}");
     }
     let (now, later) = (drive.now(), Time::from_ps(1 << 40));
-    assert_eq!(drive.cut_power(later, Survival::Image(&images[0])).unwrap_err(), Misuse::ForeignImage);
+    assert_eq!(drive.cut_power(later, Survival::CrashImage(&images[0])).unwrap_err(), Misuse::ForeignImage);
     assert_eq!((drive.now(), drive.in_flight()), (now, 1));
     assert!(drive.wait(ticket).unwrap().status().is_success());
 }
 
 #[test]
-fn explanation_names_interface_rule_keys_and_how_to_replay_the_image() {
+fn image_explanation_names_interface_rule_keys_and_replay_command() {
     let volatile = |name: &str| {
         let description = Description::shipped(name).unwrap();
         let description = description.with("media.acknowledge=\"early\"").unwrap();
@@ -327,7 +327,7 @@ fn explanation_names_interface_rule_keys_and_how_to_replay_the_image() {
         write(&mut again, 0, 1);
         let found = again.image(&lost.name()).unwrap();
         assert_eq!((found.name(), found.explanation()), (lost.name(), lines));
-        again.cut_power(again.now(), Survival::Image(&found)).unwrap();
+        again.cut_power(again.now(), Survival::CrashImage(&found)).unwrap();
         assert_eq!(blocks::<1>(&again), [0], "{name}");
         let misuse = again.image(&lost.name()).unwrap_err();
         assert_eq!(misuse.code(), 18, "{misuse}");
@@ -335,7 +335,7 @@ fn explanation_names_interface_rule_keys_and_how_to_replay_the_image() {
 }
 
 #[test]
-fn durable_discards_and_zeroes_survive_cuts_and_others_may_not() {
+fn durable_discards_and_zeroes_survive_power_cuts_and_others_may_not() {
     let mut drive = open("tlc-gen4");
     for block in 0..6 {
         write(&mut drive, block, 1);
@@ -366,7 +366,7 @@ fn durable_discards_and_zeroes_survive_cuts_and_others_may_not() {
 }
 
 #[test]
-fn drawn_image_is_the_state_that_the_cut_leaves() {
+fn drawn_image_equals_the_state_after_the_power_cut() {
     for seed in 0..50 {
         let mut drive = open("tlc-gen4");
         (0..8).for_each(|block| write(&mut drive, block, 1 + block as u8));
@@ -389,15 +389,15 @@ fn recording() -> Recording {
     let request = |kind, bytes| RecordedCommand { kind, offset: 0, bytes, durable: false };
     let requests = vec![
         request(RecordedOp::Write(vec![1; 512].into()), 512),
-        request(RecordedOp::Flush, 0),
+        request(RecordedOp::DeepFlush, 0),
         request(RecordedOp::Write(vec![2; 1024].into()), 1024),
     ];
     let events = [
-        RecordedEvent::Arrived(0),
-        RecordedEvent::Completed(0),
-        RecordedEvent::Arrived(1),
-        RecordedEvent::Completed(1),
-        RecordedEvent::Arrived(2),
+        RecordedEventKind::Arrived(0),
+        RecordedEventKind::CompletedInjection(0),
+        RecordedEventKind::Arrived(1),
+        RecordedEventKind::CompletedInjection(1),
+        RecordedEventKind::Arrived(2),
     ];
     Recording {
         capacity_bytes: 4096,
@@ -411,7 +411,7 @@ fn recording() -> Recording {
 }
 
 #[test]
-fn images_of_a_recording_are_listed_and_name_the_file() {
+fn images_of_a_recording_are_listed_with_its_file_name() {
     let recording = recording();
     let images = LegalImage::of_recording("app.rec", &encode(&recording), 100, 1).unwrap();
     let found: Vec<[u8; 2]> = images
@@ -439,7 +439,7 @@ fn images_of_a_recording_are_listed_and_name_the_file() {
 }
 
 #[test]
-fn image_of_another_history_is_refused_however_alike_its_record_is() {
+fn image_of_another_history_is_refused_even_with_an_identical_record() {
     let mut drive = open("tlc-gen4");
     let start = drive.snapshot();
     let mut image_after = |value: u8| {
@@ -450,12 +450,12 @@ fn image_of_another_history_is_refused_however_alike_its_record_is() {
     };
     let first = image_after(1);
     image_after(2);
-    assert!(drive.cut_power(drive.now(), Survival::Image(&first)).is_err());
+    assert!(drive.cut_power(drive.now(), Survival::CrashImage(&first)).is_err());
     assert_eq!(blocks::<1>(&drive), [2]);
 }
 
 #[test]
-fn image_of_a_recording_becomes_the_drive_and_is_durable() {
+fn image_loaded_from_a_recording_is_the_durable_state_of_the_drive() {
     let bytes = encode(&recording());
     let image = LegalImage::named_of_recording("app.rec", &bytes, "cut=5,torn=3:1").unwrap();
     let mut drive = open("tlc-gen4");
@@ -475,7 +475,7 @@ fn image_of_a_recording_becomes_the_drive_and_is_durable() {
 }
 
 #[test]
-fn image_is_not_loaded_where_it_cannot_be_and_the_drive_stays_as_it_was() {
+fn refused_image_leaves_the_drive_unchanged() {
     let image = |last: u64| {
         let mut drive = open("tlc-gen4");
         write(&mut drive, last, 1);
@@ -503,7 +503,7 @@ fn image_is_not_loaded_where_it_cannot_be_and_the_drive_stays_as_it_was() {
 }
 
 #[test]
-fn operations_of_one_instant_fail_in_the_order_of_their_submission() {
+fn operations_of_one_instant_fail_in_submission_order() {
     let mut drive = open("optane-p5800x");
     let submit = |drive: &mut Drive, count: u64| -> Vec<_> {
         (0..count)
@@ -521,7 +521,7 @@ fn operations_of_one_instant_fail_in_the_order_of_their_submission() {
 }
 
 #[test]
-fn many_failed_writes_settle_in_time_that_grows_with_their_number() {
+fn time_to_settle_failed_writes_grows_linearly_with_their_number() {
     let settle = |count: u64| {
         let mut drive = open("tlc-gen4");
         drive.inject_fault("action = \"error\", operation = \"write\"").unwrap();

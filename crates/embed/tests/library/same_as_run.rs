@@ -4,7 +4,7 @@
 
 use expect_test::expect_file;
 use phaselink_core::drive::Drive as CoreDrive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::engine::driver_end::DriverRecord;
 use phaselink_core::request::Op;
 use phaselink_core::simulation::Simulation;
@@ -15,11 +15,11 @@ use phaselink_embed::{Description, Operation};
 /// Requests of a run of a shipped drive, recorded at its driver, or at the calls of its application if the driver cannot poll.
 fn recorded(name: &str, settings: &[&str], job: &[(&str, &str)]) -> Vec<DriverRecord> {
     let file = shipped::find(name).expect("a shipped drive");
-    let settings: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
+    let settings: Vec<KeyOverride> = settings.iter().map(|text| KeyOverride::parse(text).unwrap()).collect();
     let described = CoreDrive::from_toml(file.file, file.text, &settings).unwrap();
     // The embedding program takes the place of the software above the driver, and polls for completions.
     let drive = if can_poll(name) { described.polled() } else { described };
-    let jobs = fio::from_flags(job).unwrap().resolve(&drive.limits(), &Default::default()).unwrap();
+    let jobs = fio::job_from_flags(job).unwrap().resolve(&drive.limits(), &Default::default()).unwrap();
     let mut simulation = Simulation::new(&drive, &jobs, 1).unwrap();
     simulation.record_driver(2000);
     simulation.keep_requests(2000);
@@ -52,7 +52,7 @@ fn replayed(name: &str, settings: &[&str], records: &[DriverRecord]) -> Vec<Time
         let operation = match record.io.op {
             Op::Read => Operation::read(record.io.offset, record.io.bytes),
             Op::Write => Operation::write_without_data(record.io.offset, record.io.bytes),
-            Op::Flush => Operation::flush(),
+            Op::DeepFlush => Operation::flush(),
             Op::Discard => Operation::discard(record.io.offset, record.io.bytes),
             Op::WriteZeroes => Operation::write_zeroes(record.io.offset, record.io.bytes),
         };
@@ -119,7 +119,7 @@ const CALLS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn calls_recorded_above_a_driver_that_cannot_poll_complete_at_the_same_picosecond() {
+fn calls_above_an_interrupt_driver_complete_at_the_same_picosecond() {
     let names: Vec<&str> = shipped::names().filter(|name| !can_poll(name)).collect();
     assert!(names.contains(&"moneta"), "{names:?}");
     let alone = [("rw", "randread"), ("bs", "16k"), ("rate_iops", "3000"), ("number_ios", "200")];
@@ -132,7 +132,7 @@ fn calls_recorded_above_a_driver_that_cannot_poll_complete_at_the_same_picosecon
 }
 
 #[test]
-fn arrivals_during_garbage_collection_complete_at_the_picosecond_of_a_run() {
+fn arrivals_during_garbage_collection_complete_at_the_same_picosecond() {
     let small = [
         "translation.precondition=random",
         "media.channels=2",
@@ -143,12 +143,12 @@ fn arrivals_during_garbage_collection_complete_at_the_picosecond_of_a_run() {
     let job = [("rw", "randwrite"), ("bs", "4k"), ("iodepth", "8"), ("number_ios", "1500"), ("fsync", "50")];
     assert_eq!(difference("tlc-gen4", &small, &job), None);
     let records = recorded("tlc-gen4", &small, &job);
-    assert!(records.iter().any(|record| record.io.op == Op::Flush), "the job flushes");
+    assert!(records.iter().any(|record| record.io.op == Op::DeepFlush), "the job flushes");
 }
 
 /// Arrivals for the tests of the C and Python interfaces, which submit these requests and compare the completions.
 #[test]
-fn stored_arrivals_of_other_languages_are_those_of_runs() {
+fn stored_arrivals_for_c_and_python_tests_match_current_runs() {
     let job =
         [("rw", "randrw"), ("bs", "4k"), ("iodepth", "4"), ("numjobs", "2"), ("number_ios", "30"), ("size", "64m")];
     let mut rows = String::from("drive;setting;queue;operation;offset;bytes;submitted_ps;completed_ps\n");

@@ -32,7 +32,7 @@ fn offset(place: u64) -> u64 {
 }
 
 #[test]
-fn operations_on_a_volume_with_credits_complete_at_their_ticks() {
+fn operations_on_a_volume_with_credits_complete_at_their_rate_ticks() {
     let description = Description::shipped("ebs-gp2").unwrap().with("volume.credit_operations=5400").unwrap();
     let mut drive = description.without_data().open().unwrap();
     let found = completions(&mut drive, 6400, |place| Operation::read(offset(place), 4096));
@@ -48,7 +48,7 @@ fn operations_on_a_volume_with_credits_complete_at_their_ticks() {
 }
 
 #[test]
-fn operations_on_a_volume_without_credits_complete_at_their_ticks() {
+fn operations_on_a_volume_without_credits_complete_at_their_rate_ticks() {
     for (kib, per_s) in [(4, 3_000), (64, 2_000), (256, 500)] {
         let mut drive = Description::shipped("ebs-gp3").unwrap().without_data().open().unwrap();
         let found =
@@ -60,7 +60,7 @@ fn operations_on_a_volume_without_credits_complete_at_their_ticks() {
 }
 
 #[test]
-fn power_cut_leaves_nothing_in_the_queue_of_a_volume() {
+fn power_cut_empties_the_queue_of_a_volume() {
     let mut drive = Description::shipped("ebs-gp3").unwrap().with_power_cuts().open().unwrap();
     let alone = {
         let ticket = drive.submit(drive.now(), 0, Operation::read(0, 4096)).unwrap();
@@ -79,7 +79,7 @@ fn power_cut_leaves_nothing_in_the_queue_of_a_volume() {
 }
 
 #[test]
-fn snapshot_of_a_volume_has_its_credits() {
+fn snapshot_of_a_volume_restores_its_credits() {
     let description = Description::shipped("ebs-gp2").unwrap().with("volume.credit_operations=100").unwrap();
     let mut drive = description.without_data().open().unwrap();
     completions(&mut drive, 90, |place| Operation::read(offset(place), 4096));

@@ -18,14 +18,14 @@ fn casts(sources: &[Source]) -> usize {
 }
 
 #[test]
-fn casts_of_numbers_become_fewer_in_every_crate() {
+fn numeric_casts_stay_within_the_limit_of_every_crate() {
     let of_crate = |name: &str| (String::from(name), casts(&product(&format!("crates/{name}/src"))));
     let counts: Counted = CRATES.into_iter().map(of_crate).collect();
     Limits { table: "casts", allowed: 0, step: 10 }.hold(&counts);
 }
 
 #[test]
-fn a_cast_of_a_number_is_found() {
+fn numeric_casts_in_source_text_are_counted() {
     let text = "use std::fmt::Write as _;\nlet a = b as u32;\nlet c = (d + 1)\n    as f64;\nlet e = &f as &dyn G;\n";
     assert_eq!(casts(&[Source::new("x.rs", text)]), 2);
 }

@@ -24,7 +24,7 @@ fn circles(sources: &[Source], with_top_level: bool) -> Vec<String> {
         if !with_top_level && folder.is_empty() {
             continue;
         }
-        for circle in circles_of(&level) {
+        for circle in find_import_cycles(&level) {
             let prefix = |name: &str| {
                 [&folder[..], name].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("/")
             };
@@ -61,7 +61,7 @@ fn levels(sources: &[Source], modules: &BTreeMap<String, Vec<String>>) -> BTreeM
 }
 
 /// Groups of entries that all reach each other.
-fn circles_of(level: &Level) -> BTreeSet<BTreeSet<String>> {
+fn find_import_cycles(level: &Level) -> BTreeSet<BTreeSet<String>> {
     let reach: BTreeMap<&String, BTreeSet<&String>> =
         level.keys().map(|entry| (entry, reached(entry, level))).collect();
     let group = |(entry, reached): (&&String, &BTreeSet<&String>)| {
@@ -83,7 +83,7 @@ fn reached<'a>(entry: &str, level: &'a Level) -> BTreeSet<&'a String> {
 }
 
 #[test]
-fn neither_folders_nor_more_than_three_files_import_each_other_in_a_circle() {
+fn import_cycles_exist_neither_between_folders_nor_among_over_three_files() {
     let mut found = Vec::new();
     for name in CRATES {
         let circles = circles(&product(&format!("crates/{name}/src")), !WITH_FLOORS.contains(&name));
@@ -93,7 +93,7 @@ fn neither_folders_nor_more_than_three_files_import_each_other_in_a_circle() {
 }
 
 #[test]
-fn a_circle_between_folders_is_found_at_every_level() {
+fn import_cycle_between_folders_is_found_at_every_level() {
     let planted = [
         Source::new("data/mod.rs", "mod kept;"),
         Source::new("data/kept.rs", "use crate::memory::HostMemory;"),
@@ -107,7 +107,7 @@ fn a_circle_between_folders_is_found_at_every_level() {
 }
 
 #[test]
-fn a_circle_of_four_files_is_found_and_one_of_three_is_allowed() {
+fn import_cycle_of_four_files_is_found_and_of_three_is_allowed() {
     let mut planted = vec![
         Source::new("a/one.rs", "use super::two::Two;"),
         Source::new("a/two.rs", "use super::three::Three;"),

@@ -2,7 +2,7 @@
 //! the text before.
 
 use crate::limits::{Counted, Limits};
-use crate::sources::{Source, all, all_crates};
+use crate::sources::{Source, all, all_crate_sources};
 
 /// Words that no comment should hold, with capitals or without; the words of the field are in CONTRIBUTING.md.
 const PHRASES: [&str; 14] = [
@@ -57,7 +57,7 @@ fn comments(text: &str) -> Vec<(bool, String)> {
 }
 
 /// Number of comments with each of the words.
-fn stumbles(sources: &[Source]) -> Counted {
+fn count_discouraged_phrases(sources: &[Source]) -> Counted {
     let mut counts = Counted::new();
     for (is_documentation, text) in sources.iter().flat_map(|source| comments(&source.text)) {
         let lower = text.to_lowercase();
@@ -72,16 +72,16 @@ fn stumbles(sources: &[Source]) -> Counted {
 }
 
 #[test]
-fn fewer_comments_hold_words_to_stumble_over() {
-    let counts = stumbles(&[all_crates(), all("fuzz/src")].concat());
+fn discouraged_phrases_in_comments_stay_within_their_limits() {
+    let counts = count_discouraged_phrases(&[all_crate_sources(), all("fuzz/src")].concat());
     Limits { table: "comments", allowed: 0, step: 1 }.hold(&counts);
 }
 
 #[test]
-fn words_to_stumble_over_are_found() {
+fn discouraged_phrases_in_comments_are_counted() {
     let text = "/// Number of reads (next\n/// field: of writes).\nreads: u64,\n    // The same for writes.\n/// Those of documentation are\n\
                 /// another rule's.\nlet a = \"// goes on\";\n// Reads go\n// on: it Goes on.\n// What now?\n";
-    let counts: Vec<(String, usize)> = stumbles(&[Source::new("x.rs", text)]).into_iter().collect();
+    let counts: Vec<(String, usize)> = count_discouraged_phrases(&[Source::new("x.rs", text)]).into_iter().collect();
     let expected = ["begins The same", "holds (next field", "holds goes on"];
     assert_eq!(counts, expected.map(|name| (String::from(name), 1)));
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::limits::{Counted, Limits};
 use crate::sources::Source;
-use crate::touches::{by_word, product_files, spread};
+use crate::touches::{count_files_with_words, product_and_fuzz_sources, spread};
 
 /// File with the rows of all figures.
 const FIGURES: &str = "crates/studies/src/results/figures.rs";
@@ -14,7 +14,7 @@ const FIGURES: &str = "crates/studies/src/results/figures.rs";
 const ALLOWED_FILES: usize = 2;
 
 /// Names in the rows of `figures!`, such as `ios: known("requests", ...);`.
-fn figures(text: &str) -> BTreeSet<String> {
+fn figure_names(text: &str) -> BTreeSet<String> {
     let rows = text.split("\nfigures! {\n").skip(1).flat_map(|table| table.lines().take_while(|line| *line != "}"));
     let name = |row: &str| {
         let (name, rest) = row.strip_prefix("    ")?.split_once(": ")?;
@@ -26,14 +26,14 @@ fn figures(text: &str) -> BTreeSet<String> {
 
 fn touches(home: &str, sources: &[Source]) -> Counted {
     let table = sources.iter().find(|source| source.path == home).expect("the file of the figures");
-    let (long, short) = figures(&table.text).into_iter().partition(|name| name.contains('_'));
-    let mut counts = by_word(&long, sources);
-    counts.extend(by_quotes(&short, home, sources));
+    let (long, short) = figure_names(&table.text).into_iter().partition(|name| name.contains('_'));
+    let mut counts = count_files_with_words(&long, sources);
+    counts.extend(count_files_with_quoted_names(&short, home, sources));
     counts
 }
 
 /// Number of files that hold each of some names between quotes, or that define it.
-fn by_quotes(names: &BTreeSet<String>, home: &str, sources: &[Source]) -> Counted {
+fn count_files_with_quoted_names(names: &BTreeSet<String>, home: &str, sources: &[Source]) -> Counted {
     let files = |name: &String| {
         let quoted = format!("\"{name}\"");
         sources.iter().filter(|source| source.path == home || source.text.contains(&quoted)).count()
@@ -42,20 +42,20 @@ fn by_quotes(names: &BTreeSet<String>, home: &str, sources: &[Source]) -> Counte
 }
 
 #[test]
-fn few_files_name_a_figure() {
-    let counts = touches(FIGURES, &product_files());
+fn each_figure_is_named_in_few_source_files() {
+    let counts = touches(FIGURES, &product_and_fuzz_sources());
     assert!(counts.len() > 30, "figures are found: {counts:?}");
     Limits { table: "figures", allowed: ALLOWED_FILES, step: 1 }.hold(&counts);
 }
 
 #[test]
-fn half_of_the_figures_and_nine_of_ten_are_named_by_few_files() {
-    let spread = spread("files of a figure,", &touches(FIGURES, &product_files()));
+fn median_and_p90_of_files_naming_a_figure_stay_within_limits() {
+    let spread = spread("files of a figure,", &touches(FIGURES, &product_and_fuzz_sources()));
     Limits { table: "figures_spread", allowed: 0, step: 1 }.hold(&spread);
 }
 
 #[test]
-fn files_that_name_a_figure_are_counted() {
+fn files_that_name_a_figure_in_quotes_are_counted() {
     let table = "macro_rules! figures { }\n\nfigures! {\n    /// Text.\n    ios: known(\"requests\", |run| run.ios());\n    \
                  p99_ns: percentile(\n        \"p99\",\n        names: other(),\n    );\n}\n";
     let planted = [

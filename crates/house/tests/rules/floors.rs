@@ -7,15 +7,15 @@ use crate::sources::{Source, product, read};
 const HEAD: &str = "| floors of `";
 
 /// Layers of one source folder.
-struct Floors {
+struct FolderLayers {
     folder: String,
     /// Files and folders of each layer, the lowest first; `*` stands for any folder.
     rooms: Vec<Vec<String>>,
 }
 
-impl Floors {
+impl FolderLayers {
     /// All tables of layers in a page.
-    fn read(page: &str) -> Vec<Floors> {
+    fn read(page: &str) -> Vec<FolderLayers> {
         let tables = page.split(HEAD).skip(1).map(|table| {
             let folder = String::from(table.split('`').next().expect("a folder"));
             let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
@@ -23,7 +23,7 @@ impl Floors {
                 let cell = row.split('|').nth(2).expect("two columns");
                 cell.split('`').skip(1).step_by(2).map(|room| String::from(room.trim_end_matches('/'))).collect()
             };
-            Floors { folder, rooms: rows.map(rooms).collect() }
+            FolderLayers { folder, rooms: rows.map(rooms).collect() }
         });
         tables.collect()
     }
@@ -36,14 +36,14 @@ impl Floors {
         let is_empty = |room: &&String| !sources.iter().any(|source| holds(room, &source.path));
         found.extend(self.rooms.iter().flatten().filter(is_empty).map(|room| format!("{room} holds no file")));
         for (file, imported) in imports(sources) {
-            for other in imported.iter().filter(|other| !self.allows(&file, other)) {
+            for other in imported.iter().filter(|other| !self.allows_import(&file, other)) {
                 found.push(format!("{}/{file} imports {other}", self.folder));
             }
         }
         found
     }
 
-    fn allows(&self, file: &str, other: &str) -> bool {
+    fn allows_import(&self, file: &str, other: &str) -> bool {
         match (self.room(file), self.room(other)) {
             (Some(own), Some(other)) => self.place(other) <= self.place(own),
             _ => true,
@@ -68,8 +68,8 @@ fn holds(room: &str, path: &str) -> bool {
 }
 
 #[test]
-fn files_import_from_lower_floors_of_the_page_only() {
-    let tables = Floors::read(&read("ARCHITECTURE.md"));
+fn files_import_only_from_lower_layers_of_the_architecture_page() {
+    let tables = FolderLayers::read(&read("ARCHITECTURE.md"));
     let folders: Vec<&str> = tables.iter().map(|table| table.folder.as_str()).collect();
     assert_eq!(folders, ["crates/core/src", "crates/studies/src", "crates/serve/src", "crates/cli/src"]);
     let violations: Vec<String> =
@@ -78,10 +78,10 @@ fn files_import_from_lower_floors_of_the_page_only() {
 }
 
 #[test]
-fn an_import_of_a_higher_floor_or_a_later_entry_is_found() {
+fn import_from_a_higher_layer_or_a_later_entry_is_found() {
     let page = "text\n| floors of `x/src` | rooms |\n|---|---|\n| low | `time.rs` (a clock) `media/` |\n\
                 | keys | `p/*/config.rs` |\n| high | `p/` `engine/` |\n\n| other | table |\n";
-    let floors = Floors::read(page).remove(0);
+    let floors = FolderLayers::read(page).remove(0);
     assert_eq!(floors.rooms, [vec!["time.rs", "media"], vec!["p/*/config.rs"], vec!["p", "engine"]]);
     let planted = [
         Source::new("time.rs", "use crate::media::Media;"),

@@ -1,17 +1,17 @@
 //! Length of functions: none has more than fifty lines, from its `fn` to its closing brace. Stored outputs (`expect!`) do not count.
 
-use crate::sources::{Source, all, all_crates};
+use crate::sources::{Source, all, all_crate_sources};
 
 /// Lines that a function may have.
 const ALLOWED_LINES: usize = 50;
 
 /// Functions that are too long. The format of the sources is checked, so that a function ends at the first brace in its own column.
-fn violations(sources: &[Source]) -> Vec<String> {
+fn find_long_functions(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources {
         let lines: Vec<&str> = source.text.lines().collect();
         for (at, line) in lines.iter().enumerate() {
-            if let Some(name) = function_name(line)
+            if let Some(name) = parse_function_name(line)
                 && let Some(length) = length(&lines[at..])
                 && length > ALLOWED_LINES
             {
@@ -22,7 +22,7 @@ fn violations(sources: &[Source]) -> Vec<String> {
     found
 }
 
-fn function_name(line: &str) -> Option<&str> {
+fn parse_function_name(line: &str) -> Option<&str> {
     let (before, rest) = line.split_once("fn ")?;
     let is_qualifier = |word: &str| {
         matches!(word, "pub" | "const" | "unsafe" | "async" | "extern" | "\"C\"" | "in") || word.starts_with("pub(")
@@ -40,12 +40,12 @@ fn length(lines: &[&str]) -> Option<usize> {
     let (body, declaration) = (format!("{indent}}}"), format!("{indent})"));
     let end =
         lines.iter().skip(1).position(|line| *line == body || line.starts_with(&declaration) && line.ends_with(';'))?;
-    let stored = stored_lines(&lines[..end + 2]);
+    let stored = count_stored_output_lines(&lines[..end + 2]);
     (lines[end + 1] == body).then_some(end + 2 - stored)
 }
 
 /// Lines of stored outputs, which stand between `[[r#"` and `"#]]`.
-fn stored_lines(lines: &[&str]) -> usize {
+fn count_stored_output_lines(lines: &[&str]) -> usize {
     let mut inside = false;
     let is_stored = |line: &&&str| {
         let was_inside = inside && !line.contains("\"#]]");
@@ -57,7 +57,7 @@ fn stored_lines(lines: &[&str]) -> usize {
 
 #[test]
 fn no_function_has_more_than_fifty_lines() {
-    let mut sources = all_crates();
+    let mut sources = all_crate_sources();
     for folder in [
         "crates/house/tests",
         "crates/core/tests",
@@ -72,7 +72,7 @@ fn no_function_has_more_than_fifty_lines() {
     ] {
         sources.extend(all(folder));
     }
-    crate::at_most(0, &violations(&sources));
+    crate::at_most(0, &find_long_functions(&sources));
 }
 
 #[test]
@@ -84,8 +84,8 @@ fn a_function_of_fifty_one_lines_is_found() {
             &format!("trait T {{\n    fn one() -> u8;\n    pub(crate) const fn f(\n{body}    }}\n}}\n"),
         )]
     };
-    assert_eq!(violations(&planted(50)), [""; 0]);
-    assert_eq!(violations(&planted(51)), ["x.rs:3: f has 51 lines"]);
+    assert_eq!(find_long_functions(&planted(50)), [""; 0]);
+    assert_eq!(find_long_functions(&planted(51)), ["x.rs:3: f has 51 lines"]);
     let stored = "fn f() {\n    expect![[r#\"\n".to_owned() + &"text\n".repeat(60) + "    \"#]]\n}\n";
-    assert_eq!(violations(&[Source::new("x.rs", &stored)]), [""; 0]);
+    assert_eq!(find_long_functions(&[Source::new("x.rs", &stored)]), [""; 0]);
 }

@@ -10,9 +10,11 @@ type Parts = Vec<String>;
 /// For each file of a crate, the files that it imports from, itself excluded.
 pub(crate) fn imports(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     let files: BTreeSet<&str> = sources.iter().map(|source| source.path.as_str()).collect();
-    let exported: BTreeMap<Parts, Parts> = sources.iter().flat_map(re_exports).collect();
+    let exported: BTreeMap<Parts, Parts> = sources.iter().flat_map(list_re_exports).collect();
     let found = sources.iter().map(|source| {
-        let targets = paths(source).into_iter().filter_map(|path| file_of(&followed(path, &exported, &files), &files));
+        let targets = paths(source)
+            .into_iter()
+            .filter_map(|path| find_defining_file(&resolve_re_exports(path, &exported, &files), &files));
         let others: BTreeSet<String> = targets.filter(|file| *file != source.path).collect();
         (source.path.clone(), others)
     });
@@ -21,19 +23,19 @@ pub(crate) fn imports(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> 
 
 /// Every path in the code of a file that begins with `crate`, `super`, `self` or a module of the file, from the crate's root.
 fn paths(source: &Source) -> Vec<Parts> {
-    let own = child_modules(source);
-    let starts = starts_of_paths(&source.text, &own);
-    let spelt = starts.into_iter().flat_map(|start| expanded(&source.text[start..]));
-    spelt.filter_map(|path| absolute(&path, &source.module(), &own)).collect()
+    let own = declared_module_names(source);
+    let starts = find_crate_path_starts(&source.text, &own);
+    let spelt = starts.into_iter().flat_map(|start| expand_brace_groups(&source.text[start..]));
+    spelt.filter_map(|path| resolve_absolute_path(&path, &source.module(), &own)).collect()
 }
 
 /// Names of the modules that a file declares.
-fn child_modules(source: &Source) -> Vec<String> {
+fn declared_module_names(source: &Source) -> Vec<String> {
     let declared = source.text.lines().filter_map(|line| line.trim().strip_suffix(';')?.rsplit_once("mod "));
     declared.map(|(_, name)| String::from(name)).collect()
 }
 
-fn starts_of_paths(text: &str, own: &[String]) -> Vec<usize> {
+fn find_crate_path_starts(text: &str, own: &[String]) -> Vec<usize> {
     let heads = ["crate", "super", "self"].into_iter().chain(own.iter().map(String::as_str));
     let mut starts = Vec::new();
     for head in heads {
@@ -48,14 +50,14 @@ fn starts_of_paths(text: &str, own: &[String]) -> Vec<usize> {
 }
 
 /// The paths that a text begins with, groups in braces spelt out.
-fn expanded(text: &str) -> Vec<Parts> {
+fn expand_brace_groups(text: &str) -> Vec<Parts> {
     let mut found = Vec::new();
-    expand(text, &mut Vec::new(), &mut found);
+    expand_path(text, &mut Vec::new(), &mut found);
     found
 }
 
 /// Spells out one path with its groups, and returns the length of its text.
-fn expand(text: &str, before: &mut Parts, found: &mut Vec<Parts>) -> usize {
+fn expand_path(text: &str, before: &mut Parts, found: &mut Vec<Parts>) -> usize {
     let (mut at, depth) = (0, before.len());
     loop {
         let rest = &text[at..];
@@ -66,7 +68,7 @@ fn expand(text: &str, before: &mut Parts, found: &mut Vec<Parts>) -> usize {
         }
         match text[at..].strip_prefix("::") {
             Some(next) if next.starts_with('{') => {
-                at += 3 + expand_group(&next[1..], before, found);
+                at += 3 + expand_path_group(&next[1..], before, found);
                 break;
             }
             Some(_) if word > 0 => at += 2,
@@ -81,12 +83,12 @@ fn expand(text: &str, before: &mut Parts, found: &mut Vec<Parts>) -> usize {
 }
 
 /// Spells out the paths of a group up to its closing brace, and returns the length of its text.
-fn expand_group(text: &str, before: &mut Parts, found: &mut Vec<Parts>) -> usize {
+fn expand_path_group(text: &str, before: &mut Parts, found: &mut Vec<Parts>) -> usize {
     let mut at = 0;
     while let Some(sign) = text[at..].chars().next() {
         match sign {
             '}' => return at + 1,
-            sign if sign.is_alphanumeric() || sign == '_' => at += expand(&text[at..], before, found).max(1),
+            sign if sign.is_alphanumeric() || sign == '_' => at += expand_path(&text[at..], before, found).max(1),
             sign => at += sign.len_utf8(),
         }
     }
@@ -94,7 +96,7 @@ fn expand_group(text: &str, before: &mut Parts, found: &mut Vec<Parts>) -> usize
 }
 
 /// A path from the root of the crate, if it begins inside the crate.
-fn absolute(path: &[String], module: &[String], own: &[String]) -> Option<Parts> {
+fn resolve_absolute_path(path: &[String], module: &[String], own: &[String]) -> Option<Parts> {
     let first = path.first()?;
     match first.as_str() {
         "crate" => Some(path[1..].to_vec()),
@@ -108,21 +110,21 @@ fn absolute(path: &[String], module: &[String], own: &[String]) -> Option<Parts>
 }
 
 /// Items that a file passes on with `pub use`: their path in this module, and the path they come from.
-fn re_exports(source: &Source) -> Vec<(Parts, Parts)> {
-    let (own, module) = (child_modules(source), source.module());
+fn list_re_exports(source: &Source) -> Vec<(Parts, Parts)> {
+    let (own, module) = (declared_module_names(source), source.module());
     let uses = source.text.split("\npub").skip(1).filter_map(|rest| {
         let rest = rest.strip_prefix("(crate)").or_else(|| rest.strip_prefix("(super)")).unwrap_or(rest);
         rest.strip_prefix(" use ")?.split(';').next()
     });
-    let paths = uses.flat_map(expanded).filter_map(|path| absolute(&path, &module, &own));
+    let paths = uses.flat_map(expand_brace_groups).filter_map(|path| resolve_absolute_path(&path, &module, &own));
     paths.filter_map(|path| Some(([&module[..], &[path.last()?.clone()]].concat(), path))).collect()
 }
 
 /// The path that an item has where it is defined, if a file of the crate passes it on.
-fn followed(mut path: Parts, exported: &BTreeMap<Parts, Parts>, files: &BTreeSet<&str>) -> Parts {
+fn resolve_re_exports(mut path: Parts, exported: &BTreeMap<Parts, Parts>, files: &BTreeSet<&str>) -> Parts {
     // Chains of re-exports are short. The bound ends the loop for a module that re-exports its own name.
     for _ in 0..5 {
-        let lengths = (1..=path.len()).rev().filter(|length| module_file(&path[..*length], files).is_none());
+        let lengths = (1..=path.len()).rev().filter(|length| find_module_file(&path[..*length], files).is_none());
         let Some((length, origin)) = lengths.filter_map(|length| Some((length, exported.get(&path[..length])?))).next()
         else {
             break;
@@ -133,17 +135,17 @@ fn followed(mut path: Parts, exported: &BTreeMap<Parts, Parts>, files: &BTreeSet
 }
 
 /// The file in which the longest part of a path that is a module stands.
-fn file_of(path: &[String], files: &BTreeSet<&str>) -> Option<String> {
-    (1..=path.len()).rev().find_map(|length| module_file(&path[..length], files))
+fn find_defining_file(path: &[String], files: &BTreeSet<&str>) -> Option<String> {
+    (1..=path.len()).rev().find_map(|length| find_module_file(&path[..length], files))
 }
 
-fn module_file(path: &[String], files: &BTreeSet<&str>) -> Option<String> {
+fn find_module_file(path: &[String], files: &BTreeSet<&str>) -> Option<String> {
     let stem = path.join("/");
     [format!("{stem}.rs"), format!("{stem}/mod.rs")].into_iter().find(|file| files.contains(file.as_str()))
 }
 
 #[test]
-fn imports_are_followed_through_groups_supers_children_and_re_exports() {
+fn imports_are_resolved_through_groups_supers_children_and_re_exports() {
     let planted = [
         Source::new("a/mod.rs", "\nmod inner;\npub(crate) use inner::{Deep, Other};\nfn f() { inner::g() }"),
         Source::new("a/inner.rs", "use super::super::b::{self, thing};"),

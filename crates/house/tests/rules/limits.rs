@@ -32,8 +32,8 @@ impl Limits {
         let text = fs::read_to_string(&path).unwrap_or_default();
         let mut limits = read(&text);
         if env::var_os("UPDATE_EXPECT").is_some() {
-            limits = if path.exists() { self.lowered(&limits, counts) } else { self.fitting(counts) };
-            fs::write(&path, written(&limits)).expect("a table that can be written");
+            limits = if path.exists() { self.limits_lowered_to_counts(&limits, counts) } else { self.fitting(counts) };
+            fs::write(&path, format_limit_table(&limits)).expect("a table that can be written");
         }
         let (above, below) = (self.above(&limits, counts), self.below(&limits, counts));
         assert!(above.is_empty(), "{}: counts that may only fall have risen:\n{}", path.display(), above.join("\n"));
@@ -70,7 +70,7 @@ impl Limits {
     }
 
     /// Present limits, lowered to the counts where these are lower.
-    fn lowered(&self, limits: &Counted, counts: &Counted) -> Counted {
+    fn limits_lowered_to_counts(&self, limits: &Counted, counts: &Counted) -> Counted {
         let fitting = self.fitting(counts);
         let kept = limits.iter().filter_map(|(name, limit)| Some((name.clone(), *fitting.get(name)?.min(limit))));
         kept.collect()
@@ -87,7 +87,7 @@ fn read(text: &str) -> Counted {
     lines.map(limit).collect()
 }
 
-fn written(limits: &Counted) -> String {
+fn format_limit_table(limits: &Counted) -> String {
     let head = "# Limits that may only fall: UPDATE_EXPECT=1 lowers them.\n";
     let lines = limits.iter().map(|(name, limit)| format!("{name} {limit}\n"));
     std::iter::once(String::from(head)).chain(lines).collect()
@@ -99,32 +99,42 @@ pub(crate) fn single(name: &str, count: usize) -> Counted {
 }
 
 #[cfg(test)]
-fn counted(counts: &[(&str, usize)]) -> Counted {
+fn counts_by_name_from(counts: &[(&str, usize)]) -> Counted {
     counts.iter().map(|(name, count)| (String::from(*name), *count)).collect()
 }
 
 #[test]
-fn counts_above_and_below_their_limits_are_found() {
+fn counts_above_their_limits_and_limits_that_can_fall_are_found() {
     let rule = Limits { table: "planted", allowed: 2, step: 1 };
-    let limits = counted(&[("gone", 3), ("risen", 4), ("fallen", 6), ("small", 5), ("right", 7)]);
-    let counts = counted(&[("risen", 5), ("fallen", 5), ("small", 2), ("right", 7), ("new", 3), ("new and small", 2)]);
+    let limits = counts_by_name_from(&[("gone", 3), ("risen", 4), ("fallen", 6), ("small", 5), ("right", 7)]);
+    let counts = counts_by_name_from(&[
+        ("risen", 5),
+        ("fallen", 5),
+        ("small", 2),
+        ("right", 7),
+        ("new", 3),
+        ("new and small", 2),
+    ]);
     assert_eq!(rule.above(&limits, &counts), ["new: 3, at most 2", "risen: 5, at most 4"]);
     let below = ["fallen: 5, its limit is 6", "gone: 0, its limit is 3", "small: 2, its limit is 5"];
     assert_eq!(rule.below(&limits, &counts), below);
-    assert_eq!(rule.lowered(&limits, &counts), counted(&[("risen", 4), ("fallen", 5), ("right", 7)]));
+    assert_eq!(
+        rule.limits_lowered_to_counts(&limits, &counts),
+        counts_by_name_from(&[("risen", 4), ("fallen", 5), ("right", 7)])
+    );
 }
 
 #[test]
-fn a_limit_in_steps_changes_when_a_whole_step_has_fallen() {
+fn stepped_limit_falls_only_when_the_count_has_fallen_a_whole_step() {
     let rule = Limits { table: "planted", allowed: 0, step: 100 };
-    let limits = counted(&[("lines", 900)]);
-    assert_eq!(rule.below(&limits, &counted(&[("lines", 801)])), [""; 0]);
-    assert_eq!(rule.below(&limits, &counted(&[("lines", 800)])), ["lines: 800, its limit is 900"]);
-    assert_eq!(rule.above(&limits, &counted(&[("lines", 901)])), ["lines: 901, at most 900"]);
+    let limits = counts_by_name_from(&[("lines", 900)]);
+    assert_eq!(rule.below(&limits, &counts_by_name_from(&[("lines", 801)])), [""; 0]);
+    assert_eq!(rule.below(&limits, &counts_by_name_from(&[("lines", 800)])), ["lines: 800, its limit is 900"]);
+    assert_eq!(rule.above(&limits, &counts_by_name_from(&[("lines", 901)])), ["lines: 901, at most 900"]);
 }
 
 #[test]
-fn a_table_is_read_as_it_was_written() {
-    let limits = counted(&[("Action::Read", 7), ("a name of words", 12)]);
-    assert_eq!(read(&written(&limits)), limits);
+fn written_limit_table_reads_back_unchanged() {
+    let limits = counts_by_name_from(&[("Action::Read", 7), ("a name of words", 12)]);
+    assert_eq!(read(&format_limit_table(&limits)), limits);
 }

@@ -32,6 +32,6 @@ fn at_most(allowed: usize, violations: &[String]) {
 
 #[test]
 #[should_panic(expected = "2 violations, at most 1 are allowed:\na\nb")]
-fn more_violations_than_allowed_fail_and_are_listed() {
+fn more_violations_than_allowed_fail_with_a_list() {
     at_most(1, &[String::from("a"), String::from("b")]);
 }

@@ -33,10 +33,10 @@ const ROLES: &[&str] = &[
 const ALLOWED_ROLES: usize = 25;
 
 /// Types that are defined more than once, each with its files.
-fn defined_twice(sources: &[Source]) -> BTreeMap<String, Vec<String>> {
+fn find_duplicate_types(sources: &[Source]) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for source in sources {
-        for name in source.text.lines().filter_map(type_name) {
+        for name in source.text.lines().filter_map(parse_type_name) {
             found.entry(String::from(name)).or_default().push(source.path.clone());
         }
     }
@@ -44,7 +44,7 @@ fn defined_twice(sources: &[Source]) -> BTreeMap<String, Vec<String>> {
     found
 }
 
-fn type_name(line: &str) -> Option<&str> {
+fn parse_type_name(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = match line.strip_prefix("pub") {
         Some(rest) => rest.strip_prefix('(').map_or(Some(rest), |rest| Some(rest.split_once(')')?.1))?.trim_start(),
@@ -55,22 +55,24 @@ fn type_name(line: &str) -> Option<&str> {
     rest[..end].starts_with(|sign: char| sign.is_ascii_uppercase()).then_some(&rest[..end])
 }
 
-fn violations(crate_name: &str, sources: &[Source]) -> Vec<String> {
-    let twice = defined_twice(sources).into_iter().filter(|(name, _)| !ROLES.contains(&name.as_str()));
+fn find_duplicate_type_violations(crate_name: &str, sources: &[Source]) -> Vec<String> {
+    let twice = find_duplicate_types(sources).into_iter().filter(|(name, _)| !ROLES.contains(&name.as_str()));
     twice.map(|(name, files)| format!("{crate_name}: {name} in {}", files.join(", "))).collect()
 }
 
 #[test]
-fn a_type_name_is_defined_once_in_its_crate_unless_it_is_a_role() {
-    let found: Vec<String> =
-        CRATES.iter().flat_map(|name| violations(name, &all(&format!("crates/{name}/src")))).collect();
+fn type_name_is_unique_in_its_crate_unless_listed_as_a_role() {
+    let found: Vec<String> = CRATES
+        .iter()
+        .flat_map(|name| find_duplicate_type_violations(name, &all(&format!("crates/{name}/src"))))
+        .collect();
     crate::at_most(0, &found);
 }
 
 #[test]
-fn roles_are_few_and_each_is_used() {
+fn shared_role_type_names_are_few_and_all_used() {
     let twice: Vec<String> =
-        CRATES.iter().flat_map(|name| defined_twice(&all(&format!("crates/{name}/src"))).into_keys()).collect();
+        CRATES.iter().flat_map(|name| find_duplicate_types(&all(&format!("crates/{name}/src"))).into_keys()).collect();
     let unused: Vec<&&str> = ROLES.iter().filter(|role| !twice.iter().any(|name| name == *role)).collect();
     assert!(ROLES.len() <= ALLOWED_ROLES && unused.is_empty(), "no role: {unused:?}");
 }
@@ -81,5 +83,5 @@ fn a_type_name_that_is_defined_twice_is_found() {
         Source::new("a.rs", "pub(crate) struct Wanted<T> {\nstruct Command;\nenum Once {"),
         Source::new("b.rs", "    pub enum Wanted {\npub struct Command {\n// struct Once"),
     ];
-    assert_eq!(violations("x", &planted), ["x: Wanted in a.rs, b.rs"]);
+    assert_eq!(find_duplicate_type_violations("x", &planted), ["x: Wanted in a.rs, b.rs"]);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::limits::{Counted, Limits};
 use crate::sources::Source;
-use crate::touches::{by_path, product_files};
+use crate::touches::{count_files_with_paths, product_and_fuzz_sources};
 
 /// Files with opcodes: constants of modules, or rows that begin with a name and a hexadecimal number.
 const OPCODES: [&str; 2] =
@@ -19,7 +19,7 @@ const OPERATIONS: (&str, &str) = ("crates/core/src/protocol/nvme/", "Action");
 const ALLOWED_FILES: usize = 2;
 
 /// Paths of all opcodes of a file, with their modules.
-fn opcodes(text: &str) -> BTreeSet<String> {
+fn opcode_paths(text: &str) -> BTreeSet<String> {
     let (mut found, mut module) = (BTreeSet::new(), MODULE_OF_ROWS);
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("pub mod ") {
@@ -27,13 +27,13 @@ fn opcodes(text: &str) -> BTreeSet<String> {
         } else if line == "}" {
             module = MODULE_OF_ROWS;
         }
-        found.extend(opcode(line.trim_start()).map(|name| format!("{module}::{name}")));
+        found.extend(parse_opcode_name(line.trim_start()).map(|name| format!("{module}::{name}")));
     }
     found
 }
 
 /// Name of the opcode that a line defines: `pub const READ: u8 = 0x02;`, `READ = 0x02`, `READ 0x02 ...`.
-fn opcode(line: &str) -> Option<&str> {
+fn parse_opcode_name(line: &str) -> Option<&str> {
     let line = line.strip_prefix("pub const ").unwrap_or(line);
     let (name, rest) = line.split_at(line.find(|sign: char| !sign.is_ascii_uppercase() && sign != '_')?);
     let is_number = [": u8 = 0x", " = 0x", " 0x"].iter().any(|middle| rest.starts_with(middle));
@@ -41,7 +41,7 @@ fn opcode(line: &str) -> Option<&str> {
 }
 
 /// Path of the file that defines an enum, and the paths of its variants.
-fn variants(folder: &str, name: &str, sources: &[Source]) -> Option<(String, BTreeSet<String>)> {
+fn find_enum_variants(folder: &str, name: &str, sources: &[Source]) -> Option<(String, BTreeSet<String>)> {
     let head = format!("enum {name} {{");
     let source = sources.iter().find(|source| source.path.starts_with(folder) && source.text.contains(&head))?;
     let (_, body) = source.text.split_once(&head)?;
@@ -57,22 +57,22 @@ fn variants(folder: &str, name: &str, sources: &[Source]) -> Option<(String, BTr
 fn touches(sources: &[Source], opcodes_in: &[&str]) -> Counted {
     let mut counts = Counted::new();
     for table in sources.iter().filter(|source| opcodes_in.contains(&source.path.as_str())) {
-        counts.extend(by_path(&opcodes(&table.text), &table.path, sources));
+        counts.extend(count_files_with_paths(&opcode_paths(&table.text), &table.path, sources));
     }
-    let (home, paths) = variants(OPERATIONS.0, OPERATIONS.1, sources).expect("the enum of operations");
-    counts.extend(by_path(&paths, &home, sources));
+    let (home, paths) = find_enum_variants(OPERATIONS.0, OPERATIONS.1, sources).expect("the enum of operations");
+    counts.extend(count_files_with_paths(&paths, &home, sources));
     counts
 }
 
 #[test]
-fn few_files_name_an_opcode_or_an_operation() {
-    let counts = touches(&product_files(), &OPCODES);
+fn each_opcode_and_operation_is_named_in_few_source_files() {
+    let counts = touches(&product_and_fuzz_sources(), &OPCODES);
     assert!(counts.len() > 40, "opcodes and operations are found: {counts:?}");
     Limits { table: "opcodes", allowed: ALLOWED_FILES, step: 1 }.hold(&counts);
 }
 
 #[test]
-fn files_that_name_an_opcode_or_operation_are_counted() {
+fn files_that_name_an_opcode_or_operation_variant_are_counted() {
     let table = "/// Opcodes.\npub mod opcode {\n    pub const READ: u8 = 0x02;\n}\n\npub mod admin {\n    \
                  pub const ABORT: u8 = 0x08;\n}\n\nrows! {\n    VERIFY 0x0c in Blocks { media: Read }\n}\n";
     let rules =

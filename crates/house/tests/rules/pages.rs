@@ -11,7 +11,7 @@ fn pictures(page: &str) -> usize {
 }
 
 #[test]
-fn readme_has_at_most_two_hundred_lines_and_at_least_two_pictures() {
+fn readme_has_at_most_200_lines_and_at_least_two_pictures() {
     let page = read("README.md");
     let lines = page.lines().count();
     assert!(lines <= README_LINES, "README.md has {lines} lines, at most {README_LINES} are allowed");
@@ -20,13 +20,13 @@ fn readme_has_at_most_two_hundred_lines_and_at_least_two_pictures() {
 }
 
 #[test]
-fn architecture_has_at_most_a_hundred_and_fifty_lines() {
+fn architecture_page_has_at_most_150_lines() {
     let lines = read("ARCHITECTURE.md").lines().count();
     assert!(lines <= ARCHITECTURE_LINES, "ARCHITECTURE.md has {lines} lines, at most {ARCHITECTURE_LINES} are allowed");
 }
 
 #[test]
-fn pictures_of_both_spellings_are_counted() {
+fn pictures_in_markdown_and_html_syntax_are_counted() {
     assert_eq!(pictures("![one](a.svg) [no picture](b.svg)\n<img src=\"c.png\">"), 2);
 }
 
@@ -44,7 +44,7 @@ fn missing_folders(text: &str, has_folder: impl Fn(&str) -> bool) -> Vec<String>
 }
 
 #[test]
-fn sources_and_folders_that_pages_name_exist() {
+fn source_files_and_folders_named_on_pages_exist() {
     let sources: Vec<String> = all("crates").into_iter().map(|source| format!("/crates/{}", source.path)).collect();
     for page in ["ARCHITECTURE.md", "CONTRIBUTING.md", "crates/cli/docs/decisions.md", "crates/cli/docs/one-request.md"]
     {
@@ -59,7 +59,7 @@ fn sources_and_folders_that_pages_name_exist() {
 }
 
 #[test]
-fn sources_and_folders_that_do_not_exist_are_found() {
+fn missing_source_files_and_folders_named_on_a_page_are_found() {
     let text = "`nvme/set.rs`, `nvme/queue_set.rs`, `drives/`, `papers/` and `a * b.rs`";
     assert_eq!(missing_sources(text, &[String::from("/x/nvme/queue_set.rs")]), ["nvme/set.rs"]);
     assert_eq!(missing_folders(text, |folder| folder == "drives/"), ["papers/"]);

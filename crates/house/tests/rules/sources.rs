@@ -27,7 +27,7 @@ impl Source {
     }
 
     fn without_tests_and_comments(&self) -> Source {
-        Source::new(&self.path, &without_comments(without_tests(&self.text)))
+        Source::new(&self.path, &strip_comments(strip_tests(&self.text)))
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn all(folder: &str) -> Vec<Source> {
 }
 
 /// Every file of all crates below their `src` folders, with paths from the root of the repository.
-pub(crate) fn all_crates() -> Vec<Source> {
+pub(crate) fn all_crate_sources() -> Vec<Source> {
     let of_crate = |name: &&str| {
         let folder = format!("crates/{name}/src");
         all(&folder).into_iter().map(move |source| Source::new(&format!("{folder}/{}", source.path), &source.text))
@@ -72,13 +72,13 @@ pub(crate) fn all_crates() -> Vec<Source> {
 /// Sources below a folder that are compiled into a product, without tests and comments.
 pub(crate) fn product(folder: &str) -> Vec<Source> {
     let sources = all(folder);
-    let tests: Vec<String> = sources.iter().flat_map(test_modules).collect();
+    let tests: Vec<String> = sources.iter().flat_map(test_module_paths).collect();
     let is_test = |path: &str| tests.iter().any(|test| path.starts_with(test));
     sources.iter().filter(|source| !is_test(&source.path)).map(Source::without_tests_and_comments).collect()
 }
 
 /// Paths without ending of the modules that a file declares for tests alone.
-fn test_modules(source: &Source) -> Vec<String> {
+fn test_module_paths(source: &Source) -> Vec<String> {
     let declared = source.text.split("#[cfg(test)]\n").skip(1).filter_map(|rest| {
         let name = rest.lines().next()?.split("mod ").nth(1)?.strip_suffix(';')?;
         Some([source.module(), vec![String::from(name)]].concat().join("/"))
@@ -87,7 +87,7 @@ fn test_modules(source: &Source) -> Vec<String> {
 }
 
 /// Text before the first test module of a file, which stands last in every file. Single items for tests may stand before it.
-fn without_tests(text: &str) -> &str {
+fn strip_tests(text: &str) -> &str {
     let is_module = |line: &str| line.contains("mod ") && line.ends_with('{');
     let is_inline = |start: &usize| text[*start..].lines().nth(1).is_some_and(is_module);
     let starts = text.match_indices("#[cfg(test)]\n").map(|(start, _)| start);
@@ -95,7 +95,7 @@ fn without_tests(text: &str) -> &str {
 }
 
 /// Text without what follows `//` in a line, unless a quote stands before it.
-pub(crate) fn without_comments(text: &str) -> String {
+pub(crate) fn strip_comments(text: &str) -> String {
     let code = |line: &str| match line.find("//") {
         Some(at) if !line[..at].contains('"') => String::from(&line[..at]),
         _ => String::from(line),
@@ -104,12 +104,12 @@ pub(crate) fn without_comments(text: &str) -> String {
 }
 
 #[test]
-fn tests_and_comments_are_no_part_of_a_product() {
+fn tests_and_comments_are_stripped_from_product_sources() {
     let text = "use a; // b\nfn f() { \"//\" }\n#[cfg(test)]\nmod tests {\n    use c;\n}\n";
     let source = Source::new("x.rs", text).without_tests_and_comments();
     assert_eq!(source.text, "use a; \nfn f() { \"//\" }");
     let item = "#[cfg(test)]\nfn g() {\n}\nfn h() {}\n#[cfg(test)]\nmod tests {\n}\n";
-    assert_eq!(without_tests(item), "#[cfg(test)]\nfn g() {\n}\nfn h() {}\n");
+    assert_eq!(strip_tests(item), "#[cfg(test)]\nfn g() {\n}\nfn h() {}\n");
     let head = Source::new("media/mod.rs", "#[cfg(test)]\nmod tests;\n#[cfg(test)]\npub(crate) mod samples;\n");
-    assert_eq!(test_modules(&head), ["media/tests", "media/samples"]);
+    assert_eq!(test_module_paths(&head), ["media/tests", "media/samples"]);
 }

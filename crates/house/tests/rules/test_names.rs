@@ -6,7 +6,7 @@ use crate::sources::{Source, all};
 const ALLOWED: usize = 80;
 
 /// Tests whose names are too long.
-fn violations(sources: &[Source]) -> Vec<String> {
+fn find_long_test_names(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources {
         let tests = source.text.split("#[test]\n").skip(1).filter_map(name);
@@ -26,7 +26,7 @@ fn name(text: &str) -> Option<&str> {
 #[test]
 fn no_name_of_a_test_has_more_than_eighty_characters() {
     let sources = [all("crates"), all("fuzz"), all("integrations"), all("benches")].concat();
-    crate::at_most(0, &violations(&sources));
+    crate::at_most(0, &find_long_test_names(&sources));
 }
 
 #[test]
@@ -36,6 +36,6 @@ fn a_test_name_of_eighty_one_characters_is_found() {
             format!("#[test]\n#[ignore = \"why\"]\nfn {}() {{}}\nfn {}() {{}}\n", "a".repeat(length), "b".repeat(99));
         [Source::new("x.rs", &text)]
     };
-    assert_eq!(violations(&planted(80)), [""; 0]);
-    assert_eq!(violations(&planted(81)), [format!("x.rs: {} has 81 characters", "a".repeat(81))]);
+    assert_eq!(find_long_test_names(&planted(80)), [""; 0]);
+    assert_eq!(find_long_test_names(&planted(81)), [format!("x.rs: {} has 81 characters", "a".repeat(81))]);
 }

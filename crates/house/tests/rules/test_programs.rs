@@ -15,7 +15,7 @@ const TEST_PROGRAMS: [&str; 6] = [
 ];
 
 /// Names of files and folders beside a program's `main.rs` that it does not declare as modules.
-fn left_out(folder: &Path) -> Vec<String> {
+fn find_undeclared_modules(folder: &Path) -> Vec<String> {
     let main = fs::read_to_string(folder.join("main.rs")).expect("a program");
     let entries = fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
     let names = entries.filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
@@ -23,18 +23,18 @@ fn left_out(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn every_file_of_a_test_program_is_part_of_it() {
+fn every_file_of_a_test_program_is_declared_in_its_main_file() {
     for folder in TEST_PROGRAMS {
-        assert_eq!(left_out(&root().join(folder)), [""; 0], "{folder}/main.rs");
+        assert_eq!(find_undeclared_modules(&root().join(folder)), [""; 0], "{folder}/main.rs");
     }
 }
 
 #[test]
-fn a_file_that_is_no_part_of_its_program_is_found() {
+fn undeclared_file_of_a_test_program_is_found() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("left_out");
     fs::create_dir_all(&folder).unwrap();
     for (name, text) in [("main.rs", "\nmod one;\n"), ("one.rs", ""), ("two.rs", "")] {
         fs::write(folder.join(name), text).unwrap();
     }
-    assert_eq!(left_out(&folder), ["two"]);
+    assert_eq!(find_undeclared_modules(&folder), ["two"]);
 }

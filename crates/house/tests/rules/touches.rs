@@ -6,7 +6,7 @@ use crate::limits::Counted;
 use crate::sources::{CRATES, Source, all, product};
 
 /// Files that are compiled into a product and the targets of the fuzzer, all with paths from the root of the repository.
-pub(crate) fn product_files() -> Vec<Source> {
+pub(crate) fn product_and_fuzz_sources() -> Vec<Source> {
     let mut sources = Vec::new();
     for folder in CRATES.map(|name| format!("crates/{name}/src")) {
         let placed = product(&folder).into_iter();
@@ -18,7 +18,7 @@ pub(crate) fn product_files() -> Vec<Source> {
 }
 
 /// Number of files that hold each of some names as a word, in code or in a string.
-pub(crate) fn by_word(names: &BTreeSet<String>, sources: &[Source]) -> Counted {
+pub(crate) fn count_files_with_words(names: &BTreeSet<String>, sources: &[Source]) -> Counted {
     let mut counts: Counted = names.iter().map(|name| (name.clone(), 0)).collect();
     for source in sources {
         let found: BTreeSet<&str> = words(&source.text).map(|(_, word)| word).collect();
@@ -32,7 +32,7 @@ pub(crate) fn by_word(names: &BTreeSet<String>, sources: &[Source]) -> Counted {
 }
 
 /// Number of files that hold each of some paths of two words, such as `Action::Read`, or that define it.
-pub(crate) fn by_path(names: &BTreeSet<String>, home: &str, sources: &[Source]) -> Counted {
+pub(crate) fn count_files_with_paths(names: &BTreeSet<String>, home: &str, sources: &[Source]) -> Counted {
     let mut counts: Counted = names.iter().map(|path| (path.clone(), 0)).collect();
     for source in sources {
         let found: BTreeSet<String> = pairs(&source.text, "::").into_iter().collect();
@@ -74,21 +74,21 @@ pub(crate) fn spread(what: &str, counts: &Counted) -> Counted {
 }
 
 #[test]
-fn files_that_name_a_word_or_a_path_are_counted() {
+fn files_that_contain_a_word_or_a_path_are_counted() {
     let planted = [
         Source::new("home.rs", "enum Action { Read, Write }"),
         Source::new("a.rs", "Action::Read; ZoneAction::Write; read_ns(\"set read_ns=1\");"),
         Source::new("b.rs", "use x::Action::{Read, Write}; let read_ns_max = 1;"),
     ];
     let names = |names: &[&str]| names.iter().map(|name| String::from(*name)).collect();
-    let counts = by_word(&names(&["read_ns", "gone"]), &planted);
+    let counts = count_files_with_words(&names(&["read_ns", "gone"]), &planted);
     assert_eq!(counts, BTreeMap::from([(String::from("gone"), 0), (String::from("read_ns"), 1)]));
-    let counts = by_path(&names(&["Action::Read", "Action::Write"]), "home.rs", &planted);
+    let counts = count_files_with_paths(&names(&["Action::Read", "Action::Write"]), "home.rs", &planted);
     assert_eq!(counts, BTreeMap::from([(String::from("Action::Read"), 3), (String::from("Action::Write"), 2)]));
 }
 
 #[test]
-fn median_and_p90_are_counts_of_the_list() {
+fn median_and_90th_percentile_are_elements_of_the_count_list() {
     let counts: Counted = (1..=10).map(|count| (count.to_string(), count)).collect();
     assert_eq!(spread("key", &counts), BTreeMap::from([(String::from("key median"), 5), (String::from("key p90"), 9)]));
 }

@@ -4,7 +4,7 @@
 //! The host writes a tag into the *trailer*, the last bytes, of every chunk of its receive buffer. A chunk becomes visible as a
 //! whole, so a chunk whose trailer differs from the tag has arrived. A read is never reported complete too early, whatever the
 //! order of arrival. If the data itself ends in the tag (a *collision*), the read looks incomplete until a time-out repeats it
-//! with another tag. [`TagSource`] chooses tags; [`StoredTrailers`] and [`UnusedTrailers`] are the device's record of the
+//! with another tag. [`ArrivalTagSource`] chooses tags; [`StoredTrailerCounts`] and [`UnusedTrailerIntervals`] are the device's record of the
 //! trailers of its data.
 //!
 //! Chunks of the buffer and chunks of the device must be the same ones: reads start at a multiple
@@ -19,8 +19,8 @@ mod stored;
 
 use std::ops::Range;
 
-pub use source::TagSource;
-pub use stored::{StoredTrailers, UnusedTrailers};
+pub use source::ArrivalTagSource;
+pub use stored::{StoredTrailerCounts, UnusedTrailerIntervals};
 
 /// Length of a tag: whole bytes, so that a trailer is one aligned load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl TagWidth {
     }
 
     /// Returns the largest value of a tag of this width.
-    pub fn value_max(self) -> u64 {
+    pub fn max_tag_value(self) -> u64 {
         u64::MAX >> (64 - self.bits())
     }
 }
@@ -97,7 +97,7 @@ impl Tag {
 
     /// Returns true if the last word of a chunk ends in the tag.
     #[inline]
-    pub fn stands_in(self, word: u64) -> bool {
+    pub fn matches_chunk_trailer(self, word: u64) -> bool {
         word >> (u64::BITS - self.width.bits()) == self.value
     }
 }

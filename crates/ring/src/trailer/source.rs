@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{StoredTrailers, TagWidth, UnusedTrailers};
+use super::{StoredTrailerCounts, TagWidth, UnusedTrailerIntervals};
 
 /// Source of tags. The choice depends on the seed and the writes alone.
 ///
@@ -12,7 +12,7 @@ use super::{StoredTrailers, TagWidth, UnusedTrailers};
 /// know a new tag before the device answers a read with the data that forced the change, since a read that is marked with the
 /// old tag would never complete.
 #[derive(Clone, Debug)]
-pub struct TagSource {
+pub struct ArrivalTagSource {
     width: TagWidth,
     rng: Xoshiro256PlusPlus,
     strategy: Strategy,
@@ -21,29 +21,30 @@ pub struct TagSource {
 
 #[derive(Clone, Debug)]
 enum Strategy {
-    Random,
-    Compare(StoredTrailers),
-    Intervals(UnusedTrailers),
+    RandomStream,
+    Compare(StoredTrailerCounts),
+    Intervals(UnusedTrailerIntervals),
 }
 
-impl TagSource {
-    /// Returns a source of random tags. After a collision, the time-out calls [`TagSource::renew`].
-    pub fn random(width: TagWidth, seed: u64) -> TagSource {
-        TagSource::new(width, seed, Strategy::Random)
+impl ArrivalTagSource {
+    /// Returns a source of random tags. After a collision, the time-out calls [`ArrivalTagSource::renew`].
+    pub fn random(width: TagWidth, seed: u64) -> ArrivalTagSource {
+        ArrivalTagSource::new(width, seed, Strategy::RandomStream)
     }
 
     /// Returns a source that draws random tags until one is not among the `stored` trailers.
-    pub fn compare(width: TagWidth, seed: u64, stored: StoredTrailers) -> TagSource {
-        TagSource::new(width, seed, Strategy::Compare(stored))
+    pub fn compare(width: TagWidth, seed: u64, stored: StoredTrailerCounts) -> ArrivalTagSource {
+        ArrivalTagSource::new(width, seed, Strategy::Compare(stored))
     }
 
     /// Returns a source that takes tags from the intervals of unused values, in constant time. The record has the same `width`.
-    pub fn intervals(width: TagWidth, seed: u64, unused: UnusedTrailers) -> TagSource {
-        TagSource::new(width, seed, Strategy::Intervals(unused))
+    pub fn intervals(width: TagWidth, seed: u64, unused: UnusedTrailerIntervals) -> ArrivalTagSource {
+        ArrivalTagSource::new(width, seed, Strategy::Intervals(unused))
     }
 
-    fn new(width: TagWidth, seed: u64, strategy: Strategy) -> TagSource {
-        let mut source = TagSource { width, rng: Xoshiro256PlusPlus::seed_from_u64(seed), strategy, current: None };
+    fn new(width: TagWidth, seed: u64, strategy: Strategy) -> ArrivalTagSource {
+        let mut source =
+            ArrivalTagSource { width, rng: Xoshiro256PlusPlus::seed_from_u64(seed), strategy, current: None };
         source.renew();
         source
     }
@@ -58,19 +59,19 @@ impl TagSource {
     /// distributed over all values; the other strategies choose among the unused ones.
     pub fn renew(&mut self) -> Option<u64> {
         self.current = match &self.strategy {
-            Strategy::Random => Some(draw(&mut self.rng, self.width)),
-            Strategy::Compare(stored) => draw_absent(&mut self.rng, self.width, stored),
+            Strategy::RandomStream => Some(draw_uniform_tag(&mut self.rng, self.width)),
+            Strategy::Compare(stored) => draw_unused_tag(&mut self.rng, self.width, stored),
             Strategy::Intervals(unused) => unused.choose(),
         };
         self.current
     }
 
     /// Records that a write replaced a chunk's trailer, and returns the new tag if that made one
-    /// necessary or, where none was left, possible. [`TagSource::current`] is none if the tag was lost and none is left.
+    /// necessary or, where none was left, possible. [`ArrivalTagSource::current`] is none if the tag was lost and none is left.
     pub fn on_write(&mut self, old_trailer: u64, new_trailer: u64) -> Option<u64> {
         // Count the new trailer before removing the old one. If both are equal, the trailer must never appear unused.
         match &mut self.strategy {
-            Strategy::Random => return None,
+            Strategy::RandomStream => return None,
             Strategy::Compare(stored) => {
                 stored.insert(new_trailer);
                 stored.remove(old_trailer);
@@ -86,18 +87,18 @@ impl TagSource {
 }
 
 /// Returns a uniformly distributed value of the given width.
-fn draw(rng: &mut Xoshiro256PlusPlus, width: TagWidth) -> u64 {
+fn draw_uniform_tag(rng: &mut Xoshiro256PlusPlus, width: TagWidth) -> u64 {
     rng.next_u64() >> (u64::BITS - width.bits())
 }
 
 /// Returns a random value in which no chunk ends, or none if every value is used. The number of draws is geometric: 4 / 3 on average in the
 /// paper's worst case of a quarter of the values in use.
-fn draw_absent(rng: &mut Xoshiro256PlusPlus, width: TagWidth, stored: &StoredTrailers) -> Option<u64> {
-    if stored.distinct() > width.value_max() {
+fn draw_unused_tag(rng: &mut Xoshiro256PlusPlus, width: TagWidth, stored: &StoredTrailerCounts) -> Option<u64> {
+    if stored.distinct() > width.max_tag_value() {
         return None;
     }
     loop {
-        let tag = draw(rng, width);
+        let tag = draw_uniform_tag(rng, width);
         if !stored.contains(tag) {
             return Some(tag);
         }
@@ -109,15 +110,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn sources(width: TagWidth, chunks: u64) -> [TagSource; 2] {
-        let stored = StoredTrailers::uniform(0, chunks);
-        let unused = UnusedTrailers::uniform(width, 0, chunks);
-        [TagSource::compare(width, 1, stored), TagSource::intervals(width, 1, unused)]
+    fn tag_sources_that_track_writes(width: TagWidth, chunks: u64) -> [ArrivalTagSource; 2] {
+        let stored = StoredTrailerCounts::uniform(0, chunks);
+        let unused = UnusedTrailerIntervals::uniform(width, 0, chunks);
+        [ArrivalTagSource::compare(width, 1, stored), ArrivalTagSource::intervals(width, 1, unused)]
     }
 
     #[test]
     fn random_tags_are_uniformly_distributed() {
-        let mut source = TagSource::random(TagWidth::Bits8, 42);
+        let mut source = ArrivalTagSource::random(TagWidth::Bits8, 42);
         let mut counts = [0u32; 256];
         for _ in 0..256 * 100 {
             counts[source.renew().unwrap() as usize] += 1;
@@ -129,22 +130,22 @@ mod tests {
     }
 
     #[test]
-    fn random_tags_use_every_bit_of_their_width_and_replay_from_the_seed() {
+    fn random_tags_use_every_bit_of_their_width_and_repeat_with_the_seed() {
         for width in [TagWidth::Bits16, TagWidth::Bits32, TagWidth::Bits64] {
-            let mut source = TagSource::random(width, 7);
-            let mut again = TagSource::random(width, 7);
+            let mut source = ArrivalTagSource::random(width, 7);
+            let mut again = ArrivalTagSource::random(width, 7);
             let mut seen = 0;
             for _ in 0..100 {
                 assert_eq!(source.renew(), again.renew());
                 seen |= source.current().unwrap();
             }
-            assert_eq!(seen, width.value_max());
+            assert_eq!(seen, width.max_tag_value());
         }
     }
 
     #[test]
-    fn a_random_tag_stays_whatever_is_written_and_changes_when_renewed() {
-        let mut source = TagSource::random(TagWidth::Bits64, 3);
+    fn random_tag_changes_only_on_renewal_and_not_on_writes() {
+        let mut source = ArrivalTagSource::random(TagWidth::Bits64, 3);
         let tag = source.current().unwrap();
         assert_eq!(source.on_write(0, tag), None);
         assert_eq!(source.current(), Some(tag));
@@ -152,8 +153,8 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_ends_in_the_tag_changes_it_and_no_other_write_does() {
-        for mut source in sources(TagWidth::Bits32, 8) {
+    fn only_a_write_whose_trailer_equals_the_tag_changes_the_tag() {
+        for mut source in tag_sources_that_track_writes(TagWidth::Bits32, 8) {
             let tag = source.current().unwrap();
             assert_eq!(source.on_write(0, tag ^ 1), None);
             let renewed = source.on_write(0, tag);
@@ -163,8 +164,8 @@ mod tests {
     }
 
     #[test]
-    fn no_tag_exists_while_all_values_are_stored_and_one_after_a_write_frees_it() {
-        for mut source in sources(TagWidth::Bits8, 300) {
+    fn no_tag_exists_while_all_values_are_stored_until_a_write_frees_one() {
+        for mut source in tag_sources_that_track_writes(TagWidth::Bits8, 300) {
             for trailer in 1..=255 {
                 source.on_write(0, trailer);
             }
@@ -179,10 +180,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn no_tag_is_ever_the_trailer_of_a_stored_chunk(
+        fn tag_is_never_the_trailer_of_a_stored_chunk(
             writes in prop::collection::vec((0usize..300, any::<u8>(), any::<bool>()), 1..600),
         ) {
-            for mut source in sources(TagWidth::Bits8, 300) {
+            for mut source in tag_sources_that_track_writes(TagWidth::Bits8, 300) {
                 let mut device = [0u64; 300];
                 for &(chunk, trailer, hits_tag) in &writes {
                     let trailer = source.current().filter(|_| hits_tag).unwrap_or(u64::from(trailer));

@@ -6,14 +6,14 @@ use super::TagWidth;
 
 /// Trailers of all chunks, each with the number of chunks that end in it.
 #[derive(Clone, Debug, Default)]
-pub struct StoredTrailers {
+pub struct StoredTrailerCounts {
     copies: BTreeMap<u64, u64>,
 }
 
-impl StoredTrailers {
+impl StoredTrailerCounts {
     /// Returns the record of a new device, whose `chunks` chunks all end in `trailer`.
-    pub fn uniform(trailer: u64, chunks: u64) -> StoredTrailers {
-        let mut stored = StoredTrailers::default();
+    pub fn uniform(trailer: u64, chunks: u64) -> StoredTrailerCounts {
+        let mut stored = StoredTrailerCounts::default();
         if chunks > 0 {
             stored.copies.insert(trailer, chunks);
         }
@@ -53,31 +53,31 @@ impl StoredTrailers {
 /// logarithmic time. There is at most one interval more than there are different trailers, so that the number of chunks bounds the
 /// memory.
 #[derive(Clone, Debug)]
-pub struct UnusedTrailers {
-    stored: StoredTrailers,
+pub struct UnusedTrailerIntervals {
+    stored: StoredTrailerCounts,
     /// First and last value of each interval of unused values; no two intervals touch.
     gaps: BTreeMap<u64, u64>,
     choice: Option<u64>,
 }
 
-impl UnusedTrailers {
+impl UnusedTrailerIntervals {
     /// Returns the record of a device without chunks.
-    pub fn new(width: TagWidth) -> UnusedTrailers {
-        let mut unused = UnusedTrailers {
-            stored: StoredTrailers::default(),
-            gaps: BTreeMap::from([(0, width.value_max())]),
+    pub fn new(width: TagWidth) -> UnusedTrailerIntervals {
+        let mut unused = UnusedTrailerIntervals {
+            stored: StoredTrailerCounts::default(),
+            gaps: BTreeMap::from([(0, width.max_tag_value())]),
             choice: None,
         };
-        unused.choose_again();
+        unused.choose_unused_trailer();
         unused
     }
 
     /// Returns the record of `chunks` chunks that all end in `trailer`, which has to fit the width.
-    pub fn uniform(width: TagWidth, trailer: u64, chunks: u64) -> UnusedTrailers {
-        let mut unused = UnusedTrailers::new(width);
+    pub fn uniform(width: TagWidth, trailer: u64, chunks: u64) -> UnusedTrailerIntervals {
+        let mut unused = UnusedTrailerIntervals::new(width);
         if chunks > 0 {
-            unused.split_gap(trailer);
-            unused.stored = StoredTrailers::uniform(trailer, chunks);
+            unused.remove_from_unused_interval(trailer);
+            unused.stored = StoredTrailerCounts::uniform(trailer, chunks);
         }
         unused
     }
@@ -85,14 +85,14 @@ impl UnusedTrailers {
     /// Adds the trailer of one chunk. Asserts that it fits the width.
     pub fn insert(&mut self, trailer: u64) {
         if self.stored.insert(trailer) {
-            self.split_gap(trailer);
+            self.remove_from_unused_interval(trailer);
         }
     }
 
     /// Removes the trailer of one chunk. Asserts that some chunk ended in it.
     pub fn remove(&mut self, trailer: u64) {
         if self.stored.remove(trailer) {
-            self.join_gaps(trailer);
+            self.add_to_unused_intervals(trailer);
         }
     }
 
@@ -108,7 +108,7 @@ impl UnusedTrailers {
     }
 
     /// Removes `trailer` from the interval that contains it.
-    fn split_gap(&mut self, trailer: u64) {
+    fn remove_from_unused_interval(&mut self, trailer: u64) {
         let gap = self.gaps.range(..=trailer).next_back();
         let (&first, &last) = gap.expect("an unused trailer lies in a gap");
         assert!(trailer <= last, "a trailer fits the width");
@@ -120,12 +120,12 @@ impl UnusedTrailers {
             self.gaps.insert(trailer + 1, last);
         }
         if self.choice == Some(trailer) {
-            self.choose_again();
+            self.choose_unused_trailer();
         }
     }
 
     /// Adds `trailer` to the intervals of unused values, and joins the intervals that it touches.
-    fn join_gaps(&mut self, trailer: u64) {
+    fn add_to_unused_intervals(&mut self, trailer: u64) {
         let before = self.gaps.range(..trailer).next_back();
         let first = match before {
             Some((&first, &last)) if last + 1 == trailer => first,
@@ -134,13 +134,13 @@ impl UnusedTrailers {
         let after = trailer.checked_add(1).and_then(|next| self.gaps.remove(&next));
         self.gaps.insert(first, after.unwrap_or(trailer));
         if self.choice.is_none() {
-            self.choose_again();
+            self.choose_unused_trailer();
         }
     }
 
     /// Chooses the middle of an interval as the next unused value. Stored values often grow one by one, and would soon
     /// reach a value at an edge.
-    fn choose_again(&mut self) {
+    fn choose_unused_trailer(&mut self) {
         let gap = self.gaps.last_key_value();
         self.choice = gap.map(|(&first, &last)| first + (last - first) / 2);
     }
@@ -152,16 +152,16 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_device_of_equal_chunks_uses_one_value() {
-        let unused = UnusedTrailers::uniform(TagWidth::Bits32, 0, 1 << 30);
+    fn device_of_identical_chunks_uses_one_trailer_value() {
+        let unused = UnusedTrailerIntervals::uniform(TagWidth::Bits32, 0, 1 << 30);
         assert!(unused.contains(0));
         assert_eq!(unused.gaps, BTreeMap::from([(1, u64::from(u32::MAX))]));
-        assert_eq!(UnusedTrailers::uniform(TagWidth::Bits8, 3, 0).gaps.len(), 1);
+        assert_eq!(UnusedTrailerIntervals::uniform(TagWidth::Bits8, 3, 0).gaps.len(), 1);
     }
 
     #[test]
-    fn the_ends_of_64_bits_are_trailers_like_any_other() {
-        let mut unused = UnusedTrailers::new(TagWidth::Bits64);
+    fn smallest_and_largest_64_bit_trailers_are_counted_like_others() {
+        let mut unused = UnusedTrailerIntervals::new(TagWidth::Bits64);
         for trailer in [u64::MAX, 0, u64::MAX - 1] {
             unused.insert(trailer);
         }
@@ -173,8 +173,8 @@ mod tests {
     }
 
     #[test]
-    fn no_value_is_chosen_while_all_are_used_and_one_as_soon_as_one_is_free() {
-        let mut unused = UnusedTrailers::new(TagWidth::Bits8);
+    fn no_trailer_is_chosen_while_all_are_used_and_one_once_a_value_is_free() {
+        let mut unused = UnusedTrailerIntervals::new(TagWidth::Bits8);
         for trailer in 0..=255 {
             assert!(unused.choose().is_some_and(|tag| tag >= trailer));
             unused.insert(trailer);
@@ -188,8 +188,8 @@ mod tests {
     }
 
     #[test]
-    fn trailers_that_count_upwards_seldom_meet_the_choice() {
-        let mut unused = UnusedTrailers::new(TagWidth::Bits32);
+    fn ascending_trailers_seldom_collide_with_the_chosen_trailer() {
+        let mut unused = UnusedTrailerIntervals::new(TagWidth::Bits32);
         let first = unused.choose().unwrap();
         let mut choices = Vec::new();
         for trailer in first..first + 10_000 {
@@ -202,12 +202,12 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "fits the width")]
-    fn a_trailer_wider_than_the_record_is_a_programming_error() {
-        UnusedTrailers::new(TagWidth::Bits8).insert(256);
+    fn trailer_wider_than_its_record_panics() {
+        UnusedTrailerIntervals::new(TagWidth::Bits8).insert(256);
     }
 
     /// Returns the longest runs of 8-bit values that are not in `trailers`, as first and last value.
-    fn naive_gaps(trailers: &[u64]) -> BTreeMap<u64, u64> {
+    fn compute_unused_intervals_naively(trailers: &[u64]) -> BTreeMap<u64, u64> {
         let mut gaps = BTreeMap::new();
         let mut first = None;
         for value in 0..=256 {
@@ -227,10 +227,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn chosen_trailer_is_unused_and_unused_intervals_match_a_naive_model(
+        fn chosen_trailer_is_unused_and_intervals_match_a_naive_model(
             steps in prop::collection::vec((any::<bool>(), any::<u8>()), 1..400),
         ) {
-            let mut unused = UnusedTrailers::new(TagWidth::Bits8);
+            let mut unused = UnusedTrailerIntervals::new(TagWidth::Bits8);
             let mut model: Vec<u64> = Vec::new();
             for (is_insert, pick) in steps {
                 if is_insert || model.is_empty() {
@@ -243,7 +243,7 @@ mod tests {
                 prop_assert!(choice <= 255 && !model.contains(&choice) && !unused.contains(choice));
                 prop_assert!(unused.gaps.len() <= model.len() + 1);
             }
-            prop_assert_eq!(unused.gaps, naive_gaps(&model));
+            prop_assert_eq!(unused.gaps, compute_unused_intervals_naively(&model));
         }
     }
 }

@@ -10,7 +10,7 @@ fn mark(buffer: &mut [u8], chunk_bytes: usize, value: u64, width: TagWidth) {
 }
 
 /// The first chunk whose trailer still is the tag.
-fn first_marked(buffer: &[u8], chunk_bytes: usize, value: u64, width: TagWidth) -> Option<usize> {
+fn first_chunk_with_tag(buffer: &[u8], chunk_bytes: usize, value: u64, width: TagWidth) -> Option<usize> {
     let tag = Tag { value, width };
     let is_marked = |chunk| tag.ends(&buffer[place(chunk, buffer.len(), chunk_bytes, width)]);
     first_incomplete(buffer.len().div_ceil(chunk_bytes), is_marked)
@@ -22,12 +22,12 @@ const WIDTHS: [TagWidth; 4] = [TagWidth::Bits8, TagWidth::Bits16, TagWidth::Bits
 fn widths_are_8_16_32_and_64_bits() {
     let accepted: Vec<_> = (0..=255).filter_map(TagWidth::from_bits).collect();
     assert_eq!(accepted, WIDTHS);
-    let largest = WIDTHS.map(TagWidth::value_max);
+    let largest = WIDTHS.map(TagWidth::max_tag_value);
     assert_eq!(largest, [0xff, 0xffff, 0xffff_ffff, u64::MAX]);
 }
 
 #[test]
-fn a_trailer_is_the_last_bytes_as_a_little_endian_number() {
+fn trailer_is_the_last_bytes_of_a_chunk_as_a_little_endian_number() {
     let chunk = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
     let trailers = WIDTHS.map(|width| value(&chunk[place(0, 10, 10, width)]));
     assert_eq!(trailers, [9, 0x0908, 0x0908_0706, 0x0908_0706_0504_0302]);
@@ -36,39 +36,39 @@ fn a_trailer_is_the_last_bytes_as_a_little_endian_number() {
 }
 
 #[test]
-fn a_word_ends_in_the_tag_where_its_bytes_do() {
+fn word_matches_the_tag_if_its_last_bytes_do() {
     for width in WIDTHS {
-        let tag = Tag { value: 0x8877_6655_4433_22f1 & width.value_max(), width };
+        let tag = Tag { value: 0x8877_6655_4433_22f1 & width.max_tag_value(), width };
         let bytes = tag.word().to_le_bytes();
         assert!(tag.ends(&bytes[place(0, 8, 8, width)]));
-        assert!(tag.stands_in(tag.word() | u64::from(width != TagWidth::Bits64)));
-        assert!(!tag.stands_in(tag.word() ^ 1 << 63));
+        assert!(tag.matches_chunk_trailer(tag.word() | u64::from(width != TagWidth::Bits64)));
+        assert!(!tag.matches_chunk_trailer(tag.word() ^ 1 << 63));
     }
 }
 
 #[test]
-fn marking_touches_the_trailing_bytes_of_each_chunk_alone() {
+fn marking_changes_only_the_trailing_bytes_of_each_chunk() {
     let mut buffer = [0; 11];
     mark(&mut buffer, 4, 0xb2a1, TagWidth::Bits16);
     assert_eq!(buffer, [0, 0, 0xa1, 0xb2, 0, 0, 0xa1, 0xb2, 0, 0xa1, 0xb2]);
 }
 
 #[test]
-fn a_last_chunk_shorter_than_the_tag_takes_its_low_order_bytes() {
+fn last_chunk_shorter_than_the_tag_is_marked_with_its_low_order_bytes() {
     let mut buffer = [0; 10];
     mark(&mut buffer, 8, 0x4433_2211, TagWidth::Bits32);
     assert_eq!(buffer, [0, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x11, 0x22]);
     buffer[4] = 0;
-    assert_eq!(first_marked(&buffer, 8, 0x4433_2211, TagWidth::Bits32), Some(1));
+    assert_eq!(first_chunk_with_tag(&buffer, 8, 0x4433_2211, TagWidth::Bits32), Some(1));
     buffer[9] = 0;
-    assert_eq!(first_marked(&buffer, 8, 0x4433_2211, TagWidth::Bits32), None);
+    assert_eq!(first_chunk_with_tag(&buffer, 8, 0x4433_2211, TagWidth::Bits32), None);
 }
 
 #[test]
-fn the_host_looks_at_the_last_chunk_first_and_at_the_others_in_order() {
+fn host_polls_the_last_chunk_first_and_then_the_others_in_order() {
     let mut buffer = [0; 16];
     mark(&mut buffer, 4, 7, TagWidth::Bits32);
-    let missing = |buffer: &[u8]| first_marked(buffer, 4, 7, TagWidth::Bits32);
+    let missing = |buffer: &[u8]| first_chunk_with_tag(buffer, 4, 7, TagWidth::Bits32);
     assert_eq!(missing(&buffer), Some(3));
     buffer[12] = 0;
     assert_eq!(missing(&buffer), Some(0), "the oops of figure 1d");
@@ -82,41 +82,47 @@ fn the_host_looks_at_the_last_chunk_first_and_at_the_others_in_order() {
 
 /// Delivers the chunks of `data` into a marked buffer in the given order, and says after each
 /// whether the host takes the read for complete.
-fn deliver(data: &[u8], chunk_bytes: usize, order: &[usize], tag: u64, width: TagWidth) -> Vec<bool> {
+fn completion_after_each_delivered_chunk(
+    data: &[u8],
+    chunk_bytes: usize,
+    order: &[usize],
+    tag: u64,
+    width: TagWidth,
+) -> Vec<bool> {
     let mut buffer = vec![0xee; data.len()];
     mark(&mut buffer, chunk_bytes, tag, width);
     let arrive = |&chunk: &usize| {
         let range = chunk * chunk_bytes..data.len().min((chunk + 1) * chunk_bytes);
         buffer[range.clone()].copy_from_slice(&data[range]);
-        first_marked(&buffer, chunk_bytes, tag, width).is_none()
+        first_chunk_with_tag(&buffer, chunk_bytes, tag, width).is_none()
     };
     order.iter().map(arrive).collect()
 }
 
-fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
+fn all_permutations(items: &[usize]) -> Vec<Vec<usize>> {
     if items.is_empty() {
         return vec![Vec::new()];
     }
     let mut all = Vec::new();
     for (i, &first) in items.iter().enumerate() {
         let others = [&items[..i], &items[i + 1..]].concat();
-        all.extend(permutations(&others).into_iter().map(|rest| [&[first][..], &rest].concat()));
+        all.extend(all_permutations(&others).into_iter().map(|rest| [&[first][..], &rest].concat()));
     }
     all
 }
 
 #[test]
-fn read_is_complete_with_the_last_of_five_chunks_in_every_order() {
+fn read_completes_with_the_last_of_five_chunks_in_every_arrival_order() {
     let data: Vec<u8> = (0..40).collect();
     for width in WIDTHS {
-        for order in permutations(&[0, 1, 2, 3, 4]) {
-            let complete = deliver(&data, 8, &order, 0xfefe_fefe_fefe_fefe, width);
+        for order in all_permutations(&[0, 1, 2, 3, 4]) {
+            let complete = completion_after_each_delivered_chunk(&data, 8, &order, 0xfefe_fefe_fefe_fefe, width);
             assert_eq!(complete, [false, false, false, false, true], "{order:?}");
         }
     }
 }
 
-fn case() -> impl Strategy<Value = (Vec<u8>, Vec<usize>, u64, TagWidth)> {
+fn chunked_read_strategy() -> impl Strategy<Value = (Vec<u8>, Vec<usize>, u64, TagWidth)> {
     let width = prop::sample::select(&WIDTHS[1..]);
     (1usize..300, any::<u64>(), width).prop_flat_map(|(bytes, tag, width)| {
         let order: Vec<usize> = (0..bytes.div_ceil(CHUNK)).collect();
@@ -131,22 +137,22 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn data_without_the_tag_is_complete_with_the_last_arrival_and_not_before(
-        (data, order, tag, width) in case(),
+    fn data_without_the_tag_completes_exactly_at_the_last_arrival(
+        (data, order, tag, width) in chunked_read_strategy(),
     ) {
-        prop_assume!(data.chunks(CHUNK).all(|chunk| first_marked(chunk, CHUNK, tag, width).is_none()));
-        let complete = deliver(&data, CHUNK, &order, tag, width);
+        prop_assume!(data.chunks(CHUNK).all(|chunk| first_chunk_with_tag(chunk, CHUNK, tag, width).is_none()));
+        let complete = completion_after_each_delivered_chunk(&data, CHUNK, &order, tag, width);
         let (last, earlier) = complete.split_last().unwrap();
         prop_assert!(*last && earlier.iter().all(|&done| !done));
     }
 
     #[test]
-    fn data_that_ends_a_chunk_in_the_tag_is_never_taken_for_complete(
-        (mut data, order, tag, width) in case(), victim: prop::sample::Index,
+    fn data_with_a_trailer_equal_to_the_tag_is_never_seen_as_complete(
+        (mut data, order, tag, width) in chunked_read_strategy(), victim: prop::sample::Index,
     ) {
         let victim = victim.index(order.len());
         let chunk = data.chunks_mut(CHUNK).nth(victim).unwrap();
         mark(chunk, CHUNK, tag, width);
-        prop_assert!(!deliver(&data, CHUNK, &order, tag, width).contains(&true));
+        prop_assert!(!completion_after_each_delivered_chunk(&data, CHUNK, &order, tag, width).contains(&true));
     }
 }

@@ -11,7 +11,7 @@ use phaselink_client::shared::memory::Memory;
 use phaselink_core::request::Op;
 use phaselink_serve::device::store::Store;
 
-use super::{DEPTH, Measured, PROCESSORS, Transfer, one_by_one, pin, rate};
+use super::{DEPTH, Measured, PROCESSORS, Transfer, measure_requests_one_by_one, pin, rate};
 
 const LINE_BYTES: u64 = 64;
 
@@ -21,7 +21,7 @@ pub(crate) enum Way {
     /// Loads and stores of 32 bytes.
     Vectors,
     /// Loads of 32 bytes, and stores that pass the caches by.
-    Streams,
+    SequentialStreams,
     /// The processor's instruction for strings.
     Strings,
     /// `memcpy` of the C library.
@@ -29,7 +29,7 @@ pub(crate) enum Way {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) const WAYS: &[Way] = &[Way::Vectors, Way::Streams, Way::Strings, Way::Library];
+pub(crate) const WAYS: &[Way] = &[Way::Vectors, Way::SequentialStreams, Way::Strings, Way::Library];
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) const WAYS: &[Way] = &[Way::Library];
 
@@ -51,7 +51,7 @@ impl Way {
                     options(nostack),
                 ),
                 #[cfg(target_arch = "x86_64")]
-                Way::Vectors | Way::Streams => {
+                Way::Vectors | Way::SequentialStreams => {
                     lines(self, source, target, bytes / 64);
                     let rest = bytes / 64 * 8;
                     from[rest..].iter().zip(&into[rest..]).for_each(|(from, into)| {
@@ -96,7 +96,7 @@ unsafe fn lines(way: Way, source: *const u8, target: *mut u8, lines: usize) {
     // SAFETY: the caller guarantees the ranges.
     unsafe {
         match way {
-            Way::Streams => {
+            Way::SequentialStreams => {
                 copy!("vmovntdq");
                 std::arch::x86_64::_mm_sfence();
             }
@@ -106,7 +106,7 @@ unsafe fn lines(way: Way, source: *const u8, target: *mut u8, lines: usize) {
 }
 
 /// Memory of the two sides of a bare exchange: request lines, completion lines, and a buffer for each request in flight.
-pub(crate) struct Bare<'a> {
+pub(crate) struct BareExchangeMemory<'a> {
     memory: Memory,
     depth: u64,
     transfer: Transfer,
@@ -117,17 +117,24 @@ pub(crate) struct Bare<'a> {
     stop: AtomicBool,
 }
 
-impl Bare<'_> {
+impl BareExchangeMemory<'_> {
     /// Makes the memory for a `depth` and a length that are powers of two.
-    pub(crate) fn new(store: &Store, depth: u64, transfer: Transfer, way: Way, touches: bool) -> io::Result<Bare<'_>> {
-        let (memory, _) = Memory::create(3 * depth * LINE_BYTES + depth * Bare::stride_bytes(transfer.bytes))?;
-        let bare = Bare { memory, depth, transfer, way, touches, store, stop: AtomicBool::new(false) };
+    pub(crate) fn new(
+        store: &Store,
+        depth: u64,
+        transfer: Transfer,
+        way: Way,
+        touches: bool,
+    ) -> io::Result<BareExchangeMemory<'_>> {
+        let (memory, _) =
+            Memory::create(3 * depth * LINE_BYTES + depth * BareExchangeMemory::buffer_stride_bytes(transfer.bytes))?;
+        let bare = BareExchangeMemory { memory, depth, transfer, way, touches, store, stop: AtomicBool::new(false) };
         (0..depth).for_each(|number| chunk::copy_in(bare.buffer(number), &vec![1; transfer.bytes]));
         Ok(bare)
     }
 
     /// Distance of two buffers: as in the served drive, so that their first lines do not compete for places of a cache.
-    fn stride_bytes(bytes: usize) -> u64 {
+    fn buffer_stride_bytes(bytes: usize) -> u64 {
         bytes as u64 + 640
     }
 
@@ -140,17 +147,18 @@ impl Bare<'_> {
     }
 
     fn buffer(&self, number: u64) -> &[AtomicU64] {
-        let first = 3 * self.depth * LINE_BYTES + (number & (self.depth - 1)) * Bare::stride_bytes(self.transfer.bytes);
+        let first = 3 * self.depth * LINE_BYTES
+            + (number & (self.depth - 1)) * BareExchangeMemory::buffer_stride_bytes(self.transfer.bytes);
         self.memory.words(first, self.transfer.bytes / 8)
     }
 
-    fn store_words(&self, number: u64) -> &[AtomicU64] {
+    fn stored_request_words(&self, number: u64) -> &[AtomicU64] {
         let Transfer { bytes, .. } = self.transfer;
         self.store.words(self.transfer.offset(number), bytes as u32).expect("a store in memory")
     }
 
     /// Returns the word that says that a request is complete: of a read, the last one of its data.
-    fn last_word(&self, number: u64) -> &AtomicU64 {
+    fn final_completion_word(&self, number: u64) -> &AtomicU64 {
         match self.transfer.op {
             Op::Read => &self.buffer(number)[self.transfer.bytes / 8 - 1],
             _ => self.completion(number),
@@ -165,7 +173,7 @@ impl Bare<'_> {
     }
 
     fn wait(&self, number: u64, data: &mut [u8]) {
-        while self.last_word(number).load(Ordering::Acquire) != number + 1 {
+        while self.final_completion_word(number).load(Ordering::Acquire) != number + 1 {
             spin_loop();
         }
         if self.touches && self.transfer.op == Op::Read {
@@ -175,7 +183,7 @@ impl Bare<'_> {
     }
 
     fn copy(&self, number: u64) {
-        let (stored, buffer) = (self.store_words(number), self.buffer(number));
+        let (stored, buffer) = (self.stored_request_words(number), self.buffer(number));
         match self.transfer.op {
             Op::Read => {
                 let body = buffer.len() - 1;
@@ -205,7 +213,7 @@ impl Bare<'_> {
                 continue;
             }
             self.copy(done);
-            self.last_word(done).store(done + 1, Ordering::Release);
+            self.final_completion_word(done).store(done + 1, Ordering::Release);
             done += 1;
         }
     }
@@ -228,9 +236,9 @@ impl Bare<'_> {
 
 /// One request of a bare exchange after the other.
 pub(crate) fn lone(store: &Store, transfer: Transfer, way: Way, touches: bool) -> io::Result<Measured> {
-    let (bare, mut data) = (Bare::new(store, 1, transfer, way, touches)?, vec![1; transfer.bytes]);
+    let (bare, mut data) = (BareExchangeMemory::new(store, 1, transfer, way, touches)?, vec![1; transfer.bytes]);
     Ok(bare.run(1, || {
-        one_by_one(|number| {
+        measure_requests_one_by_one(|number| {
             bare.submit(number, &data);
             bare.wait(number, &mut data);
         })
@@ -239,7 +247,7 @@ pub(crate) fn lone(store: &Store, transfer: Transfer, way: Way, touches: bool) -
 
 /// Returns requests a second of a bare exchange at depth.
 pub(crate) fn deep(store: &Store, transfer: Transfer, way: Way, touches: bool) -> io::Result<f64> {
-    let (bare, mut data) = (Bare::new(store, DEPTH, transfer, way, touches)?, vec![1; transfer.bytes]);
+    let (bare, mut data) = (BareExchangeMemory::new(store, DEPTH, transfer, way, touches)?, vec![1; transfer.bytes]);
     (0..DEPTH).for_each(|number| bare.submit(number, &data));
     Ok(bare.run(8, || {
         rate(|number| {
@@ -251,7 +259,7 @@ pub(crate) fn deep(store: &Store, transfer: Transfer, way: Way, touches: bool) -
 
 /// Returns copies a second of the device's thread alone, without a client.
 pub(crate) fn copies(store: &Store, transfer: Transfer, way: Way) -> io::Result<f64> {
-    let bare = Bare::new(store, DEPTH, transfer, way, false)?;
+    let bare = BareExchangeMemory::new(store, DEPTH, transfer, way, false)?;
     let copied = thread::scope(|scope| {
         let device = scope.spawn(|| {
             pin(PROCESSORS[0]);

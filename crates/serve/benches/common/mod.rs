@@ -14,7 +14,7 @@ use phaselink_core::ledger::Latency;
 use phaselink_core::random::mix;
 use phaselink_core::request::Op;
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::device::{Device, Stop};
+use phaselink_serve::device::{Device, StopRequest};
 use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
 use phaselink_serve::model::wall::{Wait, span};
 use phaselink_serve::server::{Server, Summary};
@@ -55,7 +55,7 @@ pub(crate) fn best(rounds: Vec<Measured>) -> Measured {
 pub(crate) fn pin(processor: usize) {
     let mut set = CpuSet::new();
     set.set(processor);
-    // On a machine with one processor this fails. Its figures are useless anyway, which they show.
+    // On a machine with one processor this call fails. The figures of such a machine are useless in any case.
     let _ = sched_setaffinity(None, &set);
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn offset(number: u64, bytes: usize) -> u64 {
 }
 
 /// One request at a time.
-pub(crate) fn one_by_one(mut request: impl FnMut(u64)) -> Measured {
+pub(crate) fn measure_requests_one_by_one(mut request: impl FnMut(u64)) -> Measured {
     let (start, mut latency, mut number) = (Instant::now(), Latency::default(), 0);
     let mut asked = start;
     while asked - start < RUN {
@@ -116,7 +116,7 @@ pub(crate) fn served<T>(
         record: None,
         history: None,
         faults: Arc::default(),
-        stop: Arc::new(Stop::new()?),
+        stop: Arc::new(StopRequest::new()?),
     };
     let stop = Arc::clone(&device.stop);
     let shm = vec![ShareSocket::bind(&share, GEOMETRY).map_err(problem)?];
@@ -145,13 +145,13 @@ pub(crate) fn served<T>(
 }
 
 /// Makes a store without a written block.
-pub(crate) fn empty_store() -> io::Result<Arc<Store>> {
+pub(crate) fn create_empty_store() -> io::Result<Arc<Store>> {
     Store::in_memory(GEOMETRY).map(Arc::new).map_err(|problem| io::Error::other(problem.to_string()))
 }
 
 /// Makes a store of which every block has been written.
 pub(crate) fn store() -> io::Result<Arc<Store>> {
-    let store = empty_store()?;
+    let store = create_empty_store()?;
     let data: Vec<u8> = (0..512).flat_map(|word| mix(word).to_le_bytes()).collect();
     for page in 0..STORE_BYTES / 4096 {
         store.write(page * 4096, &data)?;
@@ -162,7 +162,7 @@ pub(crate) fn store() -> io::Result<Arc<Store>> {
 /// One request after the other.
 pub(crate) fn alone(mut queue: Queue, Transfer { op, bytes }: Transfer) -> Measured {
     let mut data = vec![1; bytes];
-    one_by_one(|number| match op {
+    measure_requests_one_by_one(|number| match op {
         Op::Write => queue.write(offset(number, bytes), &data).expect("a write"),
         _ => queue.read(offset(number, bytes), &mut data).expect("a read"),
     })
@@ -170,11 +170,11 @@ pub(crate) fn alone(mut queue: Queue, Transfer { op, bytes }: Transfer) -> Measu
 
 /// Requests a second, of those of the median block: a processor taken away for some milliseconds does not count.
 pub(crate) fn rate(mut request: impl FnMut(u64)) -> f64 {
-    rate_of_blocks(|from, to| (from..to).for_each(&mut request))
+    median_block_request_rate(|from, to| (from..to).for_each(&mut request))
 }
 
 /// Requests a second that are made many at a time, from a number up to another, in the median block.
-pub(crate) fn rate_of_blocks(mut requests: impl FnMut(u64, u64)) -> f64 {
+pub(crate) fn median_block_request_rate(mut requests: impl FnMut(u64, u64)) -> f64 {
     const BLOCK: u64 = 256;
     let (mut blocks, start, mut done) = (Latency::default(), Instant::now(), 0);
     let mut since = start;
@@ -221,6 +221,6 @@ pub(crate) fn line(bytes: usize, what: &str, measured: &Measured, note: &str) {
     println!("{kind}  p50 {median:>6.0} ns  p99.9 {tail:>7.0} ns  {iops:>10.0} IOPS  {note}");
 }
 
-pub(crate) fn deep_line(bytes: usize, what: &str, iops: f64, note: &str) {
+pub(crate) fn print_rate_at_depth(bytes: usize, what: &str, iops: f64, note: &str) {
     println!("{:<66}{iops:>10.0} IOPS  {note}", format!("{bytes:>5} B  {what}"));
 }

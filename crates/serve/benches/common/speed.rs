@@ -65,19 +65,19 @@ impl Speed {
     }
 
     /// Returns how many times longer a request at depth takes than the best bare copy of one thread, and that way.
-    pub(crate) fn over_copies(&self) -> (f64, Way) {
+    pub(crate) fn slowdown_against_best_copy(&self) -> (f64, Way) {
         let (way, best) = best(&self.copies, |copies| median(copies.iter().copied()), f64::max);
         (median(best.iter().zip(&self.served).map(|(copies, served)| copies / served.1)), way)
     }
 
     /// Returns how many times longer a request at depth takes than the best bare exchange, and that way.
-    pub(crate) fn over_exchanges(&self) -> (f64, Way) {
+    pub(crate) fn slowdown_against_best_exchange(&self) -> (f64, Way) {
         let (way, best) = best(&self.exchanges, |pairs| median(pairs.iter().map(|pair| pair.1)), f64::max);
         (median(best.iter().zip(&self.served).map(|(bare, served)| bare.1 / served.1)), way)
     }
 
     /// Returns how many nanoseconds longer a lone request takes than the best bare exchange.
-    fn lone_over_ns(&self) -> f64 {
+    fn single_request_overhead_ns(&self) -> f64 {
         let (_, best) = best(&self.exchanges, |pairs| median(pairs.iter().map(|pair| pair.0)), f64::min);
         median(best.iter().zip(&self.served).map(|(bare, served)| served.0 - bare.0))
     }
@@ -98,12 +98,12 @@ impl Speed {
     pub(crate) fn print(&self, front: &str) {
         let lone_ns = median(self.served.iter().map(|pair| pair.0));
         let ((rate, bandwidth), (copies, way), (exchanges, pair_way)) =
-            (self.rate(), self.over_copies(), self.over_exchanges());
+            (self.rate(), self.slowdown_against_best_copy(), self.slowdown_against_best_exchange());
         println!(
             "{front:<14} {:<13} QD1 {lone_ns:>6.0} ns, bare {:+.0} ns   QD{DEPTH} {rate:>9.0}/s {bandwidth:>5.1} GB/s, \
              {copies:.2}x a copy ({way:?}), {exchanges:.2}x a bare exchange ({pair_way:?})",
             self.name(),
-            -self.lone_over_ns(),
+            -self.single_request_overhead_ns(),
         );
     }
 }

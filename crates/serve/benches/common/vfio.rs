@@ -16,12 +16,14 @@ use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::SubmissionEntry;
 use phaselink_core::request::Op;
 use phaselink_serve::device::store::Store;
-use phaselink_serve::device::{Device, Stop};
+use phaselink_serve::device::{Device, StopRequest};
 use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 
-use crate::common::{DEPTH, GEOMETRY, PROCESSORS, Transfer, one_by_one, pin, rate_of_blocks};
+use crate::common::{
+    DEPTH, GEOMETRY, PROCESSORS, Transfer, measure_requests_one_by_one, median_block_request_rate, pin,
+};
 use crate::vfio_client::{Client, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings};
 
 /// Sizes that are measured with timing on.
@@ -54,15 +56,15 @@ impl Queue<'_> {
     pub(crate) fn prepare(&mut self, transfer: Transfer) {
         self.transfer = transfer;
         for place in 0..DEPTH {
-            let pages = (1..transfer.bytes as u64 / PAGE).map(|page| self.buffer(place) + page * PAGE);
+            let pages = (1..transfer.bytes as u64 / PAGE).map(|page| self.slot_buffer_address(place) + page * PAGE);
             let list: Vec<u8> = pages.flat_map(u64::to_le_bytes).collect();
             chunk::copy_in(self.data.words(LISTS - DATA + place * PAGE, list.len() / 8), &list);
-            let words = self.data.words(self.buffer(place) - DATA, transfer.bytes / 8);
+            let words = self.data.words(self.slot_buffer_address(place) - DATA, transfer.bytes / 8);
             chunk::copy_in(words, &vec![1; transfer.bytes]);
         }
     }
 
-    fn buffer(&self, place: u64) -> u64 {
+    fn slot_buffer_address(&self, place: u64) -> u64 {
         DATA + place * (self.transfer.bytes as u64).max(PAGE)
     }
 
@@ -73,7 +75,7 @@ impl Queue<'_> {
             opcode: if op == Op::Read { opcode::READ } else { opcode::WRITE },
             command_id: place as u16,
             namespace_id: 1,
-            prp1: self.buffer(place),
+            prp1: self.slot_buffer_address(place),
             prp2: if bytes as u64 > PAGE { LISTS + place * PAGE } else { 0 },
             ..SubmissionEntry::default()
         };
@@ -92,7 +94,7 @@ impl Queue<'_> {
     }
 
     /// The place that the next completion is for, if that has come.
-    fn look(&mut self) -> Option<u64> {
+    fn poll_completed_slot(&mut self) -> Option<u64> {
         let word = self.entry().load(Ordering::Acquire);
         if word >> 48 & 1 != self.phase {
             return None;
@@ -105,7 +107,7 @@ impl Queue<'_> {
 
     pub(crate) fn wait(&mut self) -> u64 {
         loop {
-            match self.look() {
+            match self.poll_completed_slot() {
                 Some(place) => return place,
                 None => spin_loop(),
             }
@@ -116,7 +118,7 @@ impl Queue<'_> {
 /// One request after the other: the median in nanoseconds.
 pub(crate) fn lone(queue: &mut Queue, transfer: Transfer) -> f64 {
     queue.prepare(transfer);
-    let measured = one_by_one(|number| {
+    let measured = measure_requests_one_by_one(|number| {
         queue.submit(number, 0);
         queue.ring();
         queue.wait();
@@ -129,12 +131,12 @@ pub(crate) fn deep(queue: &mut Queue, transfer: Transfer) -> f64 {
     queue.prepare(transfer);
     (0..DEPTH).for_each(|place| queue.submit(place, place));
     queue.ring();
-    let iops = rate_of_blocks(|mut done, until| {
+    let iops = median_block_request_rate(|mut done, until| {
         while done < until {
             let before = done;
             // Handle up to eight completions (two cache lines) before the next doorbell.
             while done < until.min(before + 8) {
-                let Some(place) = queue.look() else { break };
+                let Some(place) = queue.poll_completed_slot() else { break };
                 queue.submit(done + DEPTH, place);
                 done += 1;
             }
@@ -162,7 +164,7 @@ pub(crate) fn over_vfio_user<T>(
         record: None,
         history: None,
         faults: Arc::default(),
-        stop: Arc::new(Stop::new()?),
+        stop: Arc::new(StopRequest::new()?),
     };
     let stop = Arc::clone(&device.stop);
     let socket = ControllerSocket::bind(&path, &device.drive, GEOMETRY, 0).map_err(problem)?;

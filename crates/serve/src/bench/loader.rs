@@ -5,22 +5,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use phaselink_core::number::{index, low_u8};
 use phaselink_core::random::mix;
-use phaselink_core::request::{Next, Op};
+use phaselink_core::request::{NextRequest, Op};
 use phaselink_core::time::Time;
-use phaselink_core::workload::{Generator, Job, OpenQuery, Rounds};
+use phaselink_core::workload::{Job, OpenQuery, RequestGenerator, Rounds};
 
-use super::target::{LoadConnection, Measurement, longest_bytes};
+use super::target::{LoadConnection, Measurement, max_request_bytes};
 use crate::clock::Clock;
 
 /// State of one thread of a benchmark job, with its connection to the server.
-pub(super) struct Loader<C> {
+pub(super) struct LoadThread<C> {
     connection: C,
-    generator: Generator,
+    generator: RequestGenerator,
     ramp_end: Time,
     /// Requests in flight by slot, each with the instant at which the job planned to submit it.
-    in_flight: Vec<Option<Next>>,
+    in_flight: Vec<Option<NextRequest>>,
     free: Vec<usize>,
-    next: Option<Next>,
+    next: Option<NextRequest>,
     ended: bool,
     /// True while a flush is in flight. The thread submits nothing else meanwhile, as if it were blocked in a system
     /// call.
@@ -36,11 +36,11 @@ pub(super) struct Loader<C> {
     measured: Measurement,
 }
 
-impl<C: LoadConnection> Loader<C> {
+impl<C: LoadConnection> LoadThread<C> {
     /// Makes the state of a thread whose job begins when the clock shows `starts_at`.
-    pub(super) fn new(connection: C, job: &Job, generator: Generator, starts_at: Time) -> Loader<C> {
+    pub(super) fn new(connection: C, job: &Job, generator: RequestGenerator, starts_at: Time) -> LoadThread<C> {
         let depth = index(job.iodepth);
-        Loader {
+        LoadThread {
             connection,
             generator: generator.starting_at(starts_at).flushing(job.flushes, true),
             ramp_end: starts_at + job.ramp_time,
@@ -52,7 +52,7 @@ impl<C: LoadConnection> Loader<C> {
             rounds: Rounds::of(job),
             query: OpenQuery::NEW,
             query_ios: job.query_ios(),
-            data: (0..u64::from(longest_bytes(job))).map(|place| low_u8(mix(place))).collect(),
+            data: (0..u64::from(max_request_bytes(job))).map(|place| low_u8(mix(place))).collect(),
             completed: Vec::new(),
             measured: Measurement { starts_at, ..Measurement::default() },
         }
@@ -101,13 +101,13 @@ impl<C: LoadConnection> Loader<C> {
         (self.in_flight.len() - self.free.len()) as u32
     }
 
-    fn submit(&mut self, next: Next) -> io::Result<()> {
+    fn submit(&mut self, next: NextRequest) -> io::Result<()> {
         let Some(slot) = self.free.pop() else { return Ok(()) };
         let data = if next.io.op == Op::Write { &self.data[..index(next.io.bytes)] } else { &[][..] };
         self.connection.submit(slot, next.io, data)?;
         self.in_flight[slot] = Some(next);
         self.rounds.on_issue();
-        self.is_flushing = next.io.op == Op::Flush;
+        self.is_flushing = next.io.op == Op::DeepFlush;
         self.next = None;
         Ok(())
     }
@@ -118,7 +118,7 @@ impl<C: LoadConnection> Loader<C> {
             let request = self.in_flight.get_mut(slot).and_then(Option::take);
             let next = request.ok_or_else(|| io::Error::other("a completion of no request"))?;
             self.free.push(slot);
-            self.is_flushing &= next.io.op != Op::Flush;
+            self.is_flushing &= next.io.op != Op::DeepFlush;
             self.measured.last = now;
             self.measured.tally.errors += u64::from(!is_fine);
             if self.query_ios > 0

@@ -8,9 +8,9 @@ use std::thread;
 use phaselink_core::ledger::Latency;
 use phaselink_core::request::Io;
 use phaselink_core::time::Time;
-use phaselink_core::workload::{Generator, Job, Limits, side_by_side};
+use phaselink_core::workload::{Job, Limits, RequestGenerator, side_by_side};
 
-use super::loader::Loader;
+use super::loader::LoadThread;
 use crate::clock::Clock;
 use crate::device::tally::Tally;
 
@@ -28,7 +28,7 @@ pub trait Target: fmt::Debug + fmt::Display {
     ///
     /// # Errors
     /// If a connection cannot be made or breaks, or a job asks for transfers that the server does not take.
-    fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measurement)>>;
+    fn measure(&self, load: &ServerLoad<'_>) -> io::Result<Vec<(usize, Measurement)>>;
 }
 
 /// Connection of one thread of a job to the server. A request is identified by its slot, a number below the job's
@@ -73,7 +73,7 @@ pub struct Measurement {
 
 /// Jobs to run against one server, with the capacity of its drive and the seed of the requests.
 #[derive(Clone, Copy, Debug)]
-pub struct Load<'a> {
+pub struct ServerLoad<'a> {
     pub(super) jobs: &'a [Job],
     pub(super) capacity_bytes: u64,
     pub(super) seed: u64,
@@ -81,7 +81,7 @@ pub struct Load<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
-impl Load<'_> {
+impl ServerLoad<'_> {
     /// Runs every thread of every job, each with a connection that `connect` makes. Returns a pair for each thread: the
     /// index of its job and its measurement.
     ///
@@ -109,18 +109,18 @@ impl Load<'_> {
         clock: &Clock,
         connect: &impl Fn(&Job) -> io::Result<C>,
     ) -> io::Result<Vec<(usize, Measurement)>> {
-        let &Load { capacity_bytes, seed, stop, .. } = self;
+        let &ServerLoad { capacity_bytes, seed, stop, .. } = self;
         let threads = (0..jobs.len()).flat_map(|place| (0..jobs[place].threads).map(move |number| (place, number)));
         let connected = threads.map(|(place, number)| Ok((place, number, connect(&jobs[place])?)));
         let connected = connected.collect::<io::Result<Vec<_>>>()?;
         let now = clock.now();
         let loaders = connected.into_iter().map(|(place, number, connection)| {
             let job = &jobs[place];
-            let generator = Generator::new(job, number, capacity_bytes, seed);
-            (place, Loader::new(connection, job, generator, now.max(Time::ZERO + job.start_delay)))
+            let generator = RequestGenerator::new(job, number, capacity_bytes, seed);
+            (place, LoadThread::new(connection, job, generator, now.max(Time::ZERO + job.start_delay)))
         });
         thread::scope(|scope| {
-            let start = |(place, loader): (usize, Loader<C>)| {
+            let start = |(place, loader): (usize, LoadThread<C>)| {
                 let clock = clock.clone();
                 (place, scope.spawn(move || loader.run(&clock, stop)))
             };
@@ -135,7 +135,7 @@ impl Load<'_> {
 }
 
 /// Returns the length of the longest request of a job, in bytes.
-pub fn longest_bytes(job: &Job) -> u32 {
+pub fn max_request_bytes(job: &Job) -> u32 {
     let blocks = job.read_blocks.iter().chain(&job.write_blocks).map(|share| share.bytes);
     let replayed = job.trace.iter().map(|trace| trace.summary().largest_bytes);
     blocks.chain(replayed).max().unwrap_or(0)

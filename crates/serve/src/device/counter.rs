@@ -30,16 +30,16 @@ pub struct Counter<'a> {
 impl Counter<'_> {
     /// Opens counters for the calling thread, which measures the latency of one request in 64.
     pub fn open(device: &Device) -> Counter<'_> {
-        Counter::with_interval(device, MEASURED_EVERY)
+        Counter::with_measuring_interval(device, MEASURED_EVERY)
     }
 
     /// Opens counters for the calling thread, which measures the latency of every request.
     pub fn measuring_all(device: &Device) -> Counter<'_> {
-        Counter::with_interval(device, 1)
+        Counter::with_measuring_interval(device, 1)
     }
 
     /// Opens counters for the calling thread, which measures the latency of one request in `measured_every`.
-    fn with_interval(device: &Device, measured_every: u64) -> Counter<'_> {
+    fn with_measuring_interval(device: &Device, measured_every: u64) -> Counter<'_> {
         let shown = device.tallies.open();
         Counter {
             device,

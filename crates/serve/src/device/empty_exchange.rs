@@ -18,7 +18,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use crate::clock::span;
-use crate::device::report::EmptyExchange;
+use crate::device::report::EmptyExchangeTime;
 
 /// Maximum number of exchanges that one measurement makes.
 const EXCHANGES: usize = 200;
@@ -30,10 +30,10 @@ const TIME_MAX: Duration = Duration::from_millis(50);
 /// # Errors
 ///
 /// If the system refuses a socket, or a transfer fails.
-pub fn over_unix_socket(front: &'static str, bytes: [usize; 2]) -> io::Result<EmptyExchange> {
+pub fn measure_over_unix_socket(front: &'static str, bytes: [usize; 2]) -> io::Result<EmptyExchangeTime> {
     let (client, server) = UnixStream::pair()?;
     server.set_nonblocking(true)?;
-    Ok(EmptyExchange { front, over: "a Unix socket", takes: over_streams(client, server, bytes)? })
+    Ok(EmptyExchangeTime { front, over: "a Unix socket", takes: measure_over_streams(client, server, bytes)? })
 }
 
 /// Measures an exchange over TCP on this machine: `bytes[0]` bytes to the server and `bytes[1]` back.
@@ -41,13 +41,13 @@ pub fn over_unix_socket(front: &'static str, bytes: [usize; 2]) -> io::Result<Em
 /// # Errors
 ///
 /// If the system refuses a socket, or a transfer fails.
-pub fn over_tcp(front: &'static str, bytes: [usize; 2]) -> io::Result<EmptyExchange> {
+pub fn over_tcp(front: &'static str, bytes: [usize; 2]) -> io::Result<EmptyExchangeTime> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let client = TcpStream::connect(listener.local_addr()?)?;
     let (server, _) = listener.accept()?;
     [&client, &server].into_iter().try_for_each(|end| end.set_nodelay(true))?;
     server.set_nonblocking(true)?;
-    Ok(EmptyExchange { front, over: "TCP", takes: over_streams(client, server, bytes)? })
+    Ok(EmptyExchangeTime { front, over: "TCP", takes: measure_over_streams(client, server, bytes)? })
 }
 
 /// Measures an exchange in which the server answers by an eventfd signal. The client sends a message of `message_bytes`
@@ -56,7 +56,7 @@ pub fn over_tcp(front: &'static str, bytes: [usize; 2]) -> io::Result<EmptyExcha
 /// # Errors
 ///
 /// If the system refuses a descriptor, or a transfer fails.
-pub fn over_events(front: &'static str, message_bytes: Option<usize>) -> io::Result<EmptyExchange> {
+pub fn measure_over_eventfds(front: &'static str, message_bytes: Option<usize>) -> io::Result<EmptyExchangeTime> {
     let back = eventfd(0, EventfdFlags::CLOEXEC)?;
     let hear = || rustix::io::read(&back, &mut [0; 8]).map(drop).map_err(io::Error::from);
     let ring = || rustix::io::write(&back, &1_u64.to_ne_bytes()).map(drop).map_err(io::Error::from);
@@ -70,23 +70,23 @@ pub fn over_events(front: &'static str, message_bytes: Option<usize>) -> io::Res
             Err(rustix::io::Errno::AGAIN) => Ok(false),
             other => other.map_err(io::Error::from).and_then(|_| ring()).map(|()| true),
         };
-        return Ok(EmptyExchange { front, over: "two events", takes: median(ask, answer)? });
+        return Ok(EmptyExchangeTime { front, over: "two events", takes: median(ask, answer)? });
     };
     let (mut client, mut server) = UnixStream::pair()?;
     server.set_nonblocking(true)?;
     let (message, mut heard) = (vec![0; bytes], vec![0; bytes]);
     let ask = || client.write_all(&message).and_then(|()| hear());
-    let answer = || Ok(receive_message(&mut server, &mut heard)? && ring().map(|()| true)?);
-    Ok(EmptyExchange { front, over: "a message and an event", takes: median(ask, answer)? })
+    let answer = || Ok(try_receive_message(&mut server, &mut heard)? && ring().map(|()| true)?);
+    Ok(EmptyExchangeTime { front, over: "a message and an event", takes: median(ask, answer)? })
 }
 
 /// Measures an exchange of one word in memory that both threads poll.
-pub fn in_memory(front: &'static str) -> EmptyExchange {
-    let takes = Some(exchange_of_words()).filter(|takes| !takes.is_zero());
-    EmptyExchange { front, over: "a ring", takes }
+pub fn in_memory(front: &'static str) -> EmptyExchangeTime {
+    let takes = Some(measure_word_round_trip()).filter(|takes| !takes.is_zero());
+    EmptyExchangeTime { front, over: "a ring", takes }
 }
 
-fn over_streams(
+fn measure_over_streams(
     mut client: impl Read + Write,
     mut server: impl Read + Write + Send,
     [there, back]: [usize; 2],
@@ -94,7 +94,7 @@ fn over_streams(
     let (request, mut found) = (vec![0; there], vec![0; there]);
     let (reply, mut answer) = (vec![0; back], vec![0; back]);
     let ask = || client.write_all(&request).and_then(|()| client.read_exact(&mut answer));
-    let serve = || match receive_message(&mut server, &mut found)? {
+    let serve = || match try_receive_message(&mut server, &mut found)? {
         true => server.write_all(&reply).map(|()| true),
         false => Ok(false),
     };
@@ -102,7 +102,7 @@ fn over_streams(
 }
 
 /// Reads a message from a non-blocking stream. Returns true if one was there; messages arrive whole or not at all.
-fn receive_message(from: &mut impl Read, into: &mut [u8]) -> io::Result<bool> {
+fn try_receive_message(from: &mut impl Read, into: &mut [u8]) -> io::Result<bool> {
     match from.read(into) {
         Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
         Ok(_) => Ok(true),
@@ -150,11 +150,11 @@ const WORD_EXCHANGE_MAX: Duration = Duration::from_micros(10);
 
 /// Measures the time of a word from one processor to another and back: the median of a thousand exchanges with a thread
 /// on any other processor. Returns zero if two threads never run at once.
-pub(crate) fn exchange_of_words() -> Span {
+pub(crate) fn measure_word_round_trip() -> Span {
     let (there, back) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let (here, until) = (sched_getcpu(), Instant::now() + WORD_EXCHANGE_MAX * WORD_EXCHANGES as u32);
     let answer = || {
-        avoid_processor(here);
+        exclude_processor(here);
         while there.load(Ordering::Acquire) < WORD_EXCHANGES && Instant::now() < until {
             back.store(there.load(Ordering::Acquire), Ordering::Release);
         }
@@ -180,7 +180,7 @@ pub(crate) fn exchange_of_words() -> Span {
 }
 
 /// Allows the calling thread to run on any processor but `processor`, even if the process is bound to that one.
-fn avoid_processor(processor: usize) {
+fn exclude_processor(processor: usize) {
     let mut others = CpuSet::new();
     (0..CpuSet::MAX_CPU).filter(|other| *other != processor).for_each(|other| others.set(other));
     // On a machine with a single processor, the call fails and the thread stays where it is.
@@ -192,13 +192,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exchanges_over_sockets_and_events_take_between_100_ns_and_50_ms() {
+    fn socket_and_eventfd_exchanges_take_between_100_ns_and_50_ms() {
         let started = Instant::now();
         let found = [
-            over_unix_socket("nbd", [28, 16]).unwrap(),
+            measure_over_unix_socket("nbd", [28, 16]).unwrap(),
             over_tcp("nbd", [28, 16]).unwrap(),
-            over_events("vhost-user", None).unwrap(),
-            over_events("vfio-user", Some(36)).unwrap(),
+            measure_over_eventfds("vhost-user", None).unwrap(),
+            measure_over_eventfds("vfio-user", Some(36)).unwrap(),
         ];
         for exchange in found {
             let takes = exchange.takes.expect("one fits");
@@ -208,13 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_counts_with_its_whole_delay() {
+    fn late_answer_is_measured_with_its_whole_delay() {
         let late = Duration::from_millis(2);
         let (mut client, mut server) = UnixStream::pair().unwrap();
         server.set_nonblocking(true).unwrap();
         let ask = || client.write_all(&[0]).and_then(|()| client.read_exact(&mut [0]));
         let answer = || {
-            let has_come = receive_message(&mut server, &mut [0])?;
+            let has_come = try_receive_message(&mut server, &mut [0])?;
             if has_come {
                 thread::sleep(late);
                 server.write_all(&[0])?;
@@ -225,9 +225,9 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_of_words_takes_less_than_10_us_or_counts_as_zero() {
+    fn word_exchange_takes_less_than_10_us_or_is_reported_as_zero() {
         let started = Instant::now();
-        let taken = exchange_of_words();
+        let taken = measure_word_round_trip();
         assert!(taken < Span::from_us(10), "{taken:?}");
         assert!(started.elapsed() < Duration::from_secs(5));
     }

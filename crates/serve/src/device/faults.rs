@@ -12,16 +12,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use phaselink_core::config::{Fault, FaultAction, FaultDigest, FaultSubject};
-use phaselink_core::faults::Rule;
+use phaselink_core::faults::FaultRule;
 use phaselink_core::media::ecc::CORRECTED_BITS;
 use phaselink_core::media::volume::VolumeLimits;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use phaselink_core::random::mix;
 use phaselink_core::request::{DataDirection, Io, Op};
 use phaselink_core::time::{Span, Time};
 use serde_json::{Value, json};
 
-use crate::device::paths::Paths;
+use crate::device::paths::DrivePaths;
 use crate::device::tally::locked;
 
 /// Maximum number of fault rules in force at a time. Each request is compared with all of them.
@@ -39,15 +39,15 @@ pub struct Faults {
     of_interrupts: AtomicBool,
     /// Number of changes of the rules so far, by which the model sees that it must read them again.
     changes: AtomicU64,
-    reach: FaultScope,
+    reach: FaultRuleScope,
     kept: Mutex<RuleTable>,
     /// Paths on which hosts reach the drive, with their states.
-    pub paths: Paths,
+    pub paths: DrivePaths,
 }
 
 /// Parts of a server, other than requests, to which fault rules can apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FaultScope {
+pub struct FaultRuleScope {
     /// True if there is a model, with banks, packets and a link.
     pub model: bool,
     /// True if hosts have NVMe queues in their memory, and get real interrupts.
@@ -69,7 +69,7 @@ struct RuleTable {
 #[derive(Debug)]
 struct Active {
     number: u64,
-    rule: Rule,
+    rule: FaultRule,
     since: Instant,
     /// Bandwidth limits of a rule that throttles requests; none for other rules.
     throttle: Option<Box<VolumeLimits>>,
@@ -77,14 +77,14 @@ struct Active {
 
 impl Active {
     /// Returns true if the rule is about `subject`. Rules about queue entries and doorbells are about no subject.
-    fn is_about(&self, subject: FaultSubject) -> bool {
-        self.rule.fault.subject() == subject && !self.rule.fault.action.is_of_queue()
+    fn concerns_subject(&self, subject: FaultSubject) -> bool {
+        self.rule.fault.subject() == subject && !self.rule.fault.action.is_completion_entry_or_doorbell_effect()
     }
 
     /// Returns the effect on a request that has triggered the rule at `now`, or none if the request is unharmed.
     fn effect_on(&mut self, now: Time, io: &Io) -> Option<FaultOutcome> {
-        if self.rule.fault.action.is_of_connection() {
-            return Some(FaultOutcome::Connection(self.connection_fault(now)));
+        if self.rule.fault.action.is_network_connection_effect() {
+            return Some(FaultOutcome::Connection(self.to_connection_fault(now)));
         }
         let until = match (self.rule.fault.action, &mut self.throttle) {
             (FaultAction::Stall, _) => self.rule.ends_at(),
@@ -94,13 +94,13 @@ impl Active {
             }
             _ => return effect_on(&self.rule.fault, io.op),
         };
-        Some(FaultOutcome::Delayed(duration(until.since(now))))
+        Some(FaultOutcome::Delayed(duration_of_span(until.since(now))))
     }
 
     /// Returns the fault of the connection of a request that has triggered the rule at `now`.
-    fn connection_fault(&self, now: Time) -> ConnectionFault {
+    fn to_connection_fault(&self, now: Time) -> ConnectionFault {
         match self.rule.fault.action {
-            FaultAction::ConnectionStall => ConnectionFault::Stalled(duration(self.rule.ends_at().since(now))),
+            FaultAction::ConnectionStall => ConnectionFault::Stalled(duration_of_span(self.rule.ends_at().since(now))),
             FaultAction::ConnectionReset => ConnectionFault::Reset,
             FaultAction::HalfOpen => ConnectionFault::HalfOpen,
             _ => ConnectionFault::WrongDigest(self.rule.fault.digest),
@@ -162,23 +162,23 @@ pub enum InterruptFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionFault {
     /// Part of the entry that is written late.
-    pub missing: MissingPart,
+    pub missing: DelayedCompletionPart,
     /// Time until the missing part is written.
     pub time: Duration,
 }
 
 /// Part of a completion queue entry that a fault delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MissingPart {
+pub enum DelayedCompletionPart {
     /// First dword: the old entry's stays in memory beside the new phase tag.
     FirstWord,
     /// Phase tag: the old entry's stays in memory beside the rest of the new entry.
-    Phase,
+    NbdConnectionPhase,
 }
 
 impl Faults {
     /// Returns an empty set of rules for a server with the parts in `reach`.
-    pub fn new(reach: FaultScope) -> Faults {
+    pub fn new(reach: FaultRuleScope) -> Faults {
         Faults { reach, ..Faults::default() }
     }
 
@@ -187,18 +187,18 @@ impl Faults {
     /// # Errors
     ///
     /// If the rule is about something that the server does not have, or [`RULES_MAX`] rules are in force.
-    pub fn add(&self, place: &str, fault: Fault) -> Result<u64, Problem> {
+    pub fn add(&self, place: &str, fault: Fault) -> Result<u64, InputProblem> {
         self.check(place, &fault)?;
         let mut kept = locked(&self.kept);
         if kept.rules.len() >= RULES_MAX {
             let found = format!("{RULES_MAX} rules hold already");
-            return Err(Problem::new(place, None, found, "clear some of them"));
+            return Err(InputProblem::new(place, None, found, "clear some of them"));
         }
         kept.added += 1;
         let number = kept.added;
         let throttle = (fault.action == FaultAction::Throttle).then(|| Box::new(VolumeLimits::throttle(&fault)));
-        kept.rules.push(Active { number, rule: Rule::new(fault, mix(number)), since: Instant::now(), throttle });
-        self.publish_rules(&kept);
+        kept.rules.push(Active { number, rule: FaultRule::new(fault, mix(number)), since: Instant::now(), throttle });
+        self.publish_rule_flags(&kept);
         Ok(number)
     }
 
@@ -208,23 +208,25 @@ impl Faults {
     /// # Errors
     ///
     /// If the rule cannot have an effect.
-    pub fn check(&self, place: &str, fault: &Fault) -> Result<(), Problem> {
-        let FaultScope { model, interrupts, connections } = self.reach;
+    pub fn check(&self, place: &str, fault: &Fault) -> Result<(), InputProblem> {
+        let FaultRuleScope { model, interrupts, connections } = self.reach;
         let (found, allowed) = match fault.subject() {
             _ if fault.action == FaultAction::PowerCut => (
                 "a device that is served loses its power with its server",
                 "another action, or phaselink crash for what is left then",
             ),
-            FaultSubject::Bank | FaultSubject::Packet | FaultSubject::Instant if !model => {
+            FaultSubject::BankState | FaultSubject::Packet | FaultSubject::Instant if !model => {
                 ("with timing off there are no banks, packets and lanes", "--timing on")
             }
             _ if fault.action == FaultAction::SlowDown && !model => {
                 ("with timing off a request takes no modelled time", "--timing on, or delay")
             }
-            _ if fault.action.is_of_connection() && !connections => {
+            _ if fault.action.is_network_connection_effect() && !connections => {
                 ("hosts have no network connections", "a front-end over a network with digests")
             }
-            _ if fault.action.is_of_queue() && !interrupts => ("hosts have no queues of their own", "--vfio-user"),
+            _ if fault.action.is_completion_entry_or_doorbell_effect() && !interrupts => {
+                ("hosts have no queues of their own", "--vfio-user")
+            }
             FaultSubject::Interrupt if !interrupts && !model => {
                 ("no interrupts are sent", "--vfio-user, or --timing on")
             }
@@ -237,7 +239,7 @@ impl Faults {
             _ => return Ok(()),
         };
         let found = format!("\"{}\": {found}", fault.action.name());
-        Err(Problem::new(place, None, found, allowed))
+        Err(InputProblem::new(place, None, found, allowed))
     }
 
     /// Removes the fault rule with this number, or all rules. Returns how many were removed.
@@ -246,12 +248,12 @@ impl Faults {
         let before = kept.rules.len();
         let RuleTable { rules, cleared, .. } = &mut *kept;
         for active in rules.extract_if(.., |active| number.is_none_or(|number| number == active.number)) {
-            if !self.is_of_model(&active.rule.fault) {
+            if !self.is_applied_by_model(&active.rule.fault) {
                 let (name, count) = active.rule.count();
                 *cleared.entry(name).or_default() += count;
             }
         }
-        self.publish_rules(&kept);
+        self.publish_rule_flags(&kept);
         before - kept.rules.len()
     }
 
@@ -260,7 +262,7 @@ impl Faults {
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let kept = locked(&self.kept);
         let mut counters = kept.cleared.clone();
-        for active in kept.rules.iter().filter(|active| !self.is_of_model(&active.rule.fault)) {
+        for active in kept.rules.iter().filter(|active| !self.is_applied_by_model(&active.rule.fault)) {
             let (name, count) = active.rule.count();
             *counters.entry(name).or_default() += count;
         }
@@ -272,7 +274,7 @@ impl Faults {
     pub fn list(&self) -> Value {
         let list = |active: &Active| {
             let mut listed = json!({ "number": active.number, "fault": active.rule.fault.table() });
-            if !self.is_of_model(&active.rule.fault) {
+            if !self.is_applied_by_model(&active.rule.fault) {
                 let (met, happened) = active.rule.counts();
                 (listed["met"], listed["happened"]) = (met.into(), happened.into());
             }
@@ -282,33 +284,36 @@ impl Faults {
     }
 
     /// Updates the flags that tell which kinds of rules are in force, and the number of changes.
-    fn publish_rules(&self, kept: &RuleTable) {
-        let any = |subject| kept.rules.iter().any(|active| active.is_about(subject));
+    fn publish_rule_flags(&self, kept: &RuleTable) {
+        let any = |subject| kept.rules.iter().any(|active| active.concerns_subject(subject));
         self.of_requests.store(any(FaultSubject::Request), Ordering::Relaxed);
-        self.of_queues.store(kept.rules.iter().any(|active| active.rule.fault.action.is_of_queue()), Ordering::Relaxed);
+        self.of_queues.store(
+            kept.rules.iter().any(|active| active.rule.fault.action.is_completion_entry_or_doorbell_effect()),
+            Ordering::Relaxed,
+        );
         self.of_interrupts.store(self.reach.interrupts && any(FaultSubject::Interrupt), Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// Returns true if the model, and not the server's code, applies a rule.
-    fn is_of_model(&self, fault: &Fault) -> bool {
+    fn is_applied_by_model(&self, fault: &Fault) -> bool {
         match fault.subject() {
             FaultSubject::Request => false,
             FaultSubject::Interrupt => !self.reach.interrupts,
-            FaultSubject::Bank | FaultSubject::Packet | FaultSubject::Instant | FaultSubject::Event => true,
+            FaultSubject::BankState | FaultSubject::Packet | FaultSubject::Instant | FaultSubject::Event => true,
         }
     }
 
-    /// Returns the number of changes of the rules so far. After a change, [`Faults::of_model`] is to be read again.
+    /// Returns the number of changes of the rules so far. After a change, [`Faults::rules_applied_by_model`] is to be read again.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
     /// Returns the rules that the model applies, each with its number.
-    pub fn of_model(&self) -> Vec<(u64, Fault)> {
+    pub fn rules_applied_by_model(&self) -> Vec<(u64, Fault)> {
         let kept = locked(&self.kept);
-        let own = kept.rules.iter().filter(|active| self.is_of_model(&active.rule.fault));
+        let own = kept.rules.iter().filter(|active| self.is_applied_by_model(&active.rule.fault));
         own.map(|active| (active.number, active.rule.fault.clone())).collect()
     }
 
@@ -316,7 +321,7 @@ impl Faults {
     /// of the first rule that is triggered, of those whose faults `can_happen` to the request. Requests that transfer no
     /// data trigger none.
     #[inline]
-    pub fn match_request(
+    pub fn match_request_fault(
         &self,
         thread: u64,
         io: impl FnOnce() -> Option<Io>,
@@ -325,17 +330,22 @@ impl Faults {
         if !self.of_requests.load(Ordering::Relaxed) {
             return None;
         }
-        self.find_match(&data_access(io()?)?, thread, can_happen)
+        self.find_triggered_request_rule(&data_transfer_for_fault_rules(io()?)?, thread, can_happen)
     }
 
     #[cold]
-    fn find_match(&self, io: &Io, thread: u64, can_happen: impl Fn(&Fault) -> bool) -> Option<FaultOutcome> {
+    fn find_triggered_request_rule(
+        &self,
+        io: &Io,
+        thread: u64,
+        can_happen: impl Fn(&Fault) -> bool,
+    ) -> Option<FaultOutcome> {
         let thread = u16::try_from(thread).unwrap_or(u16::MAX - 1);
         let mut kept = locked(&self.kept);
-        let own = kept.rules.iter_mut().filter(|active| active.is_about(FaultSubject::Request));
+        let own = kept.rules.iter_mut().filter(|active| active.concerns_subject(FaultSubject::Request));
         for active in own.filter(|active| can_happen(&active.rule.fault)) {
-            let now = time_since(active.since);
-            if active.rule.meets_request(now, io, thread) {
+            let now = time_since_rule_added(active.since);
+            if active.rule.count_request_match(now, io, thread) {
                 return active.effect_on(now, io);
             }
         }
@@ -345,13 +355,16 @@ impl Faults {
     /// Compares an interrupt that is about to be sent with the rules. Returns the effect of the first rule that is
     /// triggered.
     #[inline]
-    pub fn match_interrupt(&self) -> Option<InterruptFault> {
+    pub fn match_interrupt_fault(&self) -> Option<InterruptFault> {
         if !self.of_interrupts.load(Ordering::Relaxed) {
             return None;
         }
-        let fault = self.first_triggered(|active| active.is_about(FaultSubject::Interrupt), Rule::count_match)?;
+        let fault = self.first_triggered_rule(
+            |active| active.concerns_subject(FaultSubject::Interrupt),
+            FaultRule::count_trigger_match,
+        )?;
         match fault.action {
-            FaultAction::RepeatInterrupt => Some(InterruptFault::Repeated(duration(fault.delay))),
+            FaultAction::RepeatInterrupt => Some(InterruptFault::Repeated(duration_of_span(fault.delay))),
             _ => Some(InterruptFault::Lost),
         }
     }
@@ -359,42 +372,45 @@ impl Faults {
     /// Compares a completion queue entry that is about to be written with the rules. Returns the fault of the first
     /// rule that is triggered.
     #[inline]
-    pub fn match_completion(&self) -> Option<CompletionFault> {
+    pub fn match_completion_fault(&self) -> Option<CompletionFault> {
         if !self.of_queues.load(Ordering::Relaxed) {
             return None;
         }
-        let fault = self.first_of(&[FaultAction::TornCompletion, FaultAction::StalePhase])?;
+        let fault = self.first_triggered_rule_with_action(&[FaultAction::TornCompletion, FaultAction::StalePhase])?;
         let is_torn = fault.action == FaultAction::TornCompletion;
-        let missing = if is_torn { MissingPart::FirstWord } else { MissingPart::Phase };
-        Some(CompletionFault { missing, time: duration(fault.delay) })
+        let missing =
+            if is_torn { DelayedCompletionPart::FirstWord } else { DelayedCompletionPart::NbdConnectionPhase };
+        Some(CompletionFault { missing, time: duration_of_span(fault.delay) })
     }
 
     /// Compares a new value of a submission queue's doorbell with the rules. Returns the time until the device sees the
     /// value if a rule is triggered.
     #[inline]
-    pub fn match_doorbell(&self) -> Option<Duration> {
+    pub fn match_doorbell_delay(&self) -> Option<Duration> {
         if !self.of_queues.load(Ordering::Relaxed) {
             return None;
         }
-        self.first_of(&[FaultAction::LateDoorbellRead]).map(|fault| duration(fault.delay))
+        self.first_triggered_rule_with_action(&[FaultAction::LateDoorbellRead])
+            .map(|fault| duration_of_span(fault.delay))
     }
 
     /// Returns the first rule with one of these actions that the present event triggers.
     #[cold]
-    fn first_of(&self, actions: &[FaultAction]) -> Option<Fault> {
-        self.first_triggered(|active| actions.contains(&active.rule.fault.action), Rule::count_match)
+    fn first_triggered_rule_with_action(&self, actions: &[FaultAction]) -> Option<Fault> {
+        self.first_triggered_rule(|active| actions.contains(&active.rule.fault.action), FaultRule::count_trigger_match)
     }
 
     /// Returns the first rule, among those for which `is_own` is true, that `happens` says is triggered. Later rules do
     /// not see the event.
-    fn first_triggered(
+    fn first_triggered_rule(
         &self,
         is_own: impl Fn(&Active) -> bool,
-        mut happens: impl FnMut(&mut Rule, Time) -> bool,
+        mut happens: impl FnMut(&mut FaultRule, Time) -> bool,
     ) -> Option<Fault> {
         let mut kept = locked(&self.kept);
         let mut own = kept.rules.iter_mut().filter(|active| is_own(active));
-        let met = own.find_map(|active| happens(&mut active.rule, time_since(active.since)).then_some(&active.rule));
+        let met = own
+            .find_map(|active| happens(&mut active.rule, time_since_rule_added(active.since)).then_some(&active.rule));
         met.map(|rule| rule.fault.clone())
     }
 }
@@ -404,7 +420,7 @@ fn effect_on(fault: &Fault, op: Op) -> Option<FaultOutcome> {
     let mut effect = FaultEffect::default();
     match fault.action {
         FaultAction::Hang => return Some(FaultOutcome::Hangs),
-        FaultAction::Delay => return Some(FaultOutcome::Delayed(duration(fault.delay))),
+        FaultAction::Delay => return Some(FaultOutcome::Delayed(duration_of_span(fault.delay))),
         FaultAction::FailChip => return None,
         FaultAction::FlipBits if usize::from(fault.bits) <= CORRECTED_BITS => return None,
         FaultAction::DropCompletion => effect.drops_completion = true,
@@ -417,17 +433,17 @@ fn effect_on(fault: &Fault, op: Op) -> Option<FaultOutcome> {
 }
 
 /// Returns the time since a rule was added, at most 213 days.
-fn time_since(added: Instant) -> Time {
+fn time_since_rule_added(added: Instant) -> Time {
     Time::from_ps(u64::try_from(added.elapsed().as_nanos().saturating_mul(1000)).unwrap_or(u64::MAX))
 }
 
-fn duration(span: Span) -> Duration {
+fn duration_of_span(span: Span) -> Duration {
     Duration::from_nanos(span.as_ps().div_ceil(1000))
 }
 
 impl FaultEffect {
     /// Returns true if a completion of the request reports success to the host.
-    pub fn succeeds(self) -> bool {
+    pub fn reports_success(self) -> bool {
         !self.fails && !self.drops_completion
     }
 
@@ -463,11 +479,11 @@ impl<T> DelayQueue<T> {
     /// Removes and returns the item that is due for longest, or returns none if none is due.
     #[inline]
     pub fn take_due(&mut self) -> Option<T> {
-        if self.0.is_empty() { None } else { self.take_any_due() }
+        if self.0.is_empty() { None } else { self.take_any_due_item() }
     }
 
     #[cold]
-    fn take_any_due(&mut self) -> Option<T> {
+    fn take_any_due_item(&mut self) -> Option<T> {
         let now = Instant::now();
         let due = self.0.iter().enumerate().filter(|(_, (until, _))| *until <= now);
         let (place, _) = due.min_by_key(|(_, (until, _))| *until)?;
@@ -476,7 +492,7 @@ impl<T> DelayQueue<T> {
 
     /// Returns the time until the first item is due, zero if one is, or none if the queue is empty.
     #[inline]
-    pub fn due_in(&self) -> Option<Duration> {
+    pub fn time_until_first_due(&self) -> Option<Duration> {
         let first = self.0.iter().map(|(until, _)| *until).min()?;
         Some(first.saturating_duration_since(Instant::now()))
     }
@@ -484,7 +500,7 @@ impl<T> DelayQueue<T> {
     /// Returns `time`, or the time until an item is due if that is shorter.
     #[inline]
     pub fn limit(&self, time: Duration) -> Duration {
-        if self.0.is_empty() { time } else { self.due_in().map_or(time, |due| due.min(time)) }
+        if self.0.is_empty() { time } else { self.time_until_first_due().map_or(time, |due| due.min(time)) }
     }
 
     /// Returns all items of the queue, due or not.
@@ -507,11 +523,11 @@ impl<T> DelayQueue<T> {
 
 /// Returns the data transfer of a request, with which fault rules are compared. Writing zeros counts as a write;
 /// flushes and discards have none.
-fn data_access(io: Io) -> Option<Io> {
+fn data_transfer_for_fault_rules(io: Io) -> Option<Io> {
     match io.op {
         Op::Read | Op::Write => Some(io),
         Op::WriteZeroes => Some(Io { op: Op::Write, ..io }),
-        Op::Flush | Op::Discard => None,
+        Op::DeepFlush | Op::Discard => None,
     }
 }
 
@@ -531,29 +547,29 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_happens_decides_and_no_rule_none() {
+    fn first_triggered_rule_decides_and_no_rule_means_no_fault() {
         let faults = Faults::default();
-        assert_eq!(faults.match_request(0, || Some(READ), |_| true), None);
+        assert_eq!(faults.match_request_fault(0, || Some(READ), |_| true), None);
         let reads = Fault { operation: FaultOperation::Read, every: 2, ..of(FaultAction::Hang) };
         assert_eq!(faults.add("test", reads), Ok(1));
         assert_eq!(faults.add("test", of(FaultAction::Error)), Ok(2));
         let fails = Some(FaultOutcome::Executed(FaultEffect { fails: true, ..FaultEffect::default() }));
-        let met: Vec<_> = (0..4).map(|_| faults.match_request(0, || Some(READ), |_| true)).collect();
+        let met: Vec<_> = (0..4).map(|_| faults.match_request_fault(0, || Some(READ), |_| true)).collect();
         assert_eq!(met, [Some(FaultOutcome::Hangs), fails, Some(FaultOutcome::Hangs), fails]);
-        assert_eq!(faults.match_request(0, || Some(WRITE), |_| true), fails);
+        assert_eq!(faults.match_request_fault(0, || Some(WRITE), |_| true), fails);
         assert_eq!(faults.list()[0]["happened"], 2);
         assert_eq!(faults.counters(), [("fault_errors", 3), ("fault_hangs", 2)]);
         assert_eq!((faults.list()[1]["met"].as_u64(), faults.clear(Some(2)), faults.clear(None)), (Some(3), 1, 1));
-        assert_eq!(faults.match_request(0, || Some(WRITE), |_| true), None);
+        assert_eq!(faults.match_request_fault(0, || Some(WRITE), |_| true), None);
         assert_eq!(faults.counters(), [("fault_errors", 3), ("fault_hangs", 2)], "those of cleared rules stay");
     }
 
     #[test]
-    fn every_action_about_requests_has_a_fate_of_its_own() {
+    fn every_request_fault_action_has_a_distinct_outcome() {
         let met = |fault: Fault, io: &Io| {
             let faults = Faults::default();
             faults.add("test", fault).unwrap();
-            faults.match_request(0, || Some(*io), |_| true)
+            faults.match_request_fault(0, || Some(*io), |_| true)
         };
         let late = Fault { delay: Span::from_us(3), ..of(FaultAction::Delay) };
         assert_eq!(met(late, &READ), Some(FaultOutcome::Delayed(Duration::from_micros(3))));
@@ -572,33 +588,37 @@ mod tests {
     }
 
     #[test]
-    fn rules_about_queues_meet_entries_and_doorbells_and_no_requests() {
-        let faults = Faults::new(FaultScope { model: false, interrupts: true, connections: false });
+    fn queue_fault_rules_match_entries_and_doorbells_but_no_requests() {
+        let faults = Faults::new(FaultRuleScope { model: false, interrupts: true, connections: false });
         let delay = Span::from_us(7);
         for action in [FaultAction::LateDoorbellRead, FaultAction::StalePhase] {
             faults.add("test", Fault { delay, every: 2, ..of(action) }).unwrap();
         }
-        let stale = CompletionFault { missing: MissingPart::Phase, time: Duration::from_micros(7) };
-        let met: Vec<_> = (0..3).map(|_| faults.match_completion()).collect();
+        let stale =
+            CompletionFault { missing: DelayedCompletionPart::NbdConnectionPhase, time: Duration::from_micros(7) };
+        let met: Vec<_> = (0..3).map(|_| faults.match_completion_fault()).collect();
         assert_eq!(met, [Some(stale), None, Some(stale)]);
-        assert_eq!((faults.match_doorbell(), faults.match_doorbell()), (Some(Duration::from_micros(7)), None));
-        assert_eq!(faults.match_request(0, || Some(READ), |_| true), None);
+        assert_eq!(
+            (faults.match_doorbell_delay(), faults.match_doorbell_delay()),
+            (Some(Duration::from_micros(7)), None)
+        );
+        assert_eq!(faults.match_request_fault(0, || Some(READ), |_| true), None);
         assert_eq!(faults.counters(), [("fault_late_doorbells", 1), ("fault_stale_phases", 2)]);
     }
 
     #[test]
-    fn the_time_of_a_rule_counts_from_when_it_was_added() {
+    fn time_window_of_a_rule_starts_when_the_rule_is_added() {
         let faults = Faults::default();
         thread::sleep(Duration::from_millis(2));
         let later = Fault { from: Span::from_ms(30), ..of(FaultAction::Error) };
         faults.add("test", later).unwrap();
-        assert_eq!(faults.match_request(0, || Some(READ), |_| true), None);
+        assert_eq!(faults.match_request_fault(0, || Some(READ), |_| true), None);
         thread::sleep(Duration::from_millis(30));
-        assert!(faults.match_request(0, || Some(READ), |_| true).is_some());
+        assert!(faults.match_request_fault(0, || Some(READ), |_| true).is_some());
     }
 
     #[test]
-    fn what_the_server_has_not_is_refused_and_so_are_too_many() {
+    fn rules_the_server_cannot_apply_and_too_many_rules_are_refused() {
         let untimed = Faults::default();
         let refused = |faults: &Faults, action| faults.add("control", of(action)).unwrap_err().to_string();
         for action in [FaultAction::SlowBank, FaultAction::CorruptPacket, FaultAction::Retrain] {
@@ -608,28 +628,31 @@ mod tests {
         let late = Fault { delay: Span::from_us(1), ..of(FaultAction::RepeatCompletion) };
         assert!(untimed.add("control", late).unwrap_err().to_string().ends_with("allowed: delay_us = 0"));
         assert!(
-            refused(&Faults::new(FaultScope { model: true, interrupts: true, connections: false }), FaultAction::Reset)
-                .contains("by its hosts")
+            refused(
+                &Faults::new(FaultRuleScope { model: true, interrupts: true, connections: false }),
+                FaultAction::Reset
+            )
+            .contains("by its hosts")
         );
-        for faults in [&untimed, &Faults::new(FaultScope { model: true, interrupts: true, connections: false })] {
+        for faults in [&untimed, &Faults::new(FaultRuleScope { model: true, interrupts: true, connections: false })] {
             assert!(refused(faults, FaultAction::PowerCut).contains("loses its power with its server"));
         }
         assert!(refused(&untimed, FaultAction::LoseInterrupt).contains("no interrupts are sent"));
         for action in [FaultAction::TornCompletion, FaultAction::StalePhase, FaultAction::LateDoorbellRead] {
             assert!(refused(&untimed, action).ends_with("hosts have no queues of their own; allowed: --vfio-user"));
         }
-        let modelled = Faults::new(FaultScope { model: true, interrupts: true, connections: false });
+        let modelled = Faults::new(FaultRuleScope { model: true, interrupts: true, connections: false });
         assert_eq!(modelled.add("control", of(FaultAction::SlowBank)), Ok(1));
         assert_eq!(modelled.list()[0]["fault"], json!({ "action": "slow-bank", "bank": 0 }), "the bank is named");
         assert_eq!(modelled.add("control", of(FaultAction::LoseInterrupt)), Ok(2));
-        let numbers: Vec<u64> = modelled.of_model().into_iter().map(|(number, _)| number).collect();
-        assert_eq!((numbers, modelled.match_interrupt()), (vec![1], Some(InterruptFault::Lost)));
+        let numbers: Vec<u64> = modelled.rules_applied_by_model().into_iter().map(|(number, _)| number).collect();
+        assert_eq!((numbers, modelled.match_interrupt_fault()), (vec![1], Some(InterruptFault::Lost)));
         assert!((2..RULES_MAX).all(|_| modelled.add("control", of(FaultAction::Error)).is_ok()));
         assert!(refused(&modelled, FaultAction::Error).contains("64 rules hold already"));
     }
 
     #[test]
-    fn what_is_held_comes_back_when_its_time_is_over_the_earliest_first() {
+    fn delayed_items_come_back_when_due_earliest_first() {
         let mut held = DelayQueue::default();
         held.push(Duration::from_millis(2), 'b');
         held.push(Duration::ZERO, 'a');

@@ -15,23 +15,23 @@ use crate::device::store::Store;
 /// Flushes that one thread submits, each with a ticket, which the flusher returns with the result.
 #[derive(Debug)]
 pub struct Flusher<T> {
-    way: FlushWay<T>,
+    way: FlushMethod<T>,
     pending: usize,
 }
 
 /// Method by which a flusher flushes the store.
 #[derive(Debug)]
-enum FlushWay<T> {
+enum FlushMethod<T> {
     /// The submitting thread flushes the store itself.
     InPlace { store: Arc<Store>, flushed: VecDeque<(T, io::Result<()>)> },
     /// Another thread flushes the store; tickets and results go through channels.
-    Thread { submitted: Sender<T>, flushed: Receiver<(T, io::Result<()>)> },
+    WorkloadThread { submitted: Sender<T>, flushed: Receiver<(T, io::Result<()>)> },
 }
 
 impl<T: Send> Flusher<T> {
     /// Returns a flusher that flushes the store while the caller submits.
     pub fn in_place(store: &Arc<Store>) -> Flusher<T> {
-        let way = FlushWay::InPlace { store: Arc::clone(store), flushed: VecDeque::new() };
+        let way = FlushMethod::InPlace { store: Arc::clone(store), flushed: VecDeque::new() };
         Flusher { way, pending: 0 }
     }
 
@@ -41,7 +41,7 @@ impl<T: Send> Flusher<T> {
     /// # Errors
     ///
     /// If the system refuses a thread.
-    pub fn of_store<'scope>(
+    pub fn flusher_of_store<'scope>(
         scope: &'scope Scope<'scope, '_>,
         store: &Arc<Store>,
         wake: impl Fn() + Send + 'scope,
@@ -80,7 +80,7 @@ impl<T: Send> Flusher<T> {
             }
         };
         thread::Builder::new().name(String::from("flusher")).spawn_scoped(scope, run)?;
-        Ok(Flusher { way: FlushWay::Thread { submitted, flushed }, pending: 0 })
+        Ok(Flusher { way: FlushMethod::WorkloadThread { submitted, flushed }, pending: 0 })
     }
 
     /// Submits a flush, which covers every write that has completed so far. If `range` (offset, length in bytes) is
@@ -88,24 +88,24 @@ impl<T: Send> Flusher<T> {
     pub fn submit(&mut self, ticket: T, range: Option<(u64, u64)>) {
         self.pending += 1;
         match &mut self.way {
-            FlushWay::InPlace { store, flushed } => {
+            FlushMethod::InPlace { store, flushed } => {
                 let result = range.map_or_else(|| store.flush(), |(offset, bytes)| store.flush_range(offset, bytes));
                 flushed.push_back((ticket, result));
             }
             // If the thread has failed, the server ends anyway, so ignore the error.
-            FlushWay::Thread { submitted, .. } => drop(submitted.send(ticket)),
+            FlushMethod::WorkloadThread { submitted, .. } => drop(submitted.send(ticket)),
         }
     }
 
     /// Returns the ticket and the result of the next flush that is done, or none if none is.
     #[inline]
-    pub fn take_flushed(&mut self) -> Option<(T, io::Result<()>)> {
+    pub fn take_completed_flush(&mut self) -> Option<(T, io::Result<()>)> {
         if self.pending == 0 {
             return None;
         }
         let done = match &mut self.way {
-            FlushWay::InPlace { flushed, .. } => flushed.pop_front()?,
-            FlushWay::Thread { flushed, .. } => flushed.try_recv().ok()?,
+            FlushMethod::InPlace { flushed, .. } => flushed.pop_front()?,
+            FlushMethod::WorkloadThread { flushed, .. } => flushed.try_recv().ok()?,
         };
         self.pending -= 1;
         Some(done)
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flushes_submitted_during_a_flush_are_done_together_by_the_next_one() {
+    fn flushes_submitted_during_a_flush_are_merged_into_the_next_one() {
         let ((begun, beginnings), (end, ends)) = (mpsc::channel(), mpsc::channel());
         let (woken, wakes) = mpsc::channel();
         thread::scope(|scope| {
@@ -136,19 +136,19 @@ mod tests {
             beginnings.recv().unwrap();
             flusher.submit(2, None);
             flusher.submit(3, None);
-            assert!(flusher.take_flushed().is_none());
+            assert!(flusher.take_completed_flush().is_none());
             end.send(Ok(())).unwrap();
             wakes.recv().unwrap();
-            assert!(matches!(flusher.take_flushed(), Some((1, Ok(())))));
-            assert!(flusher.take_flushed().is_none(), "what was submitted during a flush is not covered by it");
+            assert!(matches!(flusher.take_completed_flush(), Some((1, Ok(())))));
+            assert!(flusher.take_completed_flush().is_none(), "what was submitted during a flush is not covered by it");
             beginnings.recv().unwrap();
             end.send(Err(io::ErrorKind::StorageFull.into())).unwrap();
             wakes.recv().unwrap();
             for ticket in [2, 3] {
-                let (found, flushed) = flusher.take_flushed().unwrap();
+                let (found, flushed) = flusher.take_completed_flush().unwrap();
                 assert_eq!((found, flushed.unwrap_err().kind()), (ticket, io::ErrorKind::StorageFull));
             }
-            assert!(flusher.take_flushed().is_none());
+            assert!(flusher.take_completed_flush().is_none());
         });
     }
 }

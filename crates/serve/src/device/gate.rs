@@ -2,7 +2,7 @@
 //!
 //! Device threads execute commands without a lock. Each says when it is within a command. A thread that has changed what
 //! commands may do waits until every other thread has been outside once; all later commands find the change. Entering
-//! and leaving are plain stores, and the waiting thread has the kernel order them ([`membarrier`]), because it waits
+//! and leaving are plain stores, and the waiting thread has the kernel order them ([`call_membarrier`]), because it waits
 //! seldom and the others enter all the time.
 //!
 //! ```text
@@ -22,30 +22,30 @@ static ORDERS_ITSELF: AtomicBool = AtomicBool::new(false);
 
 /// Gate of a drive, with a pass for each set of queues.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(crate) struct CommandGate {
     passes: Mutex<Vec<Weak<AtomicBool>>>,
 }
 
 /// Pass of one thread at a time, which says whether the thread is within a command.
 #[derive(Debug)]
-pub(crate) struct Pass {
+pub(crate) struct GatePass {
     is_within: Arc<AtomicBool>,
 }
 
-impl Gate {
+impl CommandGate {
     /// Returns a new pass.
-    pub(crate) fn pass(&self) -> Pass {
-        register_barrier();
+    pub(crate) fn pass(&self) -> GatePass {
+        register_process_barrier();
         let is_within = Arc::new(AtomicBool::new(false));
         let mut passes = locked(&self.passes);
         passes.retain(|pass| pass.strong_count() > 0);
         passes.push(Arc::downgrade(&is_within));
-        Pass { is_within }
+        GatePass { is_within }
     }
 
     /// Waits until every thread has been outside once. The caller must be outside.
     pub(crate) fn wait(&self) {
-        barrier();
+        issue_process_barrier();
         let passes: Vec<Arc<AtomicBool>> = locked(&self.passes).iter().filter_map(Weak::upgrade).collect();
         for pass in passes {
             while pass.load(Ordering::Acquire) {
@@ -55,7 +55,7 @@ impl Gate {
     }
 }
 
-impl Pass {
+impl GatePass {
     /// Says that the thread is within a command, whose rules it reads after this.
     #[inline]
     pub(crate) fn enter(&self) {
@@ -73,28 +73,28 @@ impl Pass {
     }
 }
 
-/// Commands of the system call `membarrier`.
+/// Commands of the system call `call_membarrier`.
 const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
 /// Registers the process for barriers in all of its threads; threads order their own stores if there are none.
-fn register_barrier() {
-    if !membarrier(REGISTER_PRIVATE_EXPEDITED) {
+fn register_process_barrier() {
+    if !call_membarrier(REGISTER_PRIVATE_EXPEDITED) {
         ORDERS_ITSELF.store(true, Ordering::SeqCst);
     }
 }
 
 /// Orders the memory accesses of all threads of the process before those after the call.
-fn barrier() {
+fn issue_process_barrier() {
     fence(Ordering::SeqCst);
     if !ORDERS_ITSELF.load(Ordering::SeqCst) {
-        let is_done = membarrier(PRIVATE_EXPEDITED);
+        let is_done = call_membarrier(PRIVATE_EXPEDITED);
         assert!(is_done, "a kernel that has registered the process has the barrier");
     }
     fence(Ordering::SeqCst);
 }
 
-fn membarrier(command: libc::c_int) -> bool {
+fn call_membarrier(command: libc::c_int) -> bool {
     // SAFETY: the system call takes two integers, reads and writes no memory of the process, and ignores the third
     // argument for these commands.
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
@@ -109,8 +109,8 @@ mod tests {
 
     /// A thread adds to a number as long as it is allowed to. Once the change is reported, the number stays.
     #[test]
-    fn nothing_that_began_before_a_change_goes_on_after_the_wait() {
-        let (gate, is_allowed) = (Gate::default(), AtomicBool::new(true));
+    fn commands_begun_before_a_change_have_ended_when_the_wait_returns() {
+        let (gate, is_allowed) = (CommandGate::default(), AtomicBool::new(true));
         let (number, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
         let (worker, own) = (gate.pass(), gate.pass());
         thread::scope(|scope| {
@@ -145,8 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn passes_that_are_gone_are_not_waited_for() {
-        let gate = Gate::default();
+    fn gate_does_not_wait_for_dropped_passes() {
+        let gate = CommandGate::default();
         let pass = gate.pass();
         pass.enter();
         drop(pass);

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_threads_leave_is_taken_once_and_in_their_order() {
+    fn items_from_several_threads_are_taken_once_and_in_order() {
         const EACH: u64 = 2000;
         let mailbox = Mailbox::default();
         let mut taken = [const { Vec::new() }; 2];

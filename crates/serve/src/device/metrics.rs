@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use phaselink_core::ledger::Latency;
 use phaselink_core::number::real;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::device::Device;
@@ -29,8 +29,8 @@ const QUANTILES: [(&str, f64); 3] = [("0.5", 50.0), ("0.99", 99.0), ("0.999", 99
 /// # Errors
 ///
 /// If `address` is no loopback address, or its port is taken.
-pub fn bind(address: &str) -> Result<TcpListener, Problem> {
-    let problem = |found: String, allowed: &str| Problem::new("--metrics", None, found, allowed);
+pub fn bind(address: &str) -> Result<TcpListener, InputProblem> {
+    let problem = |found: String, allowed: &str| InputProblem::new("--metrics", None, found, allowed);
     let parsed: Result<SocketAddr, _> = address.parse();
     let parsed = parsed.map_err(|_| problem(format!("`{address}` is no address"), "127.0.0.1:PORT"))?;
     if !parsed.ip().is_loopback() {
@@ -144,10 +144,10 @@ pub fn text(tally: &Tally, faults: &[(&'static str, u64)]) -> String {
     }
     write_metric_head(&mut text, "latency_seconds", "summary", "From a request's arrival at the server to its answer.");
     for (op, direction) in all {
-        write_summary(&mut text, "latency_seconds", &format!("op=\"{op}\""), &direction.latency);
+        write_latency_summary(&mut text, "latency_seconds", &format!("op=\"{op}\""), &direction.latency);
     }
     write_metric_head(&mut text, "lag_seconds", "summary", "How much later than modelled answers were given.");
-    write_summary(&mut text, "lag_seconds", "", &tally.lag);
+    write_latency_summary(&mut text, "lag_seconds", "", &tally.lag);
     text
 }
 
@@ -160,7 +160,7 @@ fn write_sample(text: &mut String, name: &str, labels: &str, value: f64) {
     let _ = writeln!(text, "phaselink_{name}{labels} {value}");
 }
 
-fn write_summary(text: &mut String, name: &str, labels: &str, latency: &Latency) {
+fn write_latency_summary(text: &mut String, name: &str, labels: &str, latency: &Latency) {
     let comma = if labels.is_empty() { "" } else { "," };
     for (quantile, percent) in QUANTILES {
         let seconds = latency.percentile(percent).as_s();
@@ -177,7 +177,7 @@ mod tests {
     use phaselink_core::drive::Drive;
 
     use super::*;
-    use crate::device::Stop;
+    use crate::device::StopRequest;
     use crate::device::store::{Geometry, Store};
 
     fn device() -> Device {
@@ -188,7 +188,7 @@ mod tests {
             record: None,
             history: None,
             faults: Arc::default(),
-            stop: Arc::new(Stop::new().unwrap()),
+            stop: Arc::new(StopRequest::new().unwrap()),
         }
     }
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     /// Returns the HTTP response to a complete request.
-    fn response_to(request: &str) -> String {
+    fn http_response_to_request(request: &str) -> String {
         let (device, (mut client, mut served)) = (device(), connection());
         assert!(!send(&mut client, request.as_bytes(), &mut served, &device), "{request} is incomplete");
         drop(served);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn request_that_arrives_in_parts_is_answered_when_complete() {
+    fn metrics_request_received_in_parts_is_answered_when_complete() {
         let (device, (mut client, mut served)) = (device(), connection());
         assert!(send(&mut client, b"GET /metrics HTT", &mut served, &device));
         assert!(!send(&mut client, b"P/1.1\r\nHost: localhost\r\n\r\n", &mut served, &device));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn request_of_another_site_or_path_gets_no_metrics() {
+    fn metrics_request_with_foreign_host_or_other_path_is_refused() {
         for (request, status) in [
             ("GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n", "403"),
             ("GET /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://other.example\r\n\r\n", "403"),
@@ -239,14 +239,14 @@ mod tests {
             ("GET / HTTP/1.1\r\nHost: 127.0.0.1:9100\r\n\r\n", "404"),
             ("POST /metrics HTTP/1.1\r\nHost: 127.0.0.1:9100\r\n\r\n", "405"),
         ] {
-            let response = response_to(request);
+            let response = http_response_to_request(request);
             assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {response}");
             assert!(!response.contains("phaselink_"), "{request}: {response}");
         }
     }
 
     #[test]
-    fn request_whose_head_has_no_end_is_refused_at_the_maximum_length() {
+    fn metrics_request_head_without_end_is_refused_at_the_length_limit() {
         let (device, (mut client, mut served)) = (device(), connection());
         let pieces = http::HEAD_BYTES_MAX / 64;
         let until = (0..2 * pieces).position(|_| !send(&mut client, &[b'x'; 64], &mut served, &device));

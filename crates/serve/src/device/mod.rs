@@ -31,7 +31,7 @@ use self::faults::Faults;
 use self::history::History;
 use self::record::Record;
 use self::store::{Geometry, Store};
-use self::tally::Tallies;
+use self::tally::ServingThreadTallies;
 
 /// Drive that is being served, with the state that all front-ends share. Clones share it too.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Device {
     /// Bytes of the served drive.
     pub store: Arc<Store>,
     /// Counters of all serving threads.
-    pub tallies: Arc<Tallies>,
+    pub tallies: Arc<ServingThreadTallies>,
     /// Trace of all requests, if one is being recorded.
     pub record: Option<Arc<Record>>,
     /// History of all changes with their data, if it is being recorded: by NBD and vfio-user, with timing off.
@@ -49,7 +49,7 @@ pub struct Device {
     /// Fault rules in force.
     pub faults: Arc<Faults>,
     /// Request to all threads of the server to end.
-    pub stop: Arc<Stop>,
+    pub stop: Arc<StopRequest>,
 }
 
 /// Returns capacity and block size in bytes of a served drive. The block is the larger of the units of its reads and
@@ -63,20 +63,20 @@ pub fn geometry(drive: &Drive) -> Geometry {
 /// Request to every thread of a server to end. Threads that spin read a flag; threads that sleep poll a descriptor,
 /// which stays readable.
 #[derive(Debug)]
-pub struct Stop {
+pub struct StopRequest {
     flag: AtomicBool,
     event: OwnedFd,
 }
 
-impl Stop {
+impl StopRequest {
     /// Returns a stop request that has not been made.
     ///
     /// # Errors
     ///
     /// If the process has no descriptor left.
-    pub fn new() -> io::Result<Stop> {
+    pub fn new() -> io::Result<StopRequest> {
         let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Stop { flag: AtomicBool::new(false), event })
+        Ok(StopRequest { flag: AtomicBool::new(false), event })
     }
 
     /// Requests that all threads of the server end.
@@ -94,23 +94,23 @@ impl Stop {
 
     /// Returns a guard that requests the server's end when it is dropped, so that a failing thread leaves no other
     /// waiting.
-    pub fn at_the_end(&self) -> AtTheEnd<'_> {
-        AtTheEnd(self)
+    pub fn stop_when_dropped(&self) -> StopOnDrop<'_> {
+        StopOnDrop(self)
     }
 }
 
 /// Guard that requests the end of a server when it is dropped.
 #[derive(Debug)]
 #[must_use]
-pub struct AtTheEnd<'a>(&'a Stop);
+pub struct StopOnDrop<'a>(&'a StopRequest);
 
-impl Drop for AtTheEnd<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.request();
     }
 }
 
-impl AsFd for Stop {
+impl AsFd for StopRequest {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
@@ -123,11 +123,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_fails_stops_the_others() {
-        let stop = Stop::new().unwrap();
+    fn failing_thread_stops_all_other_threads() {
+        let stop = StopRequest::new().unwrap();
         let failed = thread::scope(|scope| {
             let failing = || {
-                let _stop = stop.at_the_end();
+                let _stop = stop.stop_when_dropped();
                 panic!("as asked");
             };
             scope.spawn(failing).join().is_err()

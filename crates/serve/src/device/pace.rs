@@ -21,11 +21,11 @@ pub const SPIN_TIME: Duration = Duration::from_micros(200);
 
 /// Start of the time for which a polling loop has found no work.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Patience {
+pub struct IdlePollingTimer {
     since: Option<Instant>,
 }
 
-impl Patience {
+impl IdlePollingTimer {
     /// Records that the polling loop has found work, so that its idle time starts anew.
     #[inline]
     pub fn renew(&mut self) {
@@ -37,7 +37,7 @@ impl Patience {
     pub fn is_over(&mut self, wait: Wait) -> bool {
         match wait {
             Wait::Spin => false,
-            Wait::Block => true,
+            Wait::PageBlock => true,
             Wait::Adaptive => self.since.get_or_insert_with(Instant::now).elapsed() > SPIN_TIME,
         }
     }
@@ -50,9 +50,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_sleeps_at_once_never_or_after_a_moment_without_work() {
-        let mut patience = Patience::default();
-        assert!(!patience.is_over(Wait::Spin) && patience.is_over(Wait::Block));
+    fn polling_loop_sleeps_at_once_never_or_after_a_time_without_work() {
+        let mut patience = IdlePollingTimer::default();
+        assert!(!patience.is_over(Wait::Spin) && patience.is_over(Wait::PageBlock));
         assert!(!patience.is_over(Wait::Adaptive));
         thread::sleep(SPIN_TIME * 2);
         assert!(patience.is_over(Wait::Adaptive));

@@ -73,7 +73,7 @@ impl PathState {
 
 /// Change of a path that waits for its time.
 #[derive(Clone, Copy, Debug)]
-struct Transition {
+struct PendingPathTransition {
     due: Instant,
     /// Namespace whose state changes; none for all of them.
     namespace: Option<u32>,
@@ -93,14 +93,14 @@ struct Path {
     all_changed: u64,
     changed: BTreeMap<u32, u64>,
     /// Changes that wait for their time.
-    transitions: Vec<Transition>,
+    transitions: Vec<PendingPathTransition>,
     /// Number of changes of everything that commands are checked against, which a change of the path raises.
     version: Arc<AtomicU64>,
 }
 
 impl Path {
     /// Changes the state to one namespace, or to all of them, in place of the changes that wait for their time.
-    fn change(&mut self, namespace: Option<u32>, state: PathState) {
+    fn change_namespace_path_state(&mut self, namespace: Option<u32>, state: PathState) {
         self.transitions.retain(|waiting| namespace.is_some() && waiting.namespace != namespace);
         self.changes += u64::from(!is_planted(PlantedBug::PathChangeUncounted));
         match namespace {
@@ -119,17 +119,18 @@ impl Path {
 
     /// Makes the changes whose time has come.
     fn complete_due(&mut self, now: Instant) {
-        while let Some(Transition { namespace, state, .. }) = self.transitions.iter().find(|it| it.due <= now).copied()
+        while let Some(PendingPathTransition { namespace, state, .. }) =
+            self.transitions.iter().find(|it| it.due <= now).copied()
         {
             self.transitions.retain(|it| it.namespace != namespace);
-            self.change(namespace, state);
+            self.change_namespace_path_state(namespace, state);
         }
     }
 }
 
 /// State of one path to one namespace, as the control protocol lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedPath {
+pub struct ListedPathState {
     /// Address of the path.
     pub address: String,
     /// State of namespaces that have none of their own.
@@ -140,11 +141,11 @@ pub struct ListedPath {
 
 /// Paths of a served drive, by their numbers.
 #[derive(Debug, Default)]
-pub struct Paths {
+pub struct DrivePaths {
     paths: Mutex<Vec<Path>>,
 }
 
-impl Paths {
+impl DrivePaths {
     /// Adds a path with this address, and returns its number. `version` is raised by each change of its state.
     pub fn add(&self, address: String, version: &Arc<AtomicU64>) -> u32 {
         let mut paths = locked(&self.paths);
@@ -165,17 +166,23 @@ impl Paths {
     pub fn set(&self, address: &str, namespace: Option<u32>, state: PathState) -> bool {
         let mut paths = locked(&self.paths);
         let Some(path) = paths.iter_mut().find(|path| path.address == address) else { return false };
-        path.change(namespace, state);
+        path.change_namespace_path_state(namespace, state);
         true
     }
 
     /// Sets the state of a path to one namespace, or to all of them, to Change, and to `state` at a later time, when
-    /// [`Paths::complete_due`] is called. Returns false if no path has the address.
-    pub fn set_later(&self, address: &str, namespace: Option<u32>, state: PathState, due: Instant) -> bool {
+    /// [`DrivePaths::complete_due`] is called. Returns false if no path has the address.
+    pub fn set_path_state_after_transition(
+        &self,
+        address: &str,
+        namespace: Option<u32>,
+        state: PathState,
+        due: Instant,
+    ) -> bool {
         let mut paths = locked(&self.paths);
         let Some(path) = paths.iter_mut().find(|path| path.address == address) else { return false };
-        path.change(namespace, PathState::Changing);
-        path.transitions.push(Transition { due, namespace, state });
+        path.change_namespace_path_state(namespace, PathState::Changing);
+        path.transitions.push(PendingPathTransition { due, namespace, state });
         true
     }
 
@@ -201,8 +208,8 @@ impl Paths {
     }
 
     /// Returns all paths with their states.
-    pub fn list(&self) -> Vec<ListedPath> {
-        let listed = |path: &Path| ListedPath {
+    pub fn list(&self) -> Vec<ListedPathState> {
+        let listed = |path: &Path| ListedPathState {
             address: path.address.clone(),
             state: path.state,
             of_namespaces: path.of_namespaces.iter().map(|(namespace, state)| (*namespace, *state)).collect(),
@@ -216,8 +223,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_of_a_namespace_goes_before_that_of_its_path_until_all_are_set() {
-        let (paths, version) = (Paths::default(), Arc::new(AtomicU64::new(0)));
+    fn namespace_state_overrides_path_state_until_all_namespaces_are_set() {
+        let (paths, version) = (DrivePaths::default(), Arc::new(AtomicU64::new(0)));
         let numbers = ["a", "b"].map(|address| paths.add(String::from(address), &version));
         assert_eq!(numbers, [0, 1]);
         assert!(paths.set("a", Some(2), PathState::Inaccessible) && paths.set("a", None, PathState::NonOptimized));
@@ -231,13 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn change_that_takes_a_time_is_made_when_it_is_due_unless_another_replaces_it() {
-        let (paths, version, start) = (Paths::default(), Arc::new(AtomicU64::new(0)), Instant::now());
+    fn path_transition_completes_when_due_unless_replaced_by_another() {
+        let (paths, version, start) = (DrivePaths::default(), Arc::new(AtomicU64::new(0)), Instant::now());
         paths.add(String::from("a"), &version);
         let at = |ms| start + Duration::from_millis(ms);
-        assert!(paths.set_later("a", None, PathState::Inaccessible, at(500)));
-        assert!(paths.set_later("a", Some(2), PathState::Lost, at(800)));
-        assert!(!paths.set_later("b", None, PathState::Lost, at(0)));
+        assert!(paths.set_path_state_after_transition("a", None, PathState::Inaccessible, at(500)));
+        assert!(paths.set_path_state_after_transition("a", Some(2), PathState::Lost, at(800)));
+        assert!(!paths.set_path_state_after_transition("b", None, PathState::Lost, at(0)));
         let states = || (paths.state(0, 1), paths.state(0, 2), version.load(Ordering::Relaxed));
         assert_eq!(
             (paths.complete_due(at(499)), states()),
@@ -247,13 +254,14 @@ mod tests {
         assert_eq!(states(), (PathState::Inaccessible, PathState::Inaccessible, 3), "all replaces one");
         assert_eq!(paths.changes(0, 1), (3, 3));
         assert!(
-            paths.set_later("a", Some(2), PathState::Lost, at(900)) && paths.set("a", Some(2), PathState::Optimized)
+            paths.set_path_state_after_transition("a", Some(2), PathState::Lost, at(900))
+                && paths.set("a", Some(2), PathState::Optimized)
         );
         assert_eq!((paths.complete_due(at(2000)), paths.state(0, 2)), (None, PathState::Optimized), "replaced");
     }
 
     #[test]
-    fn each_state_has_a_name_by_which_it_is_found() {
+    fn each_path_state_has_a_name_that_parses_back() {
         for (name, state) in PathState::ALL {
             assert_eq!((PathState::named(name), state.name()), (Some(state), name));
         }

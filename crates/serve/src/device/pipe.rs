@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_and_each_end_have_lines_of_their_own() {
+    fn pipe_records_and_positions_occupy_separate_cache_lines() {
         assert_eq!((size_of::<Line>(), align_of::<Line>()), (64, 64));
         let pipe = Pipe::default();
         let line = |address: usize| address / 64;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_waits_and_everything_comes_in_order() {
+    fn records_that_find_the_ring_full_wait_and_arrive_in_order() {
         let pipe = Pipe::default();
         let (mut writer, mut reader) = (PipeWriter::new(&pipe), PipeReader::new(&pipe));
         assert_eq!(reader.take(), None);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn two_threads_lose_nothing_and_see_no_half_of_anything() {
+    fn concurrent_pipe_ends_lose_no_record_and_see_no_partial_record() {
         const RECORDS: u64 = 20_000;
         let pipe = Pipe::default();
         thread::scope(|scope| {

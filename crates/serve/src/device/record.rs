@@ -13,12 +13,12 @@ use crate::device::tally::locked;
 /// Trace of hosts' requests that is being written to a file.
 #[derive(Debug)]
 pub struct Record {
-    log: Mutex<TraceLog>,
+    log: Mutex<BlockTraceLog>,
 }
 
 /// File of a recorded block trace, with the time of its last request.
 #[derive(Debug)]
-struct TraceLog {
+struct BlockTraceLog {
     /// Instant from which the times in the recorded block trace count; none before recording begins.
     start: Option<Instant>,
     file: BufWriter<File>,
@@ -34,7 +34,7 @@ impl Record {
     ///
     /// If the file cannot be written.
     pub fn new(file: File) -> io::Result<Record> {
-        let record = Record::paused(file)?;
+        let record = Record::create_paused_trace(file)?;
         record.begin();
         Ok(record)
     }
@@ -44,10 +44,10 @@ impl Record {
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub fn paused(file: File) -> io::Result<Record> {
+    pub fn create_paused_trace(file: File) -> io::Result<Record> {
         let mut file = BufWriter::new(file);
         file.write_all(iolog::begin().as_bytes())?;
-        Ok(Record { log: Mutex::new(TraceLog { start: None, file, end_us: 0, error: None }) })
+        Ok(Record { log: Mutex::new(BlockTraceLog { start: None, file, end_us: 0, error: None }) })
     }
 
     /// Begins to record the hosts' requests in the block trace. Times in the trace count from now.
@@ -58,11 +58,11 @@ impl Record {
     /// Adds a request to the trace, with the present time. A caller adds a flush after a request that must be durable,
     /// as Linux does for a drive without force unit access.
     pub fn note(&self, Io { op, offset, bytes }: Io) {
-        self.note_long(op, offset, bytes.into());
+        self.record_long_request(op, offset, bytes.into());
     }
 
     /// Adds a request to the trace, with the present time. Its length may exceed that of an [`Io`].
-    pub fn note_long(&self, op: Op, offset: u64, bytes: u64) {
+    pub fn record_long_request(&self, op: Op, offset: u64, bytes: u64) {
         let mut log = locked(&self.log);
         let Some(start) = log.start else { return };
         let at_us = start.elapsed().as_micros() as u64;
@@ -87,7 +87,7 @@ impl Record {
     }
 }
 
-impl TraceLog {
+impl BlockTraceLog {
     fn write(&mut self, text: &str) {
         if self.error.is_none() {
             self.error = self.file.write_all(text.as_bytes()).err();

@@ -11,7 +11,7 @@ pub const LAG_PERCENT: f64 = 99.0;
 
 /// Measured exchange with a client that does no work: the least time that a front-end's transport adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EmptyExchange {
+pub struct EmptyExchangeTime {
     /// Command line option of the front-end.
     pub front: &'static str,
     /// Name of the transport, such as "a Unix socket".
@@ -39,17 +39,17 @@ pub fn job(tally: &Tally, runtime: Span) -> JobOutcome {
 }
 
 /// Returns true if the 99th percentile of the lag behind the model is within the tolerance.
-pub fn is_trusted(lag: &Latency, tolerance: Span) -> bool {
+pub fn is_lag_within_tolerance(lag: &Latency, tolerance: Span) -> bool {
     lag.percentile(LAG_PERCENT) <= tolerance
 }
 
 /// Returns the lag behind the model as JSON, in nanoseconds, with the verdict, the transports' empty exchanges, and the
 /// turnaround of clients with one request in flight.
-pub fn lag_json(tally: &Tally, tolerance: Span, exchanges: &[EmptyExchange]) -> Value {
+pub fn model_lag_json(tally: &Tally, tolerance: Span, exchanges: &[EmptyExchangeTime]) -> Value {
     let Tally { lag, turnaround, .. } = tally;
-    let exchange = |EmptyExchange { front, over, takes }: &EmptyExchange| json!({ "front": front, "over": over, "least_ns": takes.map(Span::as_ns) });
+    let exchange = |EmptyExchangeTime { front, over, takes }: &EmptyExchangeTime| json!({ "front": front, "over": over, "least_ns": takes.map(Span::as_ns) });
     let own_ways: Value = exchanges.iter().map(exchange).collect();
-    let known = |percent| lag.known_percentile(percent).map(Span::as_ns);
+    let known = |percent| lag.supported_percentile(percent).map(Span::as_ns);
     json!({
         "count": lag.count(),
         "mean_ns": lag.mean_ns(),
@@ -62,14 +62,14 @@ pub fn lag_json(tally: &Tally, tolerance: Span, exchanges: &[EmptyExchange]) -> 
         "turnaround": {
             "count": turnaround.count(),
             "mean_ns": turnaround.mean_ns(),
-            "p50_ns": turnaround.known_percentile(50.0).map(Span::as_ns),
+            "p50_ns": turnaround.supported_percentile(50.0).map(Span::as_ns),
         },
-        "trusted": (lag.count() > 0).then(|| is_trusted(lag, tolerance)),
+        "trusted": (lag.count() > 0).then(|| is_lag_within_tolerance(lag, tolerance)),
     })
 }
 
 /// Returns the undefined behaviour of hosts as JSON, with section and count of each kind.
-pub fn undefined_json(tally: &Tally) -> Value {
+pub fn undefined_behaviour_json(tally: &Tally) -> Value {
     let row = |(behaviour, count): &(&UndefinedBehaviour, u64)| {
         let UndefinedBehaviour { kind, what, section } = behaviour;
         json!({ "kind": kind, "what": what, "section": section, "count": count })
@@ -78,9 +78,9 @@ pub fn undefined_json(tally: &Tally) -> Value {
 }
 
 /// Returns the requests served by operation, as JSON: number, bytes, and latency in nanoseconds where it was measured.
-pub fn counts_json(tally: &Tally) -> Value {
+pub fn request_counts_json(tally: &Tally) -> Value {
     let of = |(name, Direction { ios, bytes, latency }): (&str, &Direction)| {
-        let known = |percent| latency.known_percentile(percent).map(Span::as_ns);
+        let known = |percent| latency.supported_percentile(percent).map(Span::as_ns);
         let mean = (latency.count() > 0).then(|| latency.mean_ns());
         let latency = json!({ "count": latency.count(), "mean": mean, "p50": known(50.0), "p99": known(99.0) });
         (String::from(name), json!({ "ios": ios, "bytes": bytes, "latency_ns": latency }))

@@ -41,14 +41,14 @@ pub struct Tally {
     /// on. For a client with one request in flight, that is its transport, its wake-up and its own work.
     pub turnaround: Latency,
     /// Completions that hosts have consumed from NVMe I/O completion queues.
-    pub taken: CompletionsTaken,
+    pub taken: ConsumedCompletionCounts,
     /// Undefined behaviour of hosts with the number of its occurrences, if strict checks are on.
     pub undefined: Vec<(&'static UndefinedBehaviour, u64)>,
 }
 
 /// Counters of the completion queue entries that a host has consumed: its head doorbell has passed them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CompletionsTaken {
+pub struct ConsumedCompletionCounts {
     /// Number of entries consumed after an interrupt had been sent for them.
     pub after_interrupt: u64,
     /// Number of entries consumed without an interrupt, since the host polls the queue.
@@ -59,9 +59,9 @@ pub struct CompletionsTaken {
     pub stale: u64,
 }
 
-impl CompletionsTaken {
+impl ConsumedCompletionCounts {
     /// Adds all counts of `other` to these.
-    pub fn merge(&mut self, other: &CompletionsTaken) {
+    pub fn merge(&mut self, other: &ConsumedCompletionCounts) {
         self.after_interrupt += other.after_interrupt;
         self.polled += other.polled;
         self.torn += other.torn;
@@ -87,7 +87,7 @@ pub struct UndefinedBehaviour {
 
 /// Counters of all serving threads. Each thread publishes its own, under a lock that it takes once for many requests.
 #[derive(Debug, Default)]
-pub struct Tallies {
+pub struct ServingThreadTallies {
     open: Mutex<Vec<Arc<Mutex<Tally>>>>,
     closed: Mutex<Tally>,
     /// Kinds of undefined behaviour that have been reported on standard error.
@@ -104,7 +104,7 @@ impl Direction {
 
     /// Counts a request of `bytes` bytes whose latency was not measured.
     #[inline]
-    pub fn count_unmeasured(&mut self, bytes: u64) {
+    pub fn count_without_latency(&mut self, bytes: u64) {
         self.ios += 1;
         self.bytes += bytes;
     }
@@ -135,7 +135,7 @@ impl Tally {
         match op {
             Op::Read => &mut self.read,
             Op::Write => &mut self.write,
-            Op::Flush => &mut self.flush,
+            Op::DeepFlush => &mut self.flush,
             Op::Discard => &mut self.discard,
             Op::WriteZeroes => &mut self.zeroes,
         }
@@ -158,11 +158,11 @@ impl Tally {
         self.lag.merge(&other.lag);
         self.turnaround.merge(&other.turnaround);
         self.taken.merge(&other.taken);
-        other.undefined.iter().for_each(|(behaviour, count)| self.note_undefined(behaviour, *count));
+        other.undefined.iter().for_each(|(behaviour, count)| self.count_undefined_behaviour(behaviour, *count));
     }
 
     /// Adds `count` occurrences to the count of an undefined behaviour.
-    pub fn note_undefined(&mut self, behaviour: &'static UndefinedBehaviour, count: u64) {
+    pub fn count_undefined_behaviour(&mut self, behaviour: &'static UndefinedBehaviour, count: u64) {
         match self.undefined.iter_mut().find(|(counted, _)| counted.kind == behaviour.kind) {
             Some((_, counted)) => *counted += count,
             None => self.undefined.push((behaviour, count)),
@@ -170,7 +170,7 @@ impl Tally {
     }
 }
 
-impl Tallies {
+impl ServingThreadTallies {
     /// Returns new counters for the calling thread, which are part of the sum from now on.
     pub fn open(&self) -> Arc<Mutex<Tally>> {
         let tally = Arc::default();
@@ -186,7 +186,7 @@ impl Tallies {
     }
 
     /// Reports an undefined behaviour of hosts on standard error, if its kind occurs for the first time.
-    pub fn tell_undefined(&self, behaviour: &UndefinedBehaviour) {
+    pub fn report_first_undefined_behaviour(&self, behaviour: &UndefinedBehaviour) {
         let UndefinedBehaviour { kind, what, section } = behaviour;
         let mut told = locked(&self.told);
         if !told.contains(kind) {
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_operation_is_counted_apart_and_stays_apart_when_counts_are_merged() {
+    fn operation_counts_stay_separate_when_tallies_are_merged() {
         let (mut tally, mut sum) = (Tally::default(), Tally::default());
         for (count, op) in (1..).zip(Op::ALL) {
             (0..count).for_each(|_| tally.direction(op).count(512, Span::from_us(1)));

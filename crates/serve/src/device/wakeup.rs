@@ -47,7 +47,7 @@ impl Wakeup {
 
     /// Announces a sleep of the thread: from now on, threads that leave work signal it. The thread must poll for work
     /// once more after this call.
-    pub fn begin_sleep(&self) {
+    pub fn announce_sleep(&self) {
         self.is_asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
@@ -66,7 +66,7 @@ impl Wakeup {
         time: Duration,
         has_work: impl FnOnce() -> bool,
     ) {
-        self.begin_sleep();
+        self.announce_sleep();
         if !has_work() {
             let mut polled: Vec<PollFd> =
                 others.chain([self.as_fd()]).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn wake_signals_a_thread_that_sleeps_and_not_one_that_is_awake() {
+    fn wake_up_signals_only_a_sleeping_thread() {
         let wakeup = Wakeup::new().unwrap();
         wakeup.wake();
         let since = Instant::now();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn work_or_a_signal_from_before_a_sleep_ends_it_at_once() {
+    fn work_or_signal_before_a_sleep_ends_the_sleep_at_once() {
         let wakeup = Wakeup::new().unwrap();
         wakeup.signal();
         assert!(wakes(&wakeup, &[], false));

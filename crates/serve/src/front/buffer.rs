@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_leave_in_the_order_in_which_they_came_wherever_they_lie() {
+    fn buffered_bytes_leave_in_arrival_order_across_wraps() {
         let mut buffer = Buffer::with_room(8);
         buffer.push(b"abcdef");
         buffer.consume(4);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn room_that_there_is_no_memory_for_is_an_error_and_nothing_is_lost() {
+    fn failed_buffer_allocation_returns_an_error_and_loses_no_bytes() {
         let mut buffer = Buffer::with_room(8);
         buffer.push(b"abc");
         assert_eq!(buffer.room(isize::MAX as usize).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_a_large_message_is_given_back() {
+    fn buffer_memory_of_a_large_message_is_released() {
         let mut buffer = Buffer::default();
         buffer.push(&vec![1; 3 << 20]);
         buffer.consume(3 << 20);

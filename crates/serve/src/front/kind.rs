@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 
-use super::service::Service;
+use super::service::FrontEndService;
 use crate::bench::target::Target;
 use crate::clock::Wait;
-use crate::device::report::EmptyExchange;
+use crate::device::report::EmptyExchangeTime;
 use crate::device::store::Geometry;
 
 /// Name of the flag with which a front-end reports what hosts do although its specification leaves it undefined.
@@ -21,7 +21,7 @@ pub const STRICT: &str = "strict";
 pub type Bound = Result<Box<dyn Front>, Problems>;
 
 /// Target of `phaselink bench` (a server and the protocol to reach it), or the problem with the address given for it.
-pub type ParsedTarget = Result<Box<dyn Target>, Problem>;
+pub type ParsedBenchTarget = Result<Box<dyn Target>, InputProblem>;
 
 /// Description of a front-end before its addresses are bound: its flags, its help texts, and functions that bind and
 /// check.
@@ -36,7 +36,7 @@ pub struct FrontKind {
     /// Further flags of the front-end, which take no value.
     pub switches: &'static [Switch],
     /// Further flags of the front-end, which take a value.
-    pub settings: &'static [ValueFlag],
+    pub settings: &'static [FrontEndValueFlag],
     /// True if hosts run their own driver, which is part of the model for other front-ends. With timing on, such a
     /// front-end is served alone.
     pub brings_software: bool,
@@ -49,13 +49,13 @@ pub struct FrontKind {
     /// True if hosts can use key-value drives through the front-end.
     pub knows_keys: bool,
     /// Checks that the front-end can serve a drive with timing on. The problem says what was found and what is allowed.
-    pub check_model: fn(&Drive) -> Result<(), Problem>,
+    pub check_model: fn(&Drive) -> Result<(), InputProblem>,
     /// Returns the path of the Unix socket that an address names; none for an address of another kind.
-    pub socket: fn(&str) -> Result<Option<PathBuf>, Problem>,
+    pub socket: fn(&str) -> Result<Option<PathBuf>, InputProblem>,
     /// Binds all addresses. Clients can connect from then on, and wait until the front-end serves.
-    pub bind: fn(&FrontArguments, &Drive, Geometry) -> Bound,
+    pub bind: fn(&FrontEndArguments, &Drive, Geometry) -> Bound,
     /// Client side of the front-end, by which benchmarks load a server; none if it has no client side.
-    pub target: Option<TargetKind>,
+    pub target: Option<BenchTargetKind>,
 }
 
 /// Flag of a front-end that takes no value.
@@ -71,7 +71,7 @@ pub struct Switch {
 
 /// Flag of a front-end that takes a value.
 #[derive(Debug)]
-pub struct ValueFlag {
+pub struct FrontEndValueFlag {
     /// Name of the command-line flag, without dashes.
     pub name: &'static str,
     /// Placeholder for the value in the help of the flag.
@@ -82,7 +82,7 @@ pub struct ValueFlag {
 
 /// Addresses and flags of one front-end, as the user has given them.
 #[derive(Clone, Debug, Default)]
-pub struct FrontArguments {
+pub struct FrontEndArguments {
     /// Addresses at which the front-end is to serve.
     pub addresses: Vec<String>,
     /// Names of the front-end's flags without a value that were given.
@@ -91,7 +91,7 @@ pub struct FrontArguments {
     pub settings: Vec<(&'static str, String)>,
 }
 
-impl FrontArguments {
+impl FrontEndArguments {
     /// Returns the value of a flag; none if the flag was not given.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.iter().find(|(given, _)| *given == name).map(|(_, value)| value.as_str())
@@ -100,11 +100,11 @@ impl FrontArguments {
 
 /// Form of the addresses at which a benchmark reaches this front-end, and their parser.
 #[derive(Debug)]
-pub struct TargetKind {
+pub struct BenchTargetKind {
     /// Form of such an address, for messages, as in `shm:PATH`.
     pub form: &'static str,
     /// Parses an address; returns none if it has the form of another front-end.
-    pub parse: fn(&str) -> Option<ParsedTarget>,
+    pub parse: fn(&str) -> Option<ParsedBenchTarget>,
 }
 
 /// Front-end with its addresses bound, which can announce them and serve clients.
@@ -122,7 +122,7 @@ pub trait Front: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// If the system does not let it be measured.
-    fn empty_exchange(&self) -> io::Result<EmptyExchange>;
+    fn empty_exchange(&self) -> io::Result<EmptyExchangeTime>;
 
     /// Returns true if this front-end should run the engine on its own device thread, rather than submit to one on
     /// another front-end's thread. Matters only with one device thread.
@@ -152,11 +152,11 @@ pub trait Front: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// If the front-end cannot go on.
-    fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>>;
+    fn serve(&self, service: &FrontEndService<'_>) -> io::Result<Option<Outcome>>;
 }
 
 /// Returns all values if no result is a problem, or else all problems.
-pub(super) fn all<T>(parts: impl Iterator<Item = Result<T, Problem>>) -> Result<Vec<T>, Problems> {
+pub(super) fn all<T>(parts: impl Iterator<Item = Result<T, InputProblem>>) -> Result<Vec<T>, Problems> {
     let (mut values, mut problems) = (Vec::new(), Problems::default());
     for part in parts {
         match part {

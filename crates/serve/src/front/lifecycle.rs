@@ -16,13 +16,13 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use phaselink_core::config::Fault;
-use phaselink_core::engine::Completed;
+use phaselink_core::engine::CompletedInjection;
 use phaselink_core::number::index;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
 
-use super::model::{Model, ModelledOperations, Submission};
+use super::model::{Model, OptionalModelledOperations, Submission};
 use crate::clock::{Clock, Wait, span};
 use crate::device::Device;
 use crate::device::counter::Counter;
@@ -62,7 +62,7 @@ pub trait Request: fmt::Debug + Send {
 
     /// Returns the instant of the clock at which the host submitted the request, which was fetched in the polling round
     /// `round`.
-    fn submitted(&self, clock: &Clock, _round: Round) -> Time {
+    fn submitted(&self, clock: &Clock, _round: PollingRoundTimes) -> Time {
         clock.now()
     }
 
@@ -90,7 +90,7 @@ impl From<Io> for RequestClass {
 
 /// Instants of the clock at which a thread's previous and present polling rounds over its queues began.
 #[derive(Clone, Copy, Debug)]
-pub struct Round {
+pub struct PollingRoundTimes {
     /// Instant at which the thread's previous polling round began.
     pub before: Time,
     /// Instant at which the thread's present polling round began.
@@ -163,7 +163,7 @@ pub trait Endpoint<R: Request> {
     /// True if a fault can happen to a request here: faults of connections need a network, and wrong digests need
     /// digests.
     fn can_happen(&self, _request: &R, fault: &Fault) -> bool {
-        !fault.action.is_of_connection()
+        !fault.action.is_network_connection_effect()
     }
 
     /// Applies a fault to the connection of a request. Returns true if the request is executed nevertheless.
@@ -179,9 +179,9 @@ pub trait Endpoint<R: Request> {
 
 /// Clients of one device thread, among which the endpoint of a waiting request is found.
 pub trait Resume<R: Request> {
-    /// Finds the endpoint of a waiting request and lets the request [advance](Lifecycle::advance) there. Drops it if
+    /// Finds the endpoint of a waiting request and lets the request [advance](RequestLifecycle::advance) there. Drops it if
     /// its client has gone.
-    fn resume(&mut self, life: &mut Lifecycle<'_, R>, request: RequestInFlight<R>);
+    fn resume(&mut self, life: &mut RequestLifecycle<'_, R>, request: RequestInFlight<R>);
 
     /// Returns true if the thread has clients that may submit requests.
     fn has_clients(&self) -> bool;
@@ -253,7 +253,7 @@ impl<R: Request> RequestInFlight<R> {
 
     /// Multiplies the request's modelled latency by the factor of its fault, which moves the instant of its completion.
     #[cold]
-    fn slow_down(&mut self) {
+    fn apply_latency_factor(&mut self) {
         let factor = f64::from(self.fetched.effect.slowed_thousandths) / 1000.0;
         self.due = self.submitted + self.due.since(self.submitted).scale(factor);
     }
@@ -271,19 +271,19 @@ impl<R: Request> RequestInFlight<R> {
 
 /// All requests of one device thread, between their fetch and their completion.
 #[derive(Debug)]
-pub struct Lifecycle<'a, R: Request> {
+pub struct RequestLifecycle<'a, R: Request> {
     /// Device that the thread serves.
     pub device: &'a Device,
     /// Counters of the thread's requests.
     pub counter: Counter<'a>,
     /// Model that decides when the thread's requests complete; none with timing off.
     pub model: Model<'a>,
-    operations: ModelledOperations,
+    operations: OptionalModelledOperations,
     delivery: Delivery,
     /// Time by which completions are written before their modelled instants: the round trip of a word between server
     /// and client.
     completion_lead: Span,
-    round: Round,
+    round: PollingRoundTimes,
     /// Fetched requests of the queue that is being polled; empty between queues.
     batch: Vec<FetchedRequest<R>>,
     /// Requests in the model, by the tokens with which they were submitted.
@@ -298,23 +298,23 @@ pub struct Lifecycle<'a, R: Request> {
     space: Vec<u8>,
 }
 
-impl<'a, R: Request> Lifecycle<'a, R> {
+impl<'a, R: Request> RequestLifecycle<'a, R> {
     /// Makes the state of a device thread that has no requests yet.
     pub fn new(
         device: &'a Device,
         model: Model<'a>,
         flusher: Flusher<RequestInFlight<R>>,
         delivery: Delivery,
-    ) -> Lifecycle<'a, R> {
+    ) -> RequestLifecycle<'a, R> {
         let now = model.clock().map_or(Time::ZERO, Clock::now);
-        Lifecycle {
+        RequestLifecycle {
             device,
             counter: Counter::open(device),
             model,
-            operations: ModelledOperations::of(&device.drive),
+            operations: OptionalModelledOperations::of(&device.drive),
             delivery,
             completion_lead: Span::ZERO,
-            round: Round { before: now, now },
+            round: PollingRoundTimes { before: now, now },
             batch: Vec::with_capacity(index(BATCH)),
             in_model: Table::default(),
             due: VecDeque::new(),
@@ -326,28 +326,28 @@ impl<'a, R: Request> Lifecycle<'a, R> {
     }
 
     /// Lets the latency of every request be measured, rather than of a sample.
-    pub fn measuring_all(mut self) -> Lifecycle<'a, R> {
+    pub fn measuring_all(mut self) -> RequestLifecycle<'a, R> {
         self.counter = Counter::measuring_all(self.device);
         self
     }
 
     /// Gives the thread a buffer of `bytes` bytes for transfers.
-    pub fn with_space(mut self, bytes: usize) -> Lifecycle<'a, R> {
+    pub fn with_transfer_buffer(mut self, bytes: usize) -> RequestLifecycle<'a, R> {
         self.space.resize(bytes, 0);
         self
     }
 
     /// Lets completions be written by `lead` earlier than the model says.
-    pub fn with_completion_lead(mut self, lead: Span) -> Lifecycle<'a, R> {
+    pub fn with_completion_lead(mut self, lead: Span) -> RequestLifecycle<'a, R> {
         self.completion_lead = lead;
         self
     }
 
     /// Notes the instant at which the thread begins a polling round over its queues.
     #[inline]
-    pub fn begin_round(&mut self) {
+    pub fn record_round_start(&mut self) {
         if let Some(clock) = self.model.clock() {
-            self.round = Round { before: self.round.now, now: clock.now() };
+            self.round = PollingRoundTimes { before: self.round.now, now: clock.now() };
         }
     }
 
@@ -361,34 +361,34 @@ impl<'a, R: Request> Lifecycle<'a, R> {
     /// Fetches up to [`BATCH`] requests of a queue, and executes them or submits them to the model. Returns true if
     /// there was any.
     #[inline]
-    pub fn serve_queue<E: Endpoint<R>>(&mut self, endpoint: &mut E, queue: u32) -> bool {
-        self.serve_some(endpoint, queue, BATCH) > 0
+    pub fn fetch_and_execute_batch<E: Endpoint<R>>(&mut self, endpoint: &mut E, queue: u32) -> bool {
+        self.fetch_and_execute_up_to(endpoint, queue, BATCH) > 0
     }
 
     /// Fetches up to `most` requests of a queue (at most [`BATCH`]), and executes them or submits them to the model.
     /// Returns their number.
     #[inline]
-    pub fn serve_some<E: Endpoint<R>>(&mut self, endpoint: &mut E, queue: u32, most: u32) -> u32 {
+    pub fn fetch_and_execute_up_to<E: Endpoint<R>>(&mut self, endpoint: &mut E, queue: u32, most: u32) -> u32 {
         let most = most.min(BATCH);
         let mut left = most;
         loop {
-            self.fetch_batch(endpoint, queue, &mut left);
+            self.fetch_request_batch(endpoint, queue, &mut left);
             if self.batch.is_empty() {
                 return most - left;
             }
-            self.begin_batch(endpoint);
+            self.execute_or_submit_batch(endpoint);
         }
     }
 
     #[inline]
-    fn fetch_batch<E: Endpoint<R>>(&mut self, endpoint: &mut E, queue: u32, left: &mut u32) {
+    fn fetch_request_batch<E: Endpoint<R>>(&mut self, endpoint: &mut E, queue: u32, left: &mut u32) {
         let ahead = if self.model.is_none() { AHEAD } else { index(BATCH) };
         endpoint.look_ahead(queue, (ahead as u32).min(*left), &self.device.store);
         while self.batch.len() < ahead && *left > 0 {
             match endpoint.fetch(queue, &self.device.store) {
                 Fetch::Nothing => return,
                 Fetch::Refused => self.counter.counts().errors += 1,
-                Fetch::Request(request) => self.admit(endpoint, request),
+                Fetch::Request(request) => self.process_fetched_request(endpoint, request),
                 Fetch::OutOfReach(request) => {
                     self.note(&request);
                     let fetched =
@@ -404,14 +404,14 @@ impl<'a, R: Request> Lifecycle<'a, R> {
     /// submits it to the model.
     #[inline]
     pub fn begin<E: Endpoint<R>>(&mut self, endpoint: &mut E, request: R) {
-        self.admit(endpoint, request);
-        self.begin_batch(endpoint);
+        self.process_fetched_request(endpoint, request);
+        self.execute_or_submit_batch(endpoint);
     }
 
     #[inline]
-    fn admit<E: Endpoint<R>>(&mut self, endpoint: &mut E, request: R) {
+    fn process_fetched_request<E: Endpoint<R>>(&mut self, endpoint: &mut E, request: R) {
         self.note(&request);
-        self.match_faults(endpoint, request);
+        self.match_request_with_faults(endpoint, request);
     }
 
     #[inline]
@@ -422,20 +422,25 @@ impl<'a, R: Request> Lifecycle<'a, R> {
     }
 
     #[inline]
-    fn match_faults<E: Endpoint<R>>(&mut self, endpoint: &mut E, request: R) {
+    fn match_request_with_faults<E: Endpoint<R>>(&mut self, endpoint: &mut E, request: R) {
         let started = if self.model.is_none() { self.counter.fetched() } else { None };
         let can_happen = |fault: &Fault| endpoint.can_happen(&request, fault);
-        let outcome = self.device.faults.match_request(request.thread(), || request.io(), can_happen);
+        let outcome = self.device.faults.match_request_fault(request.thread(), || request.io(), can_happen);
         let fetched = FetchedRequest { request, effect: FaultEffect::default(), started, status: None };
         match outcome {
             None => self.batch.push(fetched),
-            Some(outcome) => self.apply(endpoint, fetched, outcome),
+            Some(outcome) => self.apply_fault_outcome(endpoint, fetched, outcome),
         }
     }
 
     /// Applies the outcome of a fault to a request that has just been fetched: drops, delays or executes it.
     #[cold]
-    fn apply<E: Endpoint<R>>(&mut self, endpoint: &mut E, mut fetched: FetchedRequest<R>, outcome: FaultOutcome) {
+    fn apply_fault_outcome<E: Endpoint<R>>(
+        &mut self,
+        endpoint: &mut E,
+        mut fetched: FetchedRequest<R>,
+        outcome: FaultOutcome,
+    ) {
         endpoint.detach(&mut fetched.request);
         match outcome {
             FaultOutcome::Hangs => endpoint.abandon(&fetched.request),
@@ -454,10 +459,10 @@ impl<'a, R: Request> Lifecycle<'a, R> {
     }
 
     #[inline]
-    fn begin_batch<E: Endpoint<R>>(&mut self, endpoint: &mut E) {
+    fn execute_or_submit_batch<E: Endpoint<R>>(&mut self, endpoint: &mut E) {
         let mut batch = mem::take(&mut self.batch);
         if !self.model.is_none() {
-            self.submit_batch(endpoint, &mut batch);
+            self.submit_batch_to_model(endpoint, &mut batch);
         } else if E::COMPLETES_TOGETHER {
             batch.iter_mut().for_each(|fetched| self.transfer(endpoint, fetched));
             batch.drain(..).for_each(|fetched| self.complete(endpoint, fetched));
@@ -496,7 +501,9 @@ impl<'a, R: Request> Lifecycle<'a, R> {
                 self.count(&fetched.request, is_fine, latency);
                 endpoint.recycle(fetched.request);
             }
-            Completion::AfterFlush => self.commit_later(RequestInFlight::new(fetched, Step::Complete)),
+            Completion::AfterFlush => {
+                self.submit_flush_before_completion(RequestInFlight::new(fetched, Step::Complete))
+            }
         }
     }
 
@@ -520,7 +527,7 @@ impl<'a, R: Request> Lifecycle<'a, R> {
     }
 
     #[cold]
-    fn commit_later(&mut self, request: RequestInFlight<R>) {
+    fn submit_flush_before_completion(&mut self, request: RequestInFlight<R>) {
         let range = request.request().durable_range();
         self.flusher.submit(request, range);
     }
@@ -534,15 +541,15 @@ impl<'a, R: Request> Lifecycle<'a, R> {
         match (request.class(), latency) {
             (None, _) => {}
             (Some(RequestClass { op, bytes }), Some(latency)) => counts.direction(op).count(bytes, latency),
-            (Some(RequestClass { op, bytes }), None) => counts.direction(op).count_unmeasured(bytes),
+            (Some(RequestClass { op, bytes }), None) => counts.direction(op).count_without_latency(bytes),
         }
     }
 }
 
 /// Steps of requests while timing is on: submission to the model, and completion when the model says.
-impl<R: Request> Lifecycle<'_, R> {
+impl<R: Request> RequestLifecycle<'_, R> {
     #[inline(never)]
-    fn submit_batch<E: Endpoint<R>>(&mut self, endpoint: &mut E, batch: &mut Vec<FetchedRequest<R>>) {
+    fn submit_batch_to_model<E: Endpoint<R>>(&mut self, endpoint: &mut E, batch: &mut Vec<FetchedRequest<R>>) {
         let mut left = batch.len();
         for fetched in batch.drain(..) {
             left -= 1;
@@ -553,7 +560,7 @@ impl<R: Request> Lifecycle<'_, R> {
     /// Submits the next part of a request to the model. A request without a part that takes modelled time is executed
     /// now.
     fn submit<E: Endpoint<R>>(&mut self, endpoint: &mut E, mut request: RequestInFlight<R>, has_more: bool) {
-        let (Some(clock), true) = (self.model.clock(), self.advance_to_modelled_part(&mut request)) else {
+        let (Some(clock), true) = (self.model.clock(), self.advance_to_next_modelled_part(&mut request)) else {
             self.idle_since = None;
             self.transfer(endpoint, &mut request.fetched);
             return self.complete(endpoint, request.fetched);
@@ -561,7 +568,7 @@ impl<R: Request> Lifecycle<'_, R> {
         endpoint.detach(request.request_mut());
         // A request may have several parts in the model; the delay of a fault applies to the first.
         let is_first = request.due == Time::ZERO;
-        let submitted = self.submission_time(&mut request, clock);
+        let submitted = self.model_submission_time(&mut request, clock);
         if let Some(idle_since) = self.idle_since.take() {
             self.counter.counts().turnaround.record(submitted.since(idle_since.min(submitted)));
         }
@@ -571,7 +578,7 @@ impl<R: Request> Lifecycle<'_, R> {
         let place = &mut self.in_model[index(token)];
         let Some(RequestInFlight { fetched, part, .. }) = place else { return };
         let submission =
-            fetched.request.submission(*part).and_then(|part| self.operations.as_modelled_host_submits(part));
+            fetched.request.submission(*part).and_then(|part| self.operations.convert_to_modelled_submission(part));
         let Some(submission) = submission else { return };
         self.model.submit(submitted, submission, token, (early, has_more), delayed);
         if self.delivery == Delivery::ByClient {
@@ -583,9 +590,9 @@ impl<R: Request> Lifecycle<'_, R> {
 
     /// Advances a request to its next part that takes modelled time; returns false if it has no such part.
     #[inline]
-    fn advance_to_modelled_part(&self, request: &mut RequestInFlight<R>) -> bool {
+    fn advance_to_next_modelled_part(&self, request: &mut RequestInFlight<R>) -> bool {
         while let Some(submission) = request.request().submission(request.part) {
-            if self.operations.as_modelled_host_submits(submission).is_some() {
+            if self.operations.convert_to_modelled_submission(submission).is_some() {
                 return true;
             }
             request.part += 1;
@@ -596,7 +603,7 @@ impl<R: Request> Lifecycle<'_, R> {
     /// Returns the instant at which the present part of a request enters the model: the request's submission, or for a
     /// later part the completion of the part before.
     #[inline]
-    fn submission_time(&self, request: &mut RequestInFlight<R>, clock: &Clock) -> Time {
+    fn model_submission_time(&self, request: &mut RequestInFlight<R>, clock: &Clock) -> Time {
         let round = self.round;
         if request.due > Time::ZERO {
             return request.due;
@@ -620,23 +627,23 @@ impl<R: Request> Lifecycle<'_, R> {
             front.resume(self, request);
             any = true;
         }
-        while let Some((request, flushed)) = self.flusher.take_flushed() {
+        while let Some((request, flushed)) = self.flusher.take_completed_flush() {
             front.resume(self, RequestInFlight { next: Step::Commit(flushed), ..request });
             any = true;
         }
-        if self.model.is_none() { any } else { self.poll_model(front) | any }
+        if self.model.is_none() { any } else { self.poll_model_results(front) | any }
     }
 
     #[inline(never)]
-    fn poll_model<F: Resume<R>>(&mut self, front: &mut F) -> bool {
+    fn poll_model_results<F: Resume<R>>(&mut self, front: &mut F) -> bool {
         let Some(clock) = self.model.clock() else { return false };
-        let Round { before, now } = self.round;
+        let PollingRoundTimes { before, now } = self.round;
         let earliest = if self.delivery == Delivery::BytesAhead { before } else { now };
         let mut any = self.model.poll(now, earliest, front.has_clients());
-        while let Some(Completed { token, at, .. }) = self.model.take_known() {
+        while let Some(CompletedInjection { token, at, .. }) = self.model.take_known() {
             let request = self.in_model[index(token)].take().expect("a request completes once");
             self.in_model.vacate(token);
-            self.on_result(front, RequestInFlight { due: at, part: request.part + 1, ..request });
+            self.on_model_result(front, RequestInFlight { due: at, part: request.part + 1, ..request });
             any = true;
         }
         while self.due.front().is_some_and(|first| first.due <= clock.now() + self.completion_lead) {
@@ -648,22 +655,22 @@ impl<R: Request> Lifecycle<'_, R> {
     }
 
     /// Continues a request for which the model has returned a result: its latest part completes at the instant `due`.
-    fn on_result<F: Resume<R>>(&mut self, front: &mut F, mut request: RequestInFlight<R>) {
-        let has_part = self.delivery == Delivery::AtInstant && self.advance_to_modelled_part(&mut request);
+    fn on_model_result<F: Resume<R>>(&mut self, front: &mut F, mut request: RequestInFlight<R>) {
+        let has_part = self.delivery == Delivery::AtInstant && self.advance_to_next_modelled_part(&mut request);
         if !has_part && request.fetched.effect.slowed_thousandths > 0 {
-            request.slow_down();
+            request.apply_latency_factor();
         }
         match self.delivery {
             Delivery::ByClient => front.resume(self, RequestInFlight { next: Step::Complete, ..request }),
             Delivery::BytesAhead => front.resume(self, RequestInFlight { next: Step::Transfer, ..request }),
             Delivery::AtInstant => {
                 let next = if has_part { Step::Begin } else { Step::Transfer };
-                self.keep_due(RequestInFlight { next, ..request });
+                self.schedule_due_completion(RequestInFlight { next, ..request });
             }
         }
     }
 
-    fn keep_due(&mut self, request: RequestInFlight<R>) {
+    fn schedule_due_completion(&mut self, request: RequestInFlight<R>) {
         let place = self.due.iter().rposition(|other| other.due <= request.due).map_or(0, |before| before + 1);
         self.due.insert(place, request);
     }
@@ -672,8 +679,8 @@ impl<R: Request> Lifecycle<'_, R> {
     pub fn advance<E: Endpoint<R>>(&mut self, endpoint: &mut E, mut request: RequestInFlight<R>) {
         match mem::replace(&mut request.next, Step::Transfer) {
             Step::MatchFaults => {
-                self.match_faults(endpoint, request.fetched.request);
-                self.begin_batch(endpoint);
+                self.match_request_with_faults(endpoint, request.fetched.request);
+                self.execute_or_submit_batch(endpoint);
             }
             Step::Begin if self.model.is_none() => {
                 self.transfer(endpoint, &mut request.fetched);
@@ -686,13 +693,13 @@ impl<R: Request> Lifecycle<'_, R> {
                     _ if self.model.is_none() => self.complete(endpoint, request.fetched),
                     None => endpoint.hand_over(request),
                     Some(_) if self.delivery == Delivery::BytesAhead => {
-                        self.keep_due(RequestInFlight { next: Step::Complete, ..request });
+                        self.schedule_due_completion(RequestInFlight { next: Step::Complete, ..request });
                     }
-                    Some(status) => self.complete_modelled(endpoint, request, status),
+                    Some(status) => self.complete_modelled_request(endpoint, request, status),
                 }
             }
             Step::Complete => match request.fetched.status {
-                Some(status) => self.complete_modelled(endpoint, request, status),
+                Some(status) => self.complete_modelled_request(endpoint, request, status),
                 None => endpoint.hand_over(request),
             },
             Step::Commit(flushed) => {
@@ -707,10 +714,10 @@ impl<R: Request> Lifecycle<'_, R> {
 
     /// Keeps a request from another thread until its completion is due, and returns none; returns a request that is due
     /// already.
-    pub fn keep_until_due(&mut self, request: RequestInFlight<R>) -> Option<RequestInFlight<R>> {
+    pub fn delay_until_completion_due(&mut self, request: RequestInFlight<R>) -> Option<RequestInFlight<R>> {
         let now = self.model.clock().map_or(Time::ZERO, Clock::now) + self.completion_lead;
         if matches!(request.next, Step::Complete) && request.due > now {
-            self.keep_due(request);
+            self.schedule_due_completion(request);
             return None;
         }
         Some(request)
@@ -726,7 +733,12 @@ impl<R: Request> Lifecycle<'_, R> {
         }
     }
 
-    fn complete_modelled<E: Endpoint<R>>(&mut self, endpoint: &mut E, request: RequestInFlight<R>, status: R::Status) {
+    fn complete_modelled_request<E: Endpoint<R>>(
+        &mut self,
+        endpoint: &mut E,
+        request: RequestInFlight<R>,
+        status: R::Status,
+    ) {
         let RequestInFlight { ref fetched, due, submission_delay, .. } = request;
         copy::finish();
         if fetched.effect != FaultEffect::default() && !self.apply_completion_fault(endpoint, fetched, status) {
@@ -747,7 +759,7 @@ impl<R: Request> Lifecycle<'_, R> {
                 self.count(request.request(), is_fine, Some(latency));
                 endpoint.recycle(request.fetched.request);
             }
-            Completion::AfterFlush => self.commit_later(request),
+            Completion::AfterFlush => self.submit_flush_before_completion(request),
         }
     }
 
@@ -760,7 +772,7 @@ impl<R: Request> Lifecycle<'_, R> {
     /// Returns the longest time for which the device thread may sleep, if nothing arrives.
     pub fn rest_for(&self, wait: Wait, has_clients: bool) -> Duration {
         let until_due = self.due.front().zip(self.model.clock()).map(|(first, clock)| match wait {
-            Wait::Block => Duration::from_nanos(first.due.since(clock.now()).as_ps() / 1000).max(SHORTEST_SLEEP),
+            Wait::PageBlock => Duration::from_nanos(first.due.since(clock.now()).as_ps() / 1000).max(SHORTEST_SLEEP),
             Wait::Adaptive | Wait::Spin => Duration::ZERO,
         });
         let model = if has_clients || !self.model.is_idle() { self.model.rest_for(wait) } else { SLEEP_MAX };

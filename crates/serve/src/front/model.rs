@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::Completed;
+use phaselink_core::engine::CompletedInjection;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::protocol::real_hosts::DecodedCommand;
+use phaselink_core::protocol::real_hosts::DecodedHostCommand;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
@@ -28,7 +28,7 @@ pub enum Model<'a> {
 
 /// Modelled queue that stands for a queue of a real host.
 #[derive(Clone, Copy, Debug)]
-pub struct ModelQueue {
+pub struct ModelledHostQueue {
     /// Number of the modelled queue, among all queues of the model.
     pub number: u16,
     /// Identifier of the host's queue among all that the modelled queue has stood for.
@@ -43,7 +43,7 @@ pub struct ModelQueue {
 #[derive(Debug)]
 pub enum Submission {
     /// Request to the software of the modelled host, which submits it to the modelled drive.
-    Software {
+    EngineStack {
         /// Turn of the request's client, which selects one of the modelled threads.
         turn: usize,
         /// Operation, offset and length of the request.
@@ -52,30 +52,30 @@ pub enum Submission {
     /// Command in the queue of a real host, whose own software has placed it there.
     Command {
         /// Modelled queue that the command enters.
-        queue: ModelQueue,
+        queue: ModelledHostQueue,
         /// Operation, offset and length; none for a command that is refused.
         io: Option<Io>,
         /// Command as the device has decoded it.
-        command: DecodedCommand,
+        command: DecodedHostCommand,
     },
 }
 
 /// Optional operations that reach the modelled drive: it has a command for each, and for a flush also a volatile
 /// buffer.
 #[derive(Clone, Copy, Debug)]
-pub struct ModelledOperations {
+pub struct OptionalModelledOperations {
     /// True if the drive has a volatile buffer and a command to flush it.
     has_flush: bool,
     has_discard: bool,
     has_zeroes: bool,
 }
 
-impl ModelledOperations {
+impl OptionalModelledOperations {
     /// Returns the optional operations of a drive.
-    pub fn of(drive: &Drive) -> ModelledOperations {
+    pub fn of(drive: &Drive) -> OptionalModelledOperations {
         let limits = drive.limits();
-        ModelledOperations {
-            has_flush: limits.is_volatile && limits.supports(Op::Flush),
+        OptionalModelledOperations {
+            has_flush: limits.is_volatile && limits.supports(Op::DeepFlush),
             has_discard: limits.supports(Op::Discard),
             has_zeroes: limits.supports(Op::WriteZeroes),
         }
@@ -86,15 +86,15 @@ impl ModelledOperations {
     /// them. Returns nothing for a request that is left out, and so takes no modelled time. A command of a real host
     /// stays what it is.
     #[inline]
-    pub fn as_modelled_host_submits(&self, submission: Submission) -> Option<Submission> {
-        let Submission::Software { turn, io } = submission else { return Some(submission) };
+    pub fn convert_to_modelled_submission(&self, submission: Submission) -> Option<Submission> {
+        let Submission::EngineStack { turn, io } = submission else { return Some(submission) };
         let op = match io.op {
-            Op::Flush if !self.has_flush => return None,
+            Op::DeepFlush if !self.has_flush => return None,
             Op::Discard if !self.has_discard => return None,
             Op::WriteZeroes if !self.has_zeroes => Op::Write,
             op => op,
         };
-        Some(Submission::Software { turn, io: Io { op, ..io } })
+        Some(Submission::EngineStack { turn, io: Io { op, ..io } })
     }
 }
 
@@ -140,7 +140,7 @@ impl<'a> Model<'a> {
         delayed: Span,
     ) {
         match submission {
-            Submission::Software { turn, io } => {
+            Submission::EngineStack { turn, io } => {
                 let request = ModelRequest { submitted, turn, io, token, early, delayed };
                 match self {
                     Model::None => unreachable!("a request is submitted to a model"),
@@ -149,7 +149,7 @@ impl<'a> Model<'a> {
                 }
             }
             Submission::Command { queue, io, command } => {
-                let ModelQueue { number: queue, owner, entries, has_interrupts } = queue;
+                let ModelledHostQueue { number: queue, owner, entries, has_interrupts } = queue;
                 let rung = submitted;
                 let sent =
                     SentCommand { rung, queue, owner, entries, has_interrupts, token, io, command, has_more, delayed };
@@ -180,7 +180,7 @@ impl<'a> Model<'a> {
     /// Returns the next result that the model knows. Its instant of completion, by the clock, may still be in the
     /// future.
     #[inline]
-    pub fn take_known(&mut self) -> Option<Completed> {
+    pub fn take_known(&mut self) -> Option<CompletedInjection> {
         match self {
             Model::None => None,
             Model::Here(engine) => engine.take_known(),

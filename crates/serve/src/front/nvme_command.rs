@@ -17,15 +17,17 @@ use std::sync::Arc;
 use phaselink_core::config::Fault;
 use phaselink_core::drive::Drive;
 use phaselink_core::number::low_u16;
-use phaselink_core::protocol::nvme::commands::{Changes, CommandSet, MediaUse};
+use phaselink_core::protocol::nvme::commands::{ChangedState, CommandSet, MediaUse};
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
 use super::kind::{STRICT, Switch};
-use super::lifecycle::{Completion, Endpoint, Fetch, Lifecycle, Request, RequestClass, RequestInFlight, Round};
-use super::model::{ModelQueue, Submission};
-use super::service::Service;
+use super::lifecycle::{
+    Completion, Endpoint, Fetch, PollingRoundTimes, Request, RequestClass, RequestInFlight, RequestLifecycle,
+};
+use super::model::{ModelledHostQueue, Submission};
+use super::service::FrontEndService;
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::device::faults::{ConnectionFault, FaultEffect};
@@ -47,7 +49,7 @@ pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
     let mut drive = drive.without_faults();
     drive.nvme.queue_pairs = limits::offered_queue_pairs(&drive) * controllers as u32;
     drive.stack.clear_costs();
-    drive.host.clear_request_costs();
+    drive.host.clear_software_costs();
     drive
 }
 
@@ -56,7 +58,7 @@ pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
 ///
 /// # Errors
 /// If the store has namespaces that the drive cannot have.
-pub(super) fn join_subsystem(service: &Service<'_>, identity: &Identity) -> io::Result<Identity> {
+pub(super) fn join_nvm_subsystem(service: &FrontEndService<'_>, identity: &Identity) -> io::Result<Identity> {
     let device = service.device;
     let subsystem = service.shared(|| {
         device.history.iter().for_each(|history| identity.subsystem.record(history));
@@ -104,7 +106,7 @@ pub(super) enum CommandFate {
 }
 
 /// Way by which a request reaches the thread that owns its controller.
-pub(super) trait HandOver {
+pub(super) trait RequestHandover {
     /// Hands a request over to the owner of the controller.
     fn hand_over(&self, request: RequestInFlight<CommandRequest>);
 }
@@ -126,7 +128,7 @@ pub(super) struct CommandRequest {
     pub client: u64,
     pub command: Box<Command>,
     /// Modelled queue that the command enters; none with timing off.
-    model_queue: Option<ModelQueue>,
+    model_queue: Option<ModelledHostQueue>,
     /// True if data or lists of the command were out of the thread's reach when it was fetched, so that it must be read
     /// and checked again.
     pub is_unread: bool,
@@ -159,18 +161,18 @@ impl Request for CommandRequest {
     /// Adds the reads and writes of the command to the trace. A command that is refused adds nothing.
     fn note(&self, record: &Record) {
         let Command { checked: Ok(checked), ranges, .. } = &*self.command else { return };
-        let note_all = |op| ranges.iter().for_each(|(offset, bytes)| record.note_long(op, *offset, *bytes));
+        let note_all = |op| ranges.iter().for_each(|(offset, bytes)| record.record_long_request(op, *offset, *bytes));
         let row = checked.row;
         // Traces have no operations for unreadable blocks, zones, reclaim units and keys. A write of zeros would replay
         // differently, so add nothing.
-        if row.is_management() || row.changes == Changes::MadeUnreadable || row.set == CommandSet::Keys {
+        if row.is_management() || row.changes == ChangedState::MadeUnreadable || row.set == CommandSet::Keys {
             return;
         }
         if row.media == MediaUse::Discard {
             return note_all(Op::Discard);
         }
         note_all(Op::Read);
-        record.note_long(checked.op(), checked.offset, checked.bytes.into());
+        record.record_long_request(checked.op(), checked.offset, checked.bytes.into());
         if checked.is_forced {
             record.note(Io::flush());
         }
@@ -182,7 +184,7 @@ impl Request for CommandRequest {
     }
 
     /// Returns the instant halfway between the polling round that found the doorbell and the round before.
-    fn submitted(&self, _: &Clock, Round { before, now }: Round) -> Time {
+    fn submitted(&self, _: &Clock, PollingRoundTimes { before, now }: PollingRoundTimes) -> Time {
         before + Span::from_ps(now.since(before).as_ps() / 2)
     }
 }
@@ -199,24 +201,24 @@ pub(super) struct QueueEndpoint<'e, H, G> {
     pub first_model_queue: Option<u16>,
 }
 
-impl<H: QueueHost, G: HandOver> QueueEndpoint<'_, H, G> {
+impl<H: QueueHost, G: RequestHandover> QueueEndpoint<'_, H, G> {
     /// Reads and checks a command again, if its data or lists were out of the reach of the thread that fetched it.
-    pub(super) fn read_again(&mut self, request: &mut CommandRequest) {
+    pub(super) fn reread_unreachable_command(&mut self, request: &mut CommandRequest) {
         if std::mem::take(&mut request.is_unread) {
             *request.command = self.set.recheck(&request.command, self.host);
         }
     }
 
     #[inline]
-    fn model_queue(&self, queue: u16) -> Option<ModelQueue> {
+    fn model_queue(&self, queue: u16) -> Option<ModelledHostQueue> {
         let first = self.first_model_queue?;
         let (generation, entries, has_interrupts) = self.set.submission_queue(queue)?;
         let owner = self.client << 32 | u64::from(generation);
-        Some(ModelQueue { number: first + queue - 1, owner, entries, has_interrupts })
+        Some(ModelledHostQueue { number: first + queue - 1, owner, entries, has_interrupts })
     }
 }
 
-impl<H: QueueHost, G: HandOver> Endpoint<CommandRequest> for QueueEndpoint<'_, H, G> {
+impl<H: QueueHost, G: RequestHandover> Endpoint<CommandRequest> for QueueEndpoint<'_, H, G> {
     const COMPLETES_TOGETHER: bool = true;
 
     #[inline]
@@ -258,7 +260,7 @@ impl<H: QueueHost, G: HandOver> Endpoint<CommandRequest> for QueueEndpoint<'_, H
     #[inline]
     fn complete(&mut self, request: &CommandRequest, done: Result<(), Status>, _: Span, _: &Device) -> Completion {
         match self.set.complete(&request.command, done, self.host) {
-            CommandProgress::Completed(status) => Completion::Written(status == Status::SUCCESS),
+            CommandProgress::CompletedInjection(status) => Completion::Written(status == Status::SUCCESS),
             CommandProgress::NeedsFlush => Completion::AfterFlush,
         }
     }
@@ -287,7 +289,7 @@ impl<H: QueueHost, G: HandOver> Endpoint<CommandRequest> for QueueEndpoint<'_, H
     }
 
     fn can_happen(&self, request: &CommandRequest, fault: &Fault) -> bool {
-        !fault.action.is_of_connection() || self.host.can_disturb(request.command.queue(), fault)
+        !fault.action.is_network_connection_effect() || self.host.can_disturb(request.command.queue(), fault)
     }
 
     fn disturb(&mut self, request: &CommandRequest, fault: ConnectionFault) -> bool {
@@ -313,17 +315,17 @@ const COMMANDS_OF_ROUND: u32 = 256;
 
 /// Fetches and begins commands of every I/O queue in a set; returns true if there was any.
 #[inline]
-pub(super) fn fetch_set<H: QueueHost, G: HandOver>(
-    life: &mut Lifecycle<'_, CommandRequest>,
+pub(super) fn fetch_from_all_queues<H: QueueHost, G: RequestHandover>(
+    life: &mut RequestLifecycle<'_, CommandRequest>,
     endpoint: &mut QueueEndpoint<'_, H, G>,
 ) -> bool {
     if endpoint.set.arbitration.is_some() {
-        return fetch_by_priority(life, endpoint);
+        return fetch_by_priority_class(life, endpoint);
     }
     let mut found = false;
     for queue in endpoint.set.io_queues() {
         if endpoint.set.poll_doorbell(queue, endpoint.host) {
-            found |= life.serve_queue(endpoint, queue.into());
+            found |= life.fetch_and_execute_batch(endpoint, queue.into());
             endpoint.set.send_interrupts(endpoint.host);
         }
     }
@@ -333,13 +335,13 @@ pub(super) fn fetch_set<H: QueueHost, G: HandOver>(
 /// Fetches and begins commands of the I/O queues in a set by their priority classes; returns true if there was any.
 /// While there are urgent commands, the other classes wait.
 #[cold]
-fn fetch_by_priority<H: QueueHost, G: HandOver>(
-    life: &mut Lifecycle<'_, CommandRequest>,
+fn fetch_by_priority_class<H: QueueHost, G: RequestHandover>(
+    life: &mut RequestLifecycle<'_, CommandRequest>,
     endpoint: &mut QueueEndpoint<'_, H, G>,
 ) -> bool {
     let mut found = false;
     for class in QueuePriority::ALL {
-        found |= fetch_class(life, endpoint, class);
+        found |= fetch_priority_class_round(life, endpoint, class);
         if found && class == QueuePriority::Urgent {
             break;
         }
@@ -349,8 +351,8 @@ fn fetch_by_priority<H: QueueHost, G: HandOver>(
 
 /// Fetches and begins as many commands of a priority class as a round of arbitration allows; returns true if there was
 /// any.
-fn fetch_class<H: QueueHost, G: HandOver>(
-    life: &mut Lifecycle<'_, CommandRequest>,
+fn fetch_priority_class_round<H: QueueHost, G: RequestHandover>(
+    life: &mut RequestLifecycle<'_, CommandRequest>,
     endpoint: &mut QueueEndpoint<'_, H, G>,
     class: QueuePriority,
 ) -> bool {
@@ -358,7 +360,7 @@ fn fetch_class<H: QueueHost, G: HandOver>(
     let mut left = endpoint.set.arbitration.map_or(0, |arbitration| arbitration.round(class)).min(COMMANDS_OF_ROUND);
     while left > 0 && idle > 0 {
         let Some((queue, most)) = endpoint.set.take_turn(class, left, endpoint.host) else { break };
-        let fetched = life.serve_some(endpoint, queue.into(), most);
+        let fetched = life.fetch_and_execute_up_to(endpoint, queue.into(), most);
         endpoint.set.send_interrupts(endpoint.host);
         // A queue whose completion queue is full yields no commands. Stop once no queue has yielded any.
         idle = if fetched > 0 { endpoint.set.io_queues().len() } else { idle - 1 };

@@ -1,8 +1,8 @@
 //! Poll groups: which thread owns which queue, how a queue is handed over and comes back, and the loop of every device
 //! thread.
 //!
-//! A poll group is a thread with the queues that it polls. A [`QueueHandover`] brings clients, connections and requests
-//! to the group that owns them from now on. A [`QueueOwner`] holds queues that one group lends to another. Only the
+//! A poll group is a thread with the queues that it polls. A [`PollGroupMailbox`] brings clients, connections and requests
+//! to the group that owns them from now on. A [`LentQueueOwner`] holds queues that one group lends to another. Only the
 //! present owner enters it, so that a request costs no lock that another thread takes.
 
 use std::hint;
@@ -18,18 +18,18 @@ use phaselink_core::number::{length, wide_index};
 use phaselink_core::time::Span;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::lifecycle::{Delivery, Lifecycle, Request, Resume};
+use super::lifecycle::{Delivery, Request, RequestLifecycle, Resume};
 use super::model::Model;
 use crate::clock::Wait;
 use crate::device::Device;
 use crate::device::flusher::Flusher;
 use crate::device::mailbox::Mailbox;
-use crate::device::pace::{IDLE_ROUNDS_MAX, Patience};
+use crate::device::pace::{IDLE_ROUNDS_MAX, IdlePollingTimer};
 use crate::device::tally::locked;
 use crate::device::wakeup::Wakeup;
 
 /// Part of a front-end on one device thread: clients, queues and notifications. The steps of a request are in
-/// [`Lifecycle`].
+/// [`RequestLifecycle`].
 pub trait FrontEnd: Resume<Self::Request> {
     /// Type of the front-end's requests.
     type Request: Request;
@@ -53,11 +53,11 @@ pub trait FrontEnd: Resume<Self::Request> {
     }
 
     /// Connects and disconnects clients, and handles their messages. Returns true if there was anything to do.
-    fn attend(&mut self, life: &mut Lifecycle<'_, Self::Request>) -> bool;
+    fn attend(&mut self, life: &mut RequestLifecycle<'_, Self::Request>) -> bool;
 
     /// Fetches requests from all queues of this thread, and executes them or submits them to the model. Returns true if
     /// there was any.
-    fn fetch(&mut self, life: &mut Lifecycle<'_, Self::Request>) -> bool;
+    fn fetch(&mut self, life: &mut RequestLifecycle<'_, Self::Request>) -> bool;
 
     /// Returns true if every client that can submit a request also ends the thread's sleep by it.
     fn can_sleep(&self) -> bool {
@@ -72,7 +72,7 @@ pub trait FrontEnd: Resume<Self::Request> {
     fn end_sleep(&mut self) {}
 
     /// Finishes the front-end's work on this thread, after the device has been told to stop.
-    fn end(&mut self, _life: &mut Lifecycle<'_, Self::Request>) {}
+    fn end(&mut self, _life: &mut RequestLifecycle<'_, Self::Request>) {}
 }
 
 /// Device thread before it runs, with its device, model and wake-up.
@@ -96,11 +96,11 @@ impl PollGroup<'_> {
     /// If the system gives no thread, or cannot wait for descriptors.
     pub fn run<F: FrontEnd>(self, mut front: F) -> io::Result<Option<Outcome>> {
         let PollGroup { device, wait, model, wakeup } = self;
-        let _stop = device.stop.at_the_end();
+        let _stop = device.stop.stop_when_dropped();
         thread::scope(|scope| {
-            let flusher = Flusher::of_store(scope, &device.store, || wakeup.signal())?;
-            let mut life = Lifecycle::new(device, model, flusher, F::DELIVERY)
-                .with_space(front.transfer_bytes_max())
+            let flusher = Flusher::flusher_of_store(scope, &device.store, || wakeup.signal())?;
+            let mut life = RequestLifecycle::new(device, model, flusher, F::DELIVERY)
+                .with_transfer_buffer(front.transfer_bytes_max())
                 .with_completion_lead(front.completion_lead());
             poll(&mut front, &mut life, wait, wakeup)?;
             Ok(life.model.outcome())
@@ -122,7 +122,7 @@ pub(super) fn run_all<G: FnOnce() -> io::Result<Option<Outcome>> + Send>(
 ) -> io::Result<Option<Outcome>> {
     let first = groups.remove(0);
     thread::scope(|scope| {
-        let _stop = device.stop.at_the_end();
+        let _stop = device.stop.stop_when_dropped();
         let spawn = |group| thread::Builder::new().name(format!("{name} device")).spawn_scoped(scope, group);
         let others = groups.into_iter().map(spawn).collect::<io::Result<Vec<_>>>()?;
         let own = first();
@@ -144,7 +144,7 @@ struct Rounds {
     wait: Wait,
     since_attention: u32,
     idle: u32,
-    patience: Patience,
+    patience: IdlePollingTimer,
 }
 
 /// Number of polling rounds until sockets are polled again after one of them had a message, as more messages come soon.
@@ -152,24 +152,25 @@ const ROUNDS_TO_NEXT_MESSAGE: u32 = 16;
 
 fn poll<F: FrontEnd>(
     front: &mut F,
-    life: &mut Lifecycle<'_, F::Request>,
+    life: &mut RequestLifecycle<'_, F::Request>,
     wait: Wait,
     wakeup: &Wakeup,
 ) -> io::Result<()> {
-    let mut rounds = Rounds { wait, since_attention: F::ROUNDS_PER_ATTENTION, idle: 0, patience: Patience::default() };
+    let mut rounds =
+        Rounds { wait, since_attention: F::ROUNDS_PER_ATTENTION, idle: 0, patience: IdlePollingTimer::default() };
     while !life.device.stop.is_requested() {
-        life.begin_round();
+        life.record_round_start();
         let mut found = front.fetch(life);
         found |= life.poll(front);
         rounds.since_attention += 1;
-        if rounds.since_attention >= F::ROUNDS_PER_ATTENTION || wait == Wait::Block {
+        if rounds.since_attention >= F::ROUNDS_PER_ATTENTION || wait == Wait::PageBlock {
             let any = front.attend(life);
             rounds.since_attention =
                 if any { F::ROUNDS_PER_ATTENTION.saturating_sub(ROUNDS_TO_NEXT_MESSAGE) } else { 0 };
             found |= any;
         }
         if rounds.are_idle(found) {
-            rest(front, life, &mut rounds, wakeup)?;
+            yield_or_sleep_until_work(front, life, &mut rounds, wakeup)?;
         } else if F::PAUSES && !found {
             hint::spin_loop();
         }
@@ -189,7 +190,7 @@ impl Rounds {
             return false;
         }
         self.idle += 1;
-        let are_idle = self.idle >= IDLE_ROUNDS_MAX || self.wait == Wait::Block;
+        let are_idle = self.idle >= IDLE_ROUNDS_MAX || self.wait == Wait::PageBlock;
         if are_idle {
             self.idle = 0;
         }
@@ -198,9 +199,9 @@ impl Rounds {
 }
 
 /// Yields the processor once, or sleeps until there may be work for the device thread.
-fn rest<F: FrontEnd>(
+fn yield_or_sleep_until_work<F: FrontEnd>(
     front: &mut F,
-    life: &mut Lifecycle<'_, F::Request>,
+    life: &mut RequestLifecycle<'_, F::Request>,
     rounds: &mut Rounds,
     wakeup: &Wakeup,
 ) -> io::Result<()> {
@@ -212,7 +213,7 @@ fn rest<F: FrontEnd>(
         thread::yield_now();
         return Ok(());
     }
-    wakeup.begin_sleep();
+    wakeup.announce_sleep();
     let slept = match front.prepare_sleep(&mut time) {
         Some(mut polled) if !life.model.listen() => {
             let device = life.device;
@@ -246,15 +247,15 @@ pub(super) fn sleep(polled: &mut [PollFd<'_>], time: Option<Duration>) -> io::Re
 
 /// Mailbox by which clients, connections or requests come to the poll group that owns them from then on.
 #[derive(Debug)]
-pub struct QueueHandover<'a, T> {
+pub struct PollGroupMailbox<'a, T> {
     mailbox: Mailbox<T>,
     wakeup: &'a Wakeup,
 }
 
-impl<'a, T> QueueHandover<'a, T> {
+impl<'a, T> PollGroupMailbox<'a, T> {
     /// Makes an empty mailbox for the thread with this wake-up.
-    pub fn new(wakeup: &'a Wakeup) -> QueueHandover<'a, T> {
-        QueueHandover { mailbox: Mailbox::default(), wakeup }
+    pub fn new(wakeup: &'a Wakeup) -> PollGroupMailbox<'a, T> {
+        PollGroupMailbox { mailbox: Mailbox::default(), wakeup }
     }
 
     /// Hands `thing` over to the poll group, and wakes the group's thread.
@@ -290,18 +291,18 @@ struct Flag(AtomicBool);
 /// between, the lender can take them back.
 #[derive(Debug)]
 #[repr(align(64))]
-pub struct QueueOwner<T> {
+pub struct LentQueueOwner<T> {
     lent: Mutex<Option<Box<T>>>,
     is_wanted_back: Flag,
 }
 
-impl<T> Default for QueueOwner<T> {
-    fn default() -> QueueOwner<T> {
-        QueueOwner { lent: Mutex::new(None), is_wanted_back: Flag::default() }
+impl<T> Default for LentQueueOwner<T> {
+    fn default() -> LentQueueOwner<T> {
+        LentQueueOwner { lent: Mutex::new(None), is_wanted_back: Flag::default() }
     }
 }
 
-impl<T> QueueOwner<T> {
+impl<T> LentQueueOwner<T> {
     /// Gives the borrower the queues until it drops the returned guard. Returns none if no queues are lent, or the
     /// lender wants them back.
     #[inline]

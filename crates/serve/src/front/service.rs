@@ -15,7 +15,7 @@ use crate::model::shared::SharedEngine;
 
 /// Settings, device and engine that a server gives to one of its front-ends.
 #[derive(Debug)]
-pub struct Service<'a> {
+pub struct FrontEndService<'a> {
     /// Device that the front-end serves.
     pub device: &'a Device,
     /// True if requests complete at the modelled time (timing on), false if they complete as soon as they are executed.
@@ -27,7 +27,7 @@ pub struct Service<'a> {
     /// Number of device threads among which the front-end divides its queues or connections.
     pub device_threads: usize,
     /// State that front-ends share, such as the NVM subsystem of the drive.
-    shared: &'a SharedState,
+    shared: &'a FrontEndSharedState,
     /// Channels to the engine of another thread, and wake-ups of device threads.
     exchange: &'a Exchange,
     /// Engine that the only device thread of this front-end is to run; none if another thread runs it or has taken it.
@@ -36,19 +36,19 @@ pub struct Service<'a> {
 
 /// State that front-ends of a server share; none until the first of them has made it.
 #[derive(Debug, Default)]
-pub struct SharedState(Mutex<Option<Arc<dyn Any + Send + Sync>>>);
+pub struct FrontEndSharedState(Mutex<Option<Arc<dyn Any + Send + Sync>>>);
 
-impl<'a> Service<'a> {
+impl<'a> FrontEndService<'a> {
     /// Makes the settings and resources of one front-end, whose first device thread runs `engine` if there is one.
     /// `exchange` must have a free channel for each device thread.
     pub fn new(
         device: &'a Device,
         (timing, wait, seed): (bool, Wait, u64),
         device_threads: usize,
-        (shared, exchange): (&'a SharedState, &'a Exchange),
+        (shared, exchange): (&'a FrontEndSharedState, &'a Exchange),
         engine: Option<SharedEngine<'a>>,
-    ) -> Service<'a> {
-        Service { device, timing, wait, seed, device_threads, shared, exchange, engine: Mutex::new(engine) }
+    ) -> FrontEndService<'a> {
+        FrontEndService { device, timing, wait, seed, device_threads, shared, exchange, engine: Mutex::new(engine) }
     }
 
     /// Returns the state that all front-ends of a kind share. The first of them makes it.
@@ -74,7 +74,7 @@ impl<'a> Service<'a> {
     /// If the groups of this front-end have been made before.
     pub fn groups(&self, number: usize) -> Vec<PollGroup<'a>> {
         let engine = locked(&self.engine).take();
-        self.groups_with(number.clamp(1, self.device_threads), engine)
+        self.poll_groups_with_engine(number.clamp(1, self.device_threads), engine)
     }
 
     /// Returns `number` poll groups beside those of the device threads, as many as the front-end has
@@ -84,11 +84,11 @@ impl<'a> Service<'a> {
     /// If the groups of the device threads have not been made before.
     pub fn spare_groups(&self, number: usize) -> Vec<PollGroup<'a>> {
         assert!(locked(&self.engine).is_none(), "the engine is on a device thread");
-        self.groups_with(number, None)
+        self.poll_groups_with_engine(number, None)
     }
 
-    fn groups_with(&self, number: usize, mut engine: Option<SharedEngine<'a>>) -> Vec<PollGroup<'a>> {
-        let Service { device, timing, wait, exchange, .. } = *self;
+    fn poll_groups_with_engine(&self, number: usize, mut engine: Option<SharedEngine<'a>>) -> Vec<PollGroup<'a>> {
+        let FrontEndService { device, timing, wait, exchange, .. } = *self;
         let group = |_| {
             let channel = exchange.open();
             let (model, wakeup) = match engine.take() {

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use phaselink_core::protocol::nvme::rules::reservation::{
-    Acquisition, NamespaceAccess, NoticeKind, ReservationCommand, ReservationHost, ReservationKeys, Reservations,
+    AcquireAction, NamespaceAccess, ReservationCommand, ReservationCommandKeys, ReservationNoticeKind, Reservations,
+    ReservingHost,
 };
 use phaselink_core::protocol::nvme::spec::Status;
 
@@ -39,13 +40,13 @@ pub(super) enum HostAction {
         value: u64,
     },
     /// Reservation command; the response to a report has its bytes.
-    Reserve(ReservationCommand, ReservationKeys),
+    Reserve(ReservationCommand, ReservationCommandKeys),
     /// Read of the log page Reservation Notification, whose response has the kind of the oldest notice, 0 for none.
     ReadNotice,
     /// Read of the log page Asymmetric Namespace Access, whose response has the number of changes and the state.
     ReadPath,
     /// Reset of the path's controller, which the host then sets up anew.
-    Connect,
+    ConnectCommandFields,
     /// Change of the path's state by the administrator.
     SetPath(PathState),
     /// Restart of the server, which ends all controllers.
@@ -93,7 +94,7 @@ pub(super) struct DriveModel {
     /// State and number of changes of each path.
     paths: Vec<(PathState, u8)>,
     /// Notices that the host of each path has not read.
-    notices: Vec<VecDeque<NoticeKind>>,
+    notices: Vec<VecDeque<ReservationNoticeKind>>,
     /// Host of each path.
     hosts: Vec<usize>,
     /// Hosts whose commands another host has aborted.
@@ -143,13 +144,16 @@ impl DriveModel {
     fn execute(&mut self, call: &HostCall) -> (Status, Vec<u8>) {
         match call.action {
             HostAction::ReadNotice => {
-                return (Status::SUCCESS, vec![self.notices[call.path].pop_front().map_or(0, NoticeKind::number)]);
+                return (
+                    Status::SUCCESS,
+                    vec![self.notices[call.path].pop_front().map_or(0, ReservationNoticeKind::number)],
+                );
             }
             HostAction::ReadPath => {
                 let (state, changes) = self.paths[call.path];
                 return (Status::SUCCESS, vec![changes, state.number()]);
             }
-            HostAction::Connect => self.notices[call.path].clear(),
+            HostAction::ConnectCommandFields => self.notices[call.path].clear(),
             HostAction::SetPath(state) => self.paths[call.path] = (state, self.paths[call.path].1 + 1),
             HostAction::Restart => self.restart(),
             HostAction::Inspect { block } => {
@@ -186,7 +190,7 @@ impl DriveModel {
         if let Err(status) = self.check_path(call.path) {
             return (status, Vec::new());
         }
-        if self.reservations.access(ReservationHost::Named(host_id(call.host))) < needed {
+        if self.reservations.access(ReservingHost::Named(host_id(call.host))) < needed {
             return (Status::RESERVATION_CONFLICT, Vec::new());
         }
         match call.action {
@@ -200,23 +204,28 @@ impl DriveModel {
         (Status::SUCCESS, Vec::new())
     }
 
-    fn reserve(&mut self, call: &HostCall, command: ReservationCommand, keys: ReservationKeys) -> (Status, Vec<u8>) {
+    fn reserve(
+        &mut self,
+        call: &HostCall,
+        command: ReservationCommand,
+        keys: ReservationCommandKeys,
+    ) -> (Status, Vec<u8>) {
         if let Err(status) = self.check_path(call.path) {
             return (status, Vec::new());
         }
         if let ReservationCommand::Report { bytes, is_long } = command {
             return (Status::SUCCESS, self.reservations.report(bytes, is_long));
         }
-        let own = ReservationHost::Named(host_id(call.host));
+        let own = ReservingHost::Named(host_id(call.host));
         let notices = match self.reservations.execute(command, keys, own) {
             Ok(notices) => notices,
             Err(status) => return (status, Vec::new()),
         };
-        let aborts = matches!(command, ReservationCommand::Acquire { action: Acquisition::PreemptAndAbort, .. });
+        let aborts = matches!(command, ReservationCommand::Acquire { action: AcquireAction::PreemptAndAbort, .. });
         for (of, kind) in notices {
             for (path, host) in self.hosts.iter().enumerate().filter(|(_, host)| of.id() == host_id(**host)) {
                 self.notices[path].push_back(kind);
-                if aborts && kind == NoticeKind::RegistrationPreempted && !self.aborted.contains(host) {
+                if aborts && kind == ReservationNoticeKind::RegistrationPreempted && !self.aborted.contains(host) {
                     self.aborted.push(*host);
                 }
             }

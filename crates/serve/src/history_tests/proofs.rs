@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use phaselink_core::protocol::nvme::rules::reservation::{
-    Acquisition, Registration, ReservationCommand, ReservationKeys, ReservationType,
+    AcquireAction, RegisterAction, ReservationCommand, ReservationCommandKeys, ReservationType,
 };
 use phaselink_core::protocol::nvme::spec::Status;
 
@@ -88,7 +88,7 @@ fn read_sees_writes_that_ended_before_it_and_may_see_those_beside_it() {
     {
         assert_eq!(is_linearizable(&[write_of_1.clone(), read(times, value)]), expected, "{times:?} {value}");
     }
-    // A new value once seen is not old again.
+    // Once a new value has been read, a later read must not return the old one.
     assert!(!is_linearizable(&[write_of_1, read((2, 3), 1), call(0, READ, (4, 5), DONE)]));
 }
 
@@ -106,11 +106,15 @@ fn write_that_a_reset_has_ended_lands_before_the_reset_or_never() {
 
 #[test]
 fn write_of_a_preempted_host_lands_before_the_preemption_or_conflicts() {
-    let keys = |current, other| ReservationKeys { current, other };
-    let register = ReservationCommand::Register { action: Registration::Register, ignores_key: true, persists: None };
+    let keys = |current, other| ReservationCommandKeys { current, other };
+    let register = ReservationCommand::MonetaRegister {
+        action: RegisterAction::MonetaRegister,
+        ignores_key: true,
+        persists: None,
+    };
     let kind = ReservationType::WriteExclusive;
-    let acquire = ReservationCommand::Acquire { action: Acquisition::Acquire, kind };
-    let preempt = ReservationCommand::Acquire { action: Acquisition::Preempt, kind };
+    let acquire = ReservationCommand::Acquire { action: AcquireAction::Acquire, kind };
+    let preempt = ReservationCommand::Acquire { action: AcquireAction::Preempt, kind };
     let history = |times, response| {
         [
             call(0, HostAction::Reserve(register, keys(0, 1)), (1, 2), DONE),

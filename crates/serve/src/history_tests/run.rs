@@ -6,11 +6,11 @@ use std::sync::Arc;
 use phaselink_core::number::{index, length, wide_index};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::rules::reservation::{
-    Acquisition, Registration, ReservationCommand, ReservationKeys, ReservationType,
+    AcquireAction, RegisterAction, ReservationCommand, ReservationCommandKeys, ReservationType,
 };
-use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKind};
+use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKindLimits};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
-use phaselink_core::random::Random;
+use phaselink_core::random::RandomStream;
 
 use super::checker::{CALLS_MAX, check_order};
 use super::drive_model::{BLOCKS, CallResponse, DriveModel, HostAction, HostCall, host_id};
@@ -38,7 +38,7 @@ pub(super) const LIMITS: Limits = Limits {
     queue_pairs: 2,
     queue_entries: 64,
     takes_segments: true,
-    kind: NamespaceKind::PLAIN,
+    kind: NamespaceKindLimits::PLAIN,
 };
 
 /// Counts of a history that is linearizable.
@@ -110,7 +110,7 @@ fn counts(calls: &[HostCall]) -> HistoryCounts {
 
 /// Hosts, their paths, and the drive.
 struct Trial {
-    random: Random,
+    random: RandomStream,
     store: Store,
     subsystem: Arc<Subsystem>,
     faults: Arc<Faults>,
@@ -126,7 +126,7 @@ struct Trial {
 
 impl Trial {
     fn new(seed: u64, hosts: u64) -> Trial {
-        let mut random = Random::stream(seed, "histories of hosts");
+        let mut random = RandomStream::stream(seed, "histories of hosts");
         let hosts_of_paths: Vec<usize> =
             (0..wide_index(hosts)).flat_map(|host| vec![host; 1 + usize::from(random.bits() >> 63 == 1)]).collect();
         let geometry = Geometry { capacity_bytes: LIMITS.capacity_bytes(), block_bytes: BLOCK_BYTES };
@@ -229,21 +229,25 @@ impl Trial {
         let own = if self.below(8) == 0 { of_other } else { length(host) + 1 };
         let kind = self.of(&ReservationType::ALL);
         let command = match self.below(12) {
-            0..3 => ReservationCommand::Register {
-                action: Registration::Register,
+            0..3 => ReservationCommand::MonetaRegister {
+                action: RegisterAction::MonetaRegister,
                 ignores_key: true,
                 persists: self.of(&[None, None, Some(true), Some(false)]),
             },
-            3 => ReservationCommand::Register { action: Registration::Unregister, ignores_key: true, persists: None },
-            4..6 => ReservationCommand::Acquire { action: Acquisition::Acquire, kind },
-            6..8 => ReservationCommand::Acquire { action: Acquisition::Preempt, kind },
-            8..10 => ReservationCommand::Acquire { action: Acquisition::PreemptAndAbort, kind },
+            3 => ReservationCommand::MonetaRegister {
+                action: RegisterAction::Unregister,
+                ignores_key: true,
+                persists: None,
+            },
+            4..6 => ReservationCommand::Acquire { action: AcquireAction::Acquire, kind },
+            6..8 => ReservationCommand::Acquire { action: AcquireAction::Preempt, kind },
+            8..10 => ReservationCommand::Acquire { action: AcquireAction::PreemptAndAbort, kind },
             10 => self.of(&[ReservationCommand::Release(kind), ReservationCommand::Clear]),
             _ => ReservationCommand::Report { bytes: REPORT_BYTES, is_long: true },
         };
-        let is_registration = matches!(command, ReservationCommand::Register { .. });
+        let is_registration = matches!(command, ReservationCommand::MonetaRegister { .. });
         let other = if is_registration { own } else { of_other };
-        HostAction::Reserve(command, ReservationKeys { current: own, other })
+        HostAction::Reserve(command, ReservationCommandKeys { current: own, other })
     }
 
     fn execute(&mut self, path: usize) {
@@ -289,7 +293,7 @@ impl Trial {
 
     fn change_path(&mut self, path: usize) {
         let states = PathState::ALL.map(|(_, state)| state);
-        // Half of the changes give access, so that the hosts get on.
+        // Give access in half of the changes, so that the hosts make progress.
         let state = if self.below(2) == 0 { PathState::Optimized } else { self.of(&states) };
         assert!(self.faults.paths.set(&address(path), None, state), "the path has been added");
         let response = CallResponse { status: Status::SUCCESS, data: Vec::new() };
@@ -313,7 +317,7 @@ impl Trial {
         let host = host_id(self.hosts[path]);
         self.paths[path].connect(&host, &self.store);
         self.end_calls(&lost);
-        self.record(path, HostAction::Connect, CallResponse { status: Status::SUCCESS, data: Vec::new() });
+        self.record(path, HostAction::ConnectCommandFields, CallResponse { status: Status::SUCCESS, data: Vec::new() });
     }
 
     fn restart(&mut self) {
@@ -339,7 +343,8 @@ impl Trial {
             while self.paths[path].in_hand() > 0 {
                 self.execute(path);
             }
-            // A completion that found its queue full is posted when the controller looks for commands again.
+            // A completion that found its queue full is posted when the controller polls for commands again, so fetch
+            // first.
             self.fetch(path);
             self.reap(path);
         }
@@ -397,20 +402,20 @@ fn entry_of(action: HostAction) -> (SubmissionEntry, Vec<u8>) {
 fn reservation_words(command: ReservationCommand) -> (u8, [u32; 6]) {
     let with_kind = |action: u32, kind: ReservationType| action | u32::from(kind.number()) << 8;
     let (opcode, first, second) = match command {
-        ReservationCommand::Register { action, ignores_key, persists } => {
+        ReservationCommand::MonetaRegister { action, ignores_key, persists } => {
             let persistence = persists.map_or(0, |persists| 0b10 | u32::from(persists));
             let action = match action {
-                Registration::Register => 0,
-                Registration::Unregister => 1,
-                Registration::Replace => 2,
+                RegisterAction::MonetaRegister => 0,
+                RegisterAction::Unregister => 1,
+                RegisterAction::Replace => 2,
             };
             (opcode::RESERVATION_REGISTER, action | u32::from(ignores_key) << 3 | persistence << 30, 0)
         }
         ReservationCommand::Acquire { action, kind } => {
             let action = match action {
-                Acquisition::Acquire => 0,
-                Acquisition::Preempt => 1,
-                Acquisition::PreemptAndAbort => 2,
+                AcquireAction::Acquire => 0,
+                AcquireAction::Preempt => 1,
+                AcquireAction::PreemptAndAbort => 2,
             };
             (opcode::RESERVATION_ACQUIRE, with_kind(action, kind), 0)
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use phaselink_core::protocol::real_hosts::{CommandForm, DecodedCommand, HostCommand};
+use phaselink_core::protocol::real_hosts::{DecodedHostCommand, HostCommand, HostCommandForm};
 use phaselink_core::request::Io;
 use phaselink_core::time::{Span, Time};
 
@@ -21,7 +21,7 @@ pub(crate) struct SentCommand {
     pub has_interrupts: bool,
     pub token: u32,
     pub io: Option<Io>,
-    pub command: DecodedCommand,
+    pub command: DecodedHostCommand,
     /// True if the same doorbell write announced a further command of this queue, sent next.
     pub has_more: bool,
     /// Time for which a fault has delayed the command.
@@ -97,7 +97,7 @@ impl HostQueue {
         }
         let commands = batch.into_iter().zip(&tokens).map(|(sent, token)| HostCommand {
             queue,
-            form: CommandForm::Decoded(sent.command),
+            form: HostCommandForm::Decoded(sent.command),
             io: sent.io,
             token: *token,
             delayed: sent.delayed,

@@ -7,15 +7,15 @@ use std::time::Duration;
 use super::shared::SharedEngine;
 use super::wall::Wait;
 use crate::device::Device;
-use crate::device::pace::{IDLE_ROUNDS_MAX, Patience, SLEEP_MAX};
+use crate::device::pace::{IDLE_ROUNDS_MAX, IdlePollingTimer, SLEEP_MAX};
 
 /// Runs an engine for the threads that submit requests to it, until the device is told to stop.
 pub fn run(device: &Device, engine: &mut SharedEngine<'_>, wait: Wait) {
-    let (mut patience, mut idle_rounds) = (Patience::default(), 0);
+    let (mut patience, mut idle_rounds) = (IdlePollingTimer::default(), 0);
     while !device.stop.is_requested() {
         let now = engine.exchange().clock().now();
         if engine.poll(now, now) {
-            (patience, idle_rounds) = (Patience::default(), 0);
+            (patience, idle_rounds) = (IdlePollingTimer::default(), 0);
             continue;
         }
         idle_rounds += 1;
@@ -29,7 +29,7 @@ pub fn run(device: &Device, engine: &mut SharedEngine<'_>, wait: Wait) {
 }
 
 /// Yields the processor once, or sleeps until a request arrives or the next event of the model is due.
-fn wait_for_work(engine: &mut SharedEngine<'_>, wait: Wait, patience: &mut Patience) {
+fn wait_for_work(engine: &mut SharedEngine<'_>, wait: Wait, patience: &mut IdlePollingTimer) {
     let is_alone = !engine.has_callers() && engine.is_idle();
     let time = if is_alone { SLEEP_MAX } else { engine.rest_for(wait).min(SLEEP_MAX) };
     let may_sleep = is_alone || patience.is_over(wait);

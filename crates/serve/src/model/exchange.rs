@@ -82,7 +82,7 @@ impl Exchange {
         let channel = |_| {
             let (calls, results, (sender, receiver)) = (Pipe::default(), Pipe::default(), mpsc::channel());
             let commands = (sender, Mutex::new(receiver));
-            Ok(Channel { calls, results, commands, caller: Wakeup::new()?, wakes_caller: wait == Wait::Block })
+            Ok(Channel { calls, results, commands, caller: Wakeup::new()?, wakes_caller: wait == Wait::PageBlock })
         };
         Ok(Exchange {
             clock: Clock::start(),
@@ -200,7 +200,7 @@ mod tests {
         let request = |op| {
             let io = Io { op, offset: 1 << 40, bytes: 4096 };
             let (submitted, delayed) = (Time::from_ps(7), Span::from_ms(20));
-            Call::Request(ModelRequest { submitted, turn: 3, io, token: u32::MAX, early: op == Op::Flush, delayed })
+            Call::Request(ModelRequest { submitted, turn: 3, io, token: u32::MAX, early: op == Op::DeepFlush, delayed })
         };
         for call in
             [Call::Attention(true), Call::Attention(false), Call::Command].into_iter().chain(Op::ALL.map(request))

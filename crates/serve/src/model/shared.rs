@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{Completed, Engine, Input};
+use phaselink_core::engine::{CompletedInjection, Engine, ExternalInput};
 use phaselink_core::ledger::{JobOutcome, Outcome};
 use phaselink_core::media::keys::Key;
 use phaselink_core::number::index;
@@ -41,7 +41,7 @@ pub struct SharedEngine<'a> {
     /// Commands of real hosts that wait for room in their modelled queue.
     queues: HostQueues,
     /// Results of requests that the engine's own thread submitted and has not taken yet.
-    results: VecDeque<Completed>,
+    results: VecDeque<CompletedInjection>,
     /// Moving average of the time between a request's submission and its arrival at the engine.
     mean_submission_delay: Span,
 }
@@ -82,7 +82,7 @@ struct EngineRequest {
 fn with_keys(mut engine: Engine, device: &Device, drive: &Drive) -> Engine {
     if let Some(keys) = device.store.keys() {
         keys.with(|space| {
-            let mut values = space.from_key(Key::default()).map(|(key, value)| (*key, value.bytes));
+            let mut values = space.iter_from_key(Key::default()).map(|(key, value)| (*key, value.bytes));
             engine.hold_keys(drive, &mut values);
         });
     }
@@ -104,7 +104,7 @@ impl<'a> SharedEngine<'a> {
     ) -> io::Result<SharedEngine<'a>> {
         let engine = match brings_software {
             false => Engine::new(&drive, seed),
-            true => Engine::for_real_hosts(&drive, seed)
+            true => Engine::for_real_host_drivers(&drive, seed)
                 .ok_or_else(|| io::Error::other("the drive's protocol is none of real hosts' drivers"))?,
         };
         let engine = with_keys(engine, device, &drive);
@@ -179,7 +179,7 @@ impl<'a> SharedEngine<'a> {
     /// Returns the next result of a request that the engine's own thread submitted. Its instant of completion, by the
     /// clock, may still be in the future.
     #[inline]
-    pub fn take_known(&mut self) -> Option<Completed> {
+    pub fn take_known(&mut self) -> Option<CompletedInjection> {
         self.results.pop_front()
     }
 
@@ -244,8 +244,8 @@ impl<'a> SharedEngine<'a> {
         let place = self.requests.insert(EngineRequest { source, token, submitted, arrived: submitted });
         let (thread, token) = (self.threads[turn % self.threads.len()], place);
         let input = match delayed.is_zero() {
-            true => Input::Request { thread, io, token },
-            false => Input::DelayedRequest { thread, io, token, delayed },
+            true => ExternalInput::Request { thread, io, token },
+            false => ExternalInput::DelayedRequest { thread, io, token, delayed },
         };
         self.requests[index(place)].arrived = self.wall.arrive_at(submitted, input);
     }
@@ -274,12 +274,12 @@ impl<'a> SharedEngine<'a> {
 
     /// Sends a result to the thread that submitted the request: its own, or the caller at the other end of a channel.
     #[inline]
-    fn deliver(&mut self, completed: &Completed) {
+    fn deliver(&mut self, completed: &CompletedInjection) {
         let EngineRequest { source, token, submitted, arrived } = self.requests.take(completed.token);
         self.wall.pass_on();
         let at = submitted + completed.at.since(arrived);
         if source == OWN_THREAD {
-            return self.results.push_back(Completed { token, at, error: None });
+            return self.results.push_back(CompletedInjection { token, at, error: None });
         }
         let mut record = [0; WORDS];
         record[..2].copy_from_slice(&[token.into(), at.as_ps()]);

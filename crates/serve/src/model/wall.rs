@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use phaselink_core::config::Fault;
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{Completed, Engine, Input};
+use phaselink_core::engine::{CompletedInjection, Engine, ExternalInput};
 use phaselink_core::ledger::Latency;
 use phaselink_core::number::length;
 use phaselink_core::protocol::real_hosts::HostCommand;
@@ -65,7 +65,7 @@ impl FaultSync {
     /// Adds new fault rules to the engine, and removes rules that have been cleared.
     #[cold]
     fn update_rules(&mut self, engine: &mut Engine) {
-        let rules = self.device.faults.of_model();
+        let rules = self.device.faults.rules_applied_by_model();
         self.applied.retain(|(number, fault)| {
             let is_kept = rules.iter().any(|(kept, _)| kept == number);
             if !is_kept {
@@ -132,20 +132,20 @@ impl Wall {
     /// numbers of the threads.
     pub fn add_threads(&mut self, drive: &Drive) -> Vec<u16> {
         let limits = drive.limits();
-        (0..limits.queue_pairs).map(|_| self.engine.add_client(limits.queue_slots())).collect()
+        (0..limits.queue_pairs).map(|_| self.engine.add_client(limits.queue_capacity())).collect()
     }
 
     /// Injects an input into the engine at the present instant. Returns the model's time of its arrival.
-    pub fn arrive(&mut self, input: Input) -> Time {
+    pub fn arrive(&mut self, input: ExternalInput) -> Time {
         self.arrive_at(self.clock.now(), input)
     }
 
     /// Injects an input that arrived when the clock showed `asked`, and returns the model's time of its arrival. An
     /// idle engine first handles earlier events, up to a limit. An engine that is already ahead takes the input at its
     /// own time.
-    pub fn arrive_at(&mut self, asked: Time, input: Input) -> Time {
+    pub fn arrive_at(&mut self, asked: Time, input: ExternalInput) -> Time {
         let now = self.catch_up(asked);
-        if matches!(input, Input::Request { .. } | Input::DelayedRequest { .. }) {
+        if matches!(input, ExternalInput::Request { .. } | ExternalInput::DelayedRequest { .. }) {
             self.count_submitted(1);
         }
         self.engine.inject(now, input);
@@ -163,7 +163,7 @@ impl Wall {
         let now = self.catch_up(rung);
         self.count_submitted(length(commands.len()));
         commands.for_each(|command| self.engine.place(now, command));
-        self.engine.inject(now, Input::Ring { queue });
+        self.engine.inject(now, ExternalInput::Ring { queue });
         now
     }
 
@@ -211,7 +211,7 @@ impl Wall {
 
     fn advance_to(&mut self, now: Time) {
         let events = if self.in_flight == 0 { IDLE_EVENTS_MAX } else { EVENTS_MAX };
-        if !self.engine.run_some_until(now, events) {
+        if !self.engine.run_events_until(now, events) {
             self.hold_back(now);
         }
     }
@@ -237,7 +237,7 @@ impl Wall {
 
     /// Returns the next request that the engine has completed, and records its lag. The caller must deliver the result
     /// at once.
-    pub fn take_completed(&mut self) -> Option<Completed> {
+    pub fn take_completed(&mut self) -> Option<CompletedInjection> {
         let done = self.engine.take_completed()?;
         self.in_flight -= 1;
         // If the clock was held back while the request was in flight, count the whole hold as lag, which is an upper
@@ -258,12 +258,12 @@ impl Wall {
     /// [`Wall::hand_over`] or [`Wall::pass_on`].
     ///
     /// Once no request is in flight, the engine waits for the clock, so that the next request does not find it ahead.
-    pub fn run_ahead(&mut self, now: Time) -> Option<Completed> {
+    pub fn run_ahead(&mut self, now: Time) -> Option<CompletedInjection> {
         if self.in_flight == 0 {
             return None;
         }
         let lead = if self.in_flight == 1 { self.lead + LONE_LEAD } else { self.lead };
-        let (is_through, done) = self.engine.run_some_until_completed(now + lead, EVENTS_MAX);
+        let (is_through, done) = self.engine.run_events_until_completed(now + lead, EVENTS_MAX);
         if !is_through && done.is_none() {
             self.hold_back(now);
         }

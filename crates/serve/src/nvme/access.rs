@@ -6,7 +6,7 @@ use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::protocol::nvme::spec::layout::Layout;
 use phaselink_core::protocol::nvme::spec::logs::{AccessGroup, AccessHeader};
 
-use crate::device::paths::{PathState, Paths, TRANSITION_MAX};
+use crate::device::paths::{DrivePaths, PathState, TRANSITION_MAX};
 
 /// Bits of ANACAP: the five states are reported, and the group of a namespace does not change.
 pub(super) const ACCESS_CAPABILITIES: u8 = 0b0101_1111;
@@ -26,7 +26,12 @@ pub(super) fn refusal_status(state: PathState) -> Option<Status> {
 
 /// Returns the log page Asymmetric Namespace Access of a path: a group for each of these namespaces, with its only
 /// namespace unless the host asks for groups alone.
-pub(super) fn log_page(paths: &Paths, path: u32, namespaces: impl Iterator<Item = u32>, groups_alone: bool) -> Vec<u8> {
+pub(super) fn log_page(
+    paths: &DrivePaths,
+    path: u32,
+    namespaces: impl Iterator<Item = u32>,
+    groups_alone: bool,
+) -> Vec<u8> {
     let (mut groups, mut count) = (Vec::new(), 0_usize);
     for namespace in namespaces {
         let members = u32::from(!groups_alone);

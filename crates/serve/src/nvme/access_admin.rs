@@ -3,7 +3,7 @@
 use super::access::log_page;
 use super::controller::Controller;
 use super::events::AsyncEvent;
-use crate::device::paths::Paths;
+use crate::device::paths::DrivePaths;
 
 impl Controller {
     /// Raises an event if the state of the controller's path has changed, and the host wants to know.
@@ -24,7 +24,7 @@ impl Controller {
         let ids = attached.map(|(id, _)| id);
         match subsystem.paths() {
             Some(paths) => log_page(paths, self.identity.path, ids, groups_alone),
-            None => log_page(&Paths::default(), self.identity.path, ids, groups_alone),
+            None => log_page(&DrivePaths::default(), self.identity.path, ids, groups_alone),
         }
     }
 }

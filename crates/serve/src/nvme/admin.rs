@@ -1,11 +1,11 @@
 //! Admin commands of an NVMe controller: their table, handlers and checks (Base Specification 2.0, section 5).
 
 use phaselink_core::number::{index, length, low_u8, low_u16, wide_index};
-use phaselink_core::protocol::nvme::commands::command::{ALL_NAMESPACES, check_flags};
+use phaselink_core::protocol::nvme::commands::command::{ALL_NAMESPACES, check_entry_flags};
 use phaselink_core::protocol::nvme::commands::rows_of;
-use phaselink_core::protocol::nvme::rules::{MetadataFormat, Shadow};
+use phaselink_core::protocol::nvme::rules::{BlockMetadataFormat, ShadowDoorbellPages};
 use phaselink_core::protocol::nvme::spec::fields::{cancel, feature, format, identify, log, queue as fields};
-use phaselink_core::protocol::nvme::spec::layout::{ReservedBits, all_but};
+use phaselink_core::protocol::nvme::spec::layout::{ReservedDwordBits, all_but};
 use phaselink_core::protocol::nvme::spec::{
     COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, admin,
 };
@@ -52,7 +52,7 @@ pub struct AdminRow {
     /// Bit of OACS that announces the command, or none if no bit does.
     pub optional_bit: Option<u16>,
     /// Reserved bits of command dwords 10 to 15 (sections 5.1 to 5.7); none are checked if all masks are 0.
-    pub reserved: ReservedBits,
+    pub reserved: ReservedDwordBits,
     /// Drives whose controllers have the command.
     pub offered: Offered,
     /// Controllers in a fabric that have the command.
@@ -111,7 +111,7 @@ macro_rules! admin_commands {
 }
 
 /// Reserved bits of a command whose only parameter is a queue identifier in the low half of dword 10.
-const ONE_IDENTIFIER: ReservedBits = all_but(&[&[fields::ID]]);
+const ONE_IDENTIFIER: ReservedDwordBits = all_but(&[&[fields::ID]]);
 
 admin_commands! {
     DELETE_SUBMISSION_QUEUE { reserved: ONE_IDENTIFIER, in_fabric: FabricUse::Never } => |controller, command, _host| controller.delete_submission_queue(command);
@@ -136,7 +136,7 @@ admin_commands! {
 }
 
 /// Returns the reserved bits of an admin command (sections 5.1 to 5.7). Unknown opcodes have none.
-pub(super) fn reserved_bits(opcode: u8) -> ReservedBits {
+pub(super) fn reserved_bits(opcode: u8) -> ReservedDwordBits {
     ADMIN_COMMANDS.iter().find(|row| row.opcode == opcode).map_or([0; 6], |row| row.reserved)
 }
 
@@ -155,7 +155,7 @@ impl LogPart {
     /// Invalid Field if the offset is no multiple of 4 bytes, or the part is longer than [`LOG_BYTES_MAX`].
     pub(super) fn of(command: &SubmissionEntry) -> Result<LogPart, Status> {
         let words = u64::from(command.get(log::DWORDS_LOW) | command.get(log::DWORDS_HIGH) << 16) + 1;
-        let part = LogPart { offset: command.get_pair([log::OFFSET_LOW, log::OFFSET_HIGH]), bytes: words * 4 };
+        let part = LogPart { offset: command.joined_u64([log::OFFSET_LOW, log::OFFSET_HIGH]), bytes: words * 4 };
         let is_valid = part.offset.is_multiple_of(4) && part.bytes <= LOG_BYTES_MAX;
         if is_valid { Ok(part) } else { Err(Status::INVALID_FIELD) }
     }
@@ -184,8 +184,8 @@ impl Controller {
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
-        // A data pointer in a fabric is an SGL descriptor.
-        check_flags(command, self.identity.fabric.is_some())?;
+        // Commands in a fabric describe their data by an SGL descriptor, so allow one.
+        check_entry_flags(command, self.identity.fabric.is_some())?;
         if !self.admin_commands().any(|row| row.opcode == command.opcode) {
             return Err(Status::INVALID_OPCODE);
         }
@@ -569,12 +569,12 @@ impl Controller {
             return Err(Status::INVALID_FIELD);
         }
         let protection = low_u8(command.get(format::PROTECTION));
-        let metadata = MetadataFormat::of(protection, command.has(format::PROTECTION_FIRST))?;
+        let metadata = BlockMetadataFormat::of(protection, command.has(format::PROTECTION_FIRST))?;
         let format = self.identity.choose(format, metadata, command.has(format::EXTENDED))?;
-        if self.pending.iter().any(|work| matches!(work, PendingWork::Format { .. })) {
+        if self.pending.iter().any(|work| matches!(work, PendingWork::TraceFileFormat { .. })) {
             return Err(Status::FORMAT_IN_PROGRESS);
         }
-        self.pending.push_back(PendingWork::Format { command_id, namespace, format });
+        self.pending.push_back(PendingWork::TraceFileFormat { command_id, namespace, format });
         Ok(AdminOutcome::Pending)
     }
 
@@ -585,9 +585,9 @@ impl Controller {
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
-        let shadow = Shadow::check(command.prp1, command.prp2)?;
+        let shadow = ShadowDoorbellPages::check(command.prp1, command.prp2)?;
         // The device polls shadow doorbells, so they must be in mapped memory.
-        if host.peek(shadow.tail(0)).is_none() || host.peek(shadow.tail_event(0)).is_none() {
+        if host.peek(shadow.tail(0)).is_none() || host.peek(shadow.tail_event_index_address(0)).is_none() {
             return Err(Status::INVALID_FIELD);
         }
         self.sets.iter_mut().for_each(|set| set.shadow = Some(shadow));
@@ -600,7 +600,7 @@ impl Controller {
         let (limits, counted_from_zero) = (self.identity.limits, low_u16(command.get(fields::ENTRIES)));
         let is_beyond = counted_from_zero > limits.entries_field();
         self.check_strictly(|checks| checks.count_times(is_beyond.into(), &strict::QUEUE_BEYOND_MQES));
-        let entries = limits.check_entries(counted_from_zero)?;
+        let entries = limits.check_queue_entries(counted_from_zero)?;
         if is_size_set { Ok(entries) } else { Err(Status::INVALID_QUEUE_SIZE) }
     }
 

@@ -122,8 +122,8 @@ impl Controller {
         header.set(BlockStatusLog::LENGTH, length);
         header.set(BlockStatusLog::ELEMENTS, elements);
         header.set(BlockStatusLog::BLOCKS, u32::try_from(blocks).unwrap_or(u32::MAX));
-        // Changes since the server started.
-        header.set(BlockStatusLog::GENERATION, store.unreadable_changes());
+        // The generation number counts changes since the server started.
+        header.set(BlockStatusLog::GENERATION, store.unreadable_change_count());
         page
     }
 }

@@ -6,12 +6,12 @@ use std::io;
 use phaselink_client::chunk::AHEAD_BYTES;
 use phaselink_core::number::{index, length, wide_index};
 use phaselink_core::protocol::nvme::commands::{
-    self, Action, Changes, CommandSet, DataUse, Extent, ListContent, MediaUse, command, opcode,
+    self, Action, ChangedState, CommandSet, DataPointerUse, Extent, MediaUse, ParameterListContent, command, opcode,
 };
 use phaselink_core::protocol::nvme::rules::completion::refusal;
-use phaselink_core::protocol::nvme::rules::reservation::{NamespaceAccess, ReservationKeys};
+use phaselink_core::protocol::nvme::rules::reservation::{NamespaceAccess, ReservationCommandKeys};
 use phaselink_core::protocol::nvme::rules::{Data, Limits};
-use phaselink_core::protocol::nvme::served::{ReadLists, ServedCommand};
+use phaselink_core::protocol::nvme::served::{ServedCommandLists, ServedHostCommand};
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use phaselink_core::request::Io;
 
@@ -20,7 +20,7 @@ use super::journal::Journal;
 use super::queues::EntryBytes;
 use super::subsystem::{ActiveNamespace, NamespaceView};
 use crate::device::faults::FaultEffect;
-use crate::device::store::{Store, StoreAccess};
+use crate::device::store::{Store, StoreCopyDirection};
 use crate::planted::{PlantedBug, is_planted};
 
 /// I/O command that has been copied from its queue and checked, with its PRP lists, SGL segments and ranges. Host
@@ -52,7 +52,7 @@ pub struct Command {
 pub(super) struct CommandLists {
     /// Command as its submission queue entry alone describes it.
     before: commands::Command,
-    read: ReadLists,
+    read: ServedCommandLists,
 }
 
 impl Command {
@@ -72,7 +72,7 @@ impl Command {
         let mut entry = SubmissionEntry::decode(&self.bytes);
         let (id, found) = (entry.namespace_id, namespaces.find(entry.namespace_id));
         if found.is_ok() {
-            // The rules treat each namespace as a drive of its own.
+            // The checks of the model know a single namespace that is the whole drive.
             entry.namespace_id = command::NAMESPACE;
         }
         let limits = found.map_or(namespaces.without_namespaces(), |namespace| &namespace.limits);
@@ -121,7 +121,7 @@ impl Command {
         if checked.data.next_list_part().is_none() && !is_list {
             return Ok(());
         }
-        let lists = CommandLists { before: checked.clone(), read: ReadLists::default() };
+        let lists = CommandLists { before: checked.clone(), read: ServedCommandLists::default() };
         let read = &mut self.lists.insert(Box::new(lists)).read;
         read_data_lists(&mut checked.data, host, |step| read.steps.push_back(step))?;
         if !is_list {
@@ -144,22 +144,22 @@ impl Command {
     /// Returns the pairs of reclaim group and placement handle in the list of an I/O Management Send.
     pub(super) fn identifiers(&self) -> &[(u8, u8)] {
         match self.lists.as_deref().map(|lists| &lists.read.content) {
-            Some(Ok(ListContent::Identifiers(listed))) => listed,
+            Some(Ok(ParameterListContent::Identifiers(listed))) => listed,
             _ => &[],
         }
     }
 
     /// Returns the keys in the data of a reservation command; keys of 0 for other commands.
-    pub(super) fn keys(&self) -> ReservationKeys {
+    pub(super) fn keys(&self) -> ReservationCommandKeys {
         match self.lists.as_deref().map(|lists| &lists.read.content) {
-            Some(Ok(ListContent::Keys(keys))) => *keys,
-            _ => ReservationKeys::default(),
+            Some(Ok(ParameterListContent::Keys(keys))) => *keys,
+            _ => ReservationCommandKeys::default(),
         }
     }
 
     /// Returns the command as it enters the model, which knows no namespaces but for reservations, and no placement
     /// handles: with ranges of the drive, and reclaim unit handles.
-    pub fn for_model(&self) -> ServedCommand {
+    pub fn for_model(&self) -> ServedHostCommand {
         let command_id = self.entry().command_id;
         let lists = self.lists.as_ref().map(|lists| Box::new(self.lists_for_model(lists)));
         let before = self.lists.as_ref().map(|lists| lists.before.clone());
@@ -170,18 +170,18 @@ impl Command {
                 *namespace = self.entry().namespace_id;
             }
         }
-        ServedCommand { command_id, checked, lists }
+        ServedHostCommand { command_id, checked, lists }
     }
 
-    fn lists_for_model(&self, lists: &CommandLists) -> ReadLists {
+    fn lists_for_model(&self, lists: &CommandLists) -> ServedCommandLists {
         let mut read = lists.read.clone();
         match &mut read.content {
-            Ok(ListContent::Ranges(ranges)) => *ranges = self.ranges.iter().copied().collect(),
-            Ok(ListContent::Sources { ranges, .. }) => ranges.clone_from(&self.ranges),
-            Ok(ListContent::Identifiers(listed)) => {
+            Ok(ParameterListContent::UnreadableRangeMap(ranges)) => *ranges = self.ranges.iter().copied().collect(),
+            Ok(ParameterListContent::KeyOrigins { ranges, .. }) => ranges.clone_from(&self.ranges),
+            Ok(ParameterListContent::Identifiers(listed)) => {
                 listed.iter_mut().for_each(|(_, handle)| *handle = self.unit_handle(*handle));
             }
-            Ok(ListContent::Keys(_)) | Err(_) => {}
+            Ok(ParameterListContent::Keys(_)) | Err(_) => {}
         }
         read
     }
@@ -218,7 +218,7 @@ impl Command {
     pub fn torn(&self, effect: FaultEffect, block_bytes: u32) -> Option<Command> {
         let mut torn = self.clone();
         let Ok(checked) = &mut torn.checked else { return Some(torn) };
-        if checked.row.changes == Changes::Keys {
+        if checked.row.changes == ChangedState::Keys {
             return (effect.kept_bytes(checked.bytes, 1) == checked.bytes).then_some(torn);
         }
         if checked.row.writes_media() && checked.row.list().is_none() {
@@ -237,14 +237,14 @@ impl Command {
 
     /// Returns the status of the command if the flush of the store before its completion fails.
     pub(super) fn flush_failure(&self) -> Status {
-        let is_flush = self.checked.as_ref().is_ok_and(|checked| checked.row.media == MediaUse::Flush);
+        let is_flush = self.checked.as_ref().is_ok_and(|checked| checked.row.media == MediaUse::DeepFlush);
         if is_flush { Status::INTERNAL_ERROR } else { Status::WRITE_FAULT }
     }
 
     /// Returns the status field of the command's completion queue entry. A refused command also has Do Not Retry set.
     #[inline]
     pub(super) fn completion_status(&self, status: Status) -> Status {
-        // A host may try a command again on another path.
+        // A status about the path is not final, because the host may retry on another path.
         let is_final = self.checked.is_err() && !status.is_of_path();
         if is_final { refusal(status) } else { status }
     }
@@ -260,7 +260,7 @@ impl Command {
         }
         let ActiveNamespace { limits, start, .. } = namespaces.find(entry.namespace_id).ok()?;
         let offset = limits.place(command::NAMESPACE, entry.slba(), entry.blocks()).ok()?;
-        limits.kind.offers(CommandSet::Blocks).then_some((start + offset, entry.blocks() << limits.block_shift))
+        limits.kind.offers(CommandSet::EraseBlocks).then_some((start + offset, entry.blocks() << limits.block_shift))
     }
 
     /// Prefetches the cache lines that a Read or a short Write needs: those of the first page of the host's buffer and,
@@ -270,8 +270,8 @@ impl Command {
         let Ok(commands::Command { row, offset, bytes, data, .. }) = &self.checked else { return };
         let ([(address, length), ..], ahead) = (data.runs(), (*bytes).min(AHEAD_BYTES as u32)) else { return };
         match (row.data, row.media) {
-            (DataUse::ToHost, MediaUse::Read) => host.prefetch_to_write(*address, ahead.min(*length)),
-            (DataUse::FromHost, MediaUse::Write) => {
+            (DataPointerUse::ToHost, MediaUse::Read) => host.prefetch_to_write(*address, ahead.min(*length)),
+            (DataPointerUse::FromHost, MediaUse::Write) => {
                 store.prefetch_to_write(*offset, *bytes);
                 host.prefetch(*address, ahead.min(*length));
             }
@@ -307,7 +307,7 @@ impl Command {
             Action::Zero { keep_space } => {
                 store.zero(offset, bytes.into(), *keep_space).map_err(|error| write_status(&error))?;
             }
-            Action::Flush => {}
+            Action::DeepFlush => {}
             Action::WriteUncorrectable => {
                 store.make_unreadable(offset, bytes.into()).map_err(|error| write_status(&error))?;
             }
@@ -316,7 +316,7 @@ impl Command {
                     store.zero(*offset, *bytes, false).map_err(|error| write_status(&error))?;
                 }
             }
-            // The store lacks zones, keys or data placement, although the controller reports them.
+            // The controller reports zones, keys or placement, but the store lacks them, so this is an internal error.
             _ => Err(Status::INTERNAL_ERROR)?,
         }
         journal.count(row, bytes);
@@ -330,7 +330,7 @@ impl Command {
 fn read(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
     let mut offset = offset;
     for &(address, bytes) in data.runs() {
-        let copied = store.lend(offset, bytes, StoreAccess::Read, |words| host.write_words(address, words));
+        let copied = store.lend(offset, bytes, StoreCopyDirection::Read, |words| host.write_words(address, words));
         if copied != Some(true) {
             let space = &mut space[..index(bytes)];
             store.read(offset, space).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
@@ -353,7 +353,7 @@ pub(super) fn write(
 ) -> Result<(), Status> {
     let mut offset = offset;
     for &(address, bytes) in data.runs() {
-        let copied = store.lend(offset, bytes, StoreAccess::Write, |words| host.read_words(address, words));
+        let copied = store.lend(offset, bytes, StoreCopyDirection::Write, |words| host.read_words(address, words));
         if copied != Some(true) {
             let space = &mut space[..index(bytes)];
             host.read(address, space)?;
@@ -411,7 +411,7 @@ fn read_data_lists(
     while let Some((address, bytes)) = data.next_list_part() {
         part.resize(index(bytes), 0);
         let read = host.read(address, &mut part).map_err(|_| Status::DATA_TRANSFER_ERROR);
-        let read = read.and_then(|()| data.on_list(&part));
+        let read = read.and_then(|()| data.add_prp_list_part(&part));
         on_step(read.map(|()| data.clone()));
         read?;
     }
@@ -478,15 +478,15 @@ mod tests {
     use std::sync::Arc;
 
     use phaselink_core::drive::Drive;
-    use phaselink_core::protocol::nvme::rules::reservation::ReservationHost;
-    use phaselink_core::protocol::nvme::rules::{BlockParts, MetadataFormat, NamespaceKind};
+    use phaselink_core::protocol::nvme::rules::reservation::ReservingHost;
+    use phaselink_core::protocol::nvme::rules::{BlockMetadataFormat, BlockNamespaceParts, NamespaceKindLimits};
     use phaselink_core::protocol::nvme::spec::fields::blocks;
 
     use super::super::array_host::ArrayHost;
     use super::super::subsystem::{BlockFormat, Subsystem};
     use super::*;
 
-    const HOST: ReservationHost = ReservationHost::OfController(0);
+    const HOST: ReservingHost = ReservingHost::OfController(0);
 
     /// The store's methods assert that blocks lie within it.
     #[test]
@@ -509,8 +509,8 @@ mod tests {
 
     #[test]
     fn model_of_protected_blocks_moves_no_metadata_for_a_namespace_without_any() {
-        let metadata = Some(MetadataFormat::of(1, false).unwrap());
-        let kind = NamespaceKind::Blocks(BlockParts { metadata, placement: None });
+        let metadata = Some(BlockMetadataFormat::of(1, false).unwrap());
+        let kind = NamespaceKindLimits::EraseBlocks(BlockNamespaceParts { metadata, placement: None });
         let limits = Limits { kind, ..Limits::of(&Drive::shipped("nvme").unwrap()) };
         let subsystem = Arc::new(Subsystem::new(&limits));
         subsystem.format(1, BlockFormat { block_shift: 9, metadata: None }).unwrap();

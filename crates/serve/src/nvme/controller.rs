@@ -22,7 +22,7 @@ use super::queue_set::QueueSet;
 use super::strict::StrictChecks;
 use super::subsystem::{BlockFormat, Namespace};
 use crate::device::store::Store;
-use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
+use crate::device::tally::{ConsumedCompletionCounts, UndefinedBehaviour};
 
 /// NVMe controller without its registers, which the [`AdminHost`] keeps.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub(super) type HandleList = Vec<u16>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PendingWork {
     /// Format a namespace, or all of them, which then read as zeros.
-    Format { command_id: u16, namespace: u32, format: BlockFormat },
+    TraceFileFormat { command_id: u16, namespace: u32, format: BlockFormat },
     /// Create a namespace of `blocks` blocks in a format, with reclaim unit handles on a drive with data placement.
     Create { command_id: u16, blocks: u64, format: BlockFormat, handles: HandleList },
     /// Delete a namespace, or all of them.
@@ -88,8 +88,8 @@ pub(super) enum PendingWork {
 impl PendingWork {
     /// Returns true if the work erases blocks of the drive, or changes which blocks its namespaces have.
     pub(super) fn divides_or_erases(&self) -> bool {
-        use PendingWork::{Create, Delete, Format, Sanitize};
-        matches!(self, Format { .. } | Create { .. } | Delete { .. } | Sanitize { .. })
+        use PendingWork::{Create, Delete, Sanitize, TraceFileFormat};
+        matches!(self, TraceFileFormat { .. } | Create { .. } | Delete { .. } | Sanitize { .. })
     }
 }
 
@@ -152,8 +152,8 @@ impl Controller {
 
     /// Returns statistics of the completions that the host has consumed since the last call, for all queue sets that
     /// are not lent.
-    pub fn take_completions_taken(&mut self, host: &mut impl Host) -> CompletionsTaken {
-        let mut sum = CompletionsTaken::default();
+    pub fn take_completions_taken(&mut self, host: &mut impl Host) -> ConsumedCompletionCounts {
+        let mut sum = ConsumedCompletionCounts::default();
         self.sets.iter_mut().for_each(|set| sum.merge(&set.take_completions_taken(host)));
         sum
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
-use phaselink_core::protocol::nvme::commands::{Cancellation, Changes};
+use phaselink_core::protocol::nvme::commands::{CancelTarget, ChangedState};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::reservation::ReservationCommand;
 use phaselink_core::protocol::nvme::spec::Status;
@@ -18,14 +18,14 @@ use super::recorded_commands::ZoneStates;
 use super::{namespace, recorded_commands};
 use crate::device::faults::FaultEffect;
 use crate::device::history::History;
-use crate::device::store::{CommandSetState, Store};
+use crate::device::store::{Store, StoredCommandSetState};
 use crate::planted::{PlantedBug, is_planted};
 
 /// Progress of a command after its execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandProgress {
     /// The completion has been posted, or placed for [`QueueSet::write_completions`], with this status.
-    Completed(Status),
+    CompletedInjection(Status),
     /// The completion waits for a flush of the store, after which [`QueueSet::complete_flushed`] posts it.
     NeedsFlush,
 }
@@ -87,7 +87,7 @@ impl QueueSet {
             let changes = done.map(|()| recorded_commands::changes(command, placed, &before, store, needs_flush));
             (done, changes.unwrap_or_default())
         });
-        if command.checked.as_ref().is_ok_and(|checked| checked.row.changes == Changes::MadeUnreadable) {
+        if command.checked.as_ref().is_ok_and(|checked| checked.row.changes == ChangedState::MadeUnreadable) {
             history.give_up("make blocks unreadable");
         }
         if !tickets.is_empty() {
@@ -122,11 +122,13 @@ impl QueueSet {
         }
         let journal = &mut self.journal;
         let result = match store.command_set_state() {
-            CommandSetState::Blocks => {
+            StoredCommandSetState::EraseBlocks => {
                 return namespace::blocks::execute(command, self.namespaces.kind(), host, store, space, journal);
             }
-            CommandSetState::Zones(zones) => namespace::zones::execute(command, zones, host, store, space, journal)?,
-            CommandSetState::Keys(keys) => {
+            StoredCommandSetState::Zones(zones) => {
+                namespace::zones::execute(command, zones, host, store, space, journal)?
+            }
+            StoredCommandSetState::Keys(keys) => {
                 let reports_missing = self.namespaces.kind().key_settings()?.reports_missing();
                 namespace::keys::execute(command, keys, reports_missing, host, store, space, journal)?
             }
@@ -144,7 +146,7 @@ impl QueueSet {
     /// # Errors
     /// Invalid Field for another submission queue, or if the command to be aborted is of another namespace.
     #[cold]
-    fn cancel(&mut self, command: &Command, cancelled: Cancellation, host: &mut impl Host) -> Result<(), Status> {
+    fn cancel(&mut self, command: &Command, cancelled: CancelTarget, host: &mut impl Host) -> Result<(), Status> {
         let (queue, entry) = (command.queue, command.entry());
         let is_of_namespace = |of: u32| [of, ALL_NAMESPACES].contains(&entry.namespace_id);
         let named = cancelled.command_id.and_then(|id| self.unanswered.get(&(queue, id)));
@@ -305,12 +307,12 @@ impl QueueSet {
     #[inline]
     pub fn complete(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> CommandProgress {
         if !self.has_queue_of(command) {
-            return CommandProgress::Completed(Status::ABORT_REQUESTED);
+            return CommandProgress::CompletedInjection(Status::ABORT_REQUESTED);
         }
         if done.is_ok() && command.needs_flush(self.write_cache) {
             return CommandProgress::NeedsFlush;
         }
-        CommandProgress::Completed(self.post_completion(command, done, host))
+        CommandProgress::CompletedInjection(self.post_completion(command, done, host))
     }
 
     /// Posts the completion of a command that needed a flush, with the result of that flush. Does nothing if the

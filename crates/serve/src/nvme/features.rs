@@ -225,7 +225,7 @@ impl Features {
             keep_alive_ms: 0,
             host_behavior: [0; HOST_BEHAVIOR_BYTES],
             timestamp: Timestamp::default(),
-            queue_counts: limits.queues_field(),
+            queue_counts: limits.number_of_queues_field(),
             limits: *limits,
         }
     }

@@ -10,13 +10,13 @@ use phaselink_core::protocol::nvme::commands::{Action, COPY_SOURCES_MAX};
 use phaselink_core::protocol::nvme::rules::protection::{
     BYTE_ALIGNED_METADATA, METADATA_CAPABILITIES, PROTECTION_CAPABILITIES,
 };
-use phaselink_core::protocol::nvme::rules::reservation::{CAPABILITIES, ReservationHost};
-use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat};
+use phaselink_core::protocol::nvme::rules::reservation::{CAPABILITIES, ReservingHost};
+use phaselink_core::protocol::nvme::rules::{BlockMetadataFormat, Limits};
 use phaselink_core::protocol::nvme::spec::identify::{
     CommandSets, IdList, IdentifyCommon, IdentifyController, IdentifyNamespace, LbaFormatEntry, NamespaceIds,
     NamespaceList,
 };
-use phaselink_core::protocol::nvme::spec::layout::{Layout, Structure};
+use phaselink_core::protocol::nvme::spec::layout::{Layout, LayoutBytes};
 use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status};
 
 use super::access::{ACCESS_CAPABILITIES, TRANSITION_SECONDS};
@@ -106,7 +106,7 @@ pub struct Identity {
     /// True if the drive's controllers are of one NVM subsystem.
     is_one_of_several: bool,
     /// Host of the controller, as reservations know it.
-    pub(super) host: ReservationHost,
+    pub(super) host: ReservingHost,
     /// Atomic write unit in bytes: a power cut leaves a write that crosses no multiple of it all old or all new.
     atomic_bytes: u32,
     /// Place of the controller in a fabric; none if its queues are in host memory.
@@ -137,7 +137,7 @@ impl Identity {
         let (model, serial) = (format!("phaselink {name}"), format!("{hash:08x}-{front}"));
         let subsystem = Arc::new(Subsystem::new(&limits));
         let (number, atomic_bytes) = (front as u32, 0);
-        let host = ReservationHost::OfController(number);
+        let host = ReservingHost::OfController(number);
         let (path, is_one_of_several, fabric) = (u32::MAX, false, None);
         Identity { model, serial, limits, subsystem, number, path, is_one_of_several, host, atomic_bytes, fabric }
     }
@@ -166,11 +166,12 @@ impl Identity {
     /// Places the controller in a fabric, with the host that has connected.
     pub fn in_fabric(self, fabric: FabricIdentity) -> Identity {
         let host = match fabric.host_id {
-            // Controllers of several hosts share the number, but not their identifiers.
-            [0, ..] if fabric.host_id == [0; 16] => ReservationHost::OfController(fabric.controller_id.into()),
-            id => ReservationHost::Named(id),
+            // Controllers of different hosts may share a number, so distinguish hosts without an identifier by the
+            // controller's identifier.
+            [0, ..] if fabric.host_id == [0; 16] => ReservingHost::OfController(fabric.controller_id.into()),
+            id => ReservingHost::Named(id),
         };
-        // All controllers in fabrics have the namespaces of one controller.
+        // All fabric controllers see the namespaces that are attached to the last controller number.
         Identity { fabric: Some(fabric), number: CONTROLLERS_MAX - 1, host, ..self }
     }
 
@@ -186,7 +187,7 @@ impl Identity {
     pub(super) fn choose(
         &self,
         format: usize,
-        metadata: MetadataFormat,
+        metadata: BlockMetadataFormat,
         is_extended: bool,
     ) -> Result<BlockFormat, Status> {
         let is_offered = format < self.lba_formats().len();
@@ -259,7 +260,7 @@ impl Identity {
         match cns {
             cns::CONTROLLER => self.fill_controller(optional_admin_bits, &mut page),
             cns::COMMAND_SETS => list_command_sets(row, &mut page),
-            // Capabilities that are common to all namespaces.
+            // For all namespaces, Identify returns their common capabilities.
             cns::NAMESPACE if namespace == ALL_NAMESPACES => {
                 self.fill_format_capabilities(self.subsystem.own_format(), &mut IdentifyNamespace::over(&mut page[..]));
             }
@@ -271,8 +272,8 @@ impl Identity {
                 self.structure_of_set(selected, &mut page)?;
             }
             cns::ACTIVE_NAMESPACES | cns::SET_ACTIVE_NAMESPACES => {
-                // Both lists are equal for the NVM command set. A drive with zones or keys has no namespaces of that
-                // set.
+                // For the NVM command set both lists are equal. A drive with zones or keys has no namespaces of that
+                // set, so its list is empty.
                 let has_other_set = cns == cns::SET_ACTIVE_NAMESPACES && row.command_set() != 0;
                 let is_listed = |it: &Namespace| it.is_attached(self.number) && !has_other_set;
                 self.list_namespaces(namespace, is_listed, &mut page)?;
@@ -284,10 +285,10 @@ impl Identity {
             }
             cns::CONTROLLERS => list_one(own_id, first_controller <= own_id, &mut page),
             cns::ENDURANCE_GROUPS if !row.endurance_groups.is_empty() => {
-                // The list has one group, if the command starts at or before it.
+                // The only endurance group is listed if the list begins at or before it.
                 list_one(row.endurance_group(), first_group <= row.endurance_group(), &mut page);
             }
-            // No further limits. Protection information has only guards of 16 bits.
+            // There are no further limits, and protection information has only 16-bit guards.
             cns::SET_CONTROLLER => {}
             cns::SET_NAMESPACE => self.attached_namespace(namespace).map(drop)?,
             _ => return Err(Status::INVALID_FIELD),
@@ -319,50 +320,55 @@ impl Identity {
 
     /// Fills the data structure of Identify Controller.
     fn fill_controller(&self, optional_admin_bits: u16, page: &mut [u8; IDENTIFY_BYTES]) {
-        use IdentifyController as Field;
+        use IdentifyController as GaloisField;
         let mut page = IdentifyController::over(&mut page[..]);
-        page.set(Field::VENDOR, VENDOR);
-        page.set(Field::SUBSYSTEM_VENDOR, VENDOR);
-        page.set_text(Field::SERIAL, &self.serial);
-        page.set_text(Field::MODEL, &self.model);
-        page.set_text(Field::FIRMWARE, env!("CARGO_PKG_VERSION"));
-        page.set(Field::TRANSFER_MAX, self.limits.transfer_field().unwrap_or(0));
-        page.set(Field::CONTROLLER, self.controller_id());
-        page.set(Field::VERSION, VERSION);
-        page.set(Field::NAMESPACE_NOTICES, true);
-        page.set(Field::ATTRIBUTES, self.kind_row().attributes);
-        page.set(Field::TYPE, IO_CONTROLLER);
-        page.set(Field::OPTIONAL_ADMIN, optional_admin_bits);
-        page.set(Field::ABORTS, ABORTS_MAX - 1);
-        page.set(Field::EVENT_REQUESTS, EVENT_REQUESTS_MAX - 1);
-        page.set(Field::FIRST_SLOT_READ_ONLY, true);
-        page.set(Field::SLOTS, 1);
-        for log in [Field::EFFECTS_LOG, Field::LOG_OFFSETS, Field::TELEMETRY_LOG, Field::PERSISTENT_LOG] {
+        page.set(GaloisField::VENDOR, VENDOR);
+        page.set(GaloisField::SUBSYSTEM_VENDOR, VENDOR);
+        page.set_padded_text(GaloisField::SERIAL, &self.serial);
+        page.set_padded_text(GaloisField::MODEL, &self.model);
+        page.set_padded_text(GaloisField::FIRMWARE, env!("CARGO_PKG_VERSION"));
+        page.set(GaloisField::TRANSFER_MAX, self.limits.mdts_field().unwrap_or(0));
+        page.set(GaloisField::CONTROLLER, self.controller_id());
+        page.set(GaloisField::VERSION, VERSION);
+        page.set(GaloisField::NAMESPACE_NOTICES, true);
+        page.set(GaloisField::ATTRIBUTES, self.kind_row().attributes);
+        page.set(GaloisField::TYPE, IO_CONTROLLER);
+        page.set(GaloisField::OPTIONAL_ADMIN, optional_admin_bits);
+        page.set(GaloisField::ABORTS, ABORTS_MAX - 1);
+        page.set(GaloisField::EVENT_REQUESTS, EVENT_REQUESTS_MAX - 1);
+        page.set(GaloisField::FIRST_SLOT_READ_ONLY, true);
+        page.set(GaloisField::SLOTS, 1);
+        for log in [
+            GaloisField::EFFECTS_LOG,
+            GaloisField::LOG_OFFSETS,
+            GaloisField::TELEMETRY_LOG,
+            GaloisField::PERSISTENT_LOG,
+        ] {
             page.set(log, true);
         }
-        page.set(Field::ERROR_ENTRIES, low_u8(short_length(ERROR_LOG_ENTRIES)) - 1);
-        page.set(Field::WARNING_TEMPERATURE, WARNING_KELVIN);
-        page.set(Field::CRITICAL_TEMPERATURE, CRITICAL_KELVIN);
-        page.set(Field::CAPACITY, self.subsystem.capacity_bytes().into());
-        page.set(Field::UNALLOCATED, self.subsystem.unallocated_bytes().into());
-        page.set(Field::KEEP_ALIVE, KEEP_ALIVE_TENTHS);
-        page.set(Field::SANITIZE, SANITIZE_CAPABILITIES);
-        page.set(Field::ENDURANCE_GROUPS, self.kind_row().endurance_group());
-        page.set(Field::PERSISTENT_LOG_UNITS, event_log::LOG_UNITS);
+        page.set(GaloisField::ERROR_ENTRIES, low_u8(short_length(ERROR_LOG_ENTRIES)) - 1);
+        page.set(GaloisField::WARNING_TEMPERATURE, WARNING_KELVIN);
+        page.set(GaloisField::CRITICAL_TEMPERATURE, CRITICAL_KELVIN);
+        page.set(GaloisField::CAPACITY, self.subsystem.capacity_bytes().into());
+        page.set(GaloisField::UNALLOCATED, self.subsystem.unallocated_bytes().into());
+        page.set(GaloisField::KEEP_ALIVE, KEEP_ALIVE_TENTHS);
+        page.set(GaloisField::SANITIZE, SANITIZE_CAPABILITIES);
+        page.set(GaloisField::ENDURANCE_GROUPS, self.kind_row().endurance_group());
+        page.set(GaloisField::PERSISTENT_LOG_UNITS, event_log::LOG_UNITS);
         if self.has_several_controllers() {
-            page.set(Field::HAS_SEVERAL_CONTROLLERS, true);
-            page.set(Field::REPORTS_ACCESS, true);
-            page.set(Field::ACCESS_NOTICES, true);
-            page.set(Field::TRANSITION_SECONDS, TRANSITION_SECONDS);
-            page.set(Field::ACCESS_CAPABILITIES, ACCESS_CAPABILITIES);
-            page.set(Field::ACCESS_GROUP_MAX, self.limits.namespaces);
-            page.set(Field::ACCESS_GROUPS, self.limits.namespaces);
-            page.set(Field::NAMESPACES_MAX, self.limits.namespaces);
+            page.set(GaloisField::HAS_SEVERAL_CONTROLLERS, true);
+            page.set(GaloisField::REPORTS_ACCESS, true);
+            page.set(GaloisField::ACCESS_NOTICES, true);
+            page.set(GaloisField::TRANSITION_SECONDS, TRANSITION_SECONDS);
+            page.set(GaloisField::ACCESS_CAPABILITIES, ACCESS_CAPABILITIES);
+            page.set(GaloisField::ACCESS_GROUP_MAX, self.limits.namespaces);
+            page.set(GaloisField::ACCESS_GROUPS, self.limits.namespaces);
+            page.set(GaloisField::NAMESPACES_MAX, self.limits.namespaces);
         }
         self.io_capabilities(&mut page);
         let name = self.subsystem_name();
         let mut bytes = name.bytes();
-        page.set(Field::SUBSYSTEM_NAME, std::array::from_fn(|_| bytes.next().unwrap_or(0)));
+        page.set(GaloisField::SUBSYSTEM_NAME, std::array::from_fn(|_| bytes.next().unwrap_or(0)));
         if let Some(fabric) = &self.fabric {
             self.fabric_fields(fabric, &mut page);
         }
@@ -370,46 +376,46 @@ impl Identity {
 
     /// Fills the fields of Identify Controller that only controllers in a fabric have, or that differ there (figure
     /// 275).
-    fn fabric_fields(&self, fabric: &FabricIdentity, page: &mut Structure<IdentifyController, &mut [u8]>) {
-        use IdentifyController as Field;
-        page.set(Field::ATTRIBUTES, self.kind_row().attributes | LONG_HOST_IDENTIFIER);
-        page.set(Field::COMMANDS_MAX, low_u16(self.limits.queue_entries));
-        page.set(Field::SEGMENTS, FABRIC_SEGMENTS);
-        page.set(Field::COMMAND_CAPSULE, (short_length(SUBMISSION_ENTRY_BYTES) + fabric.capsule_data_bytes) / 16);
-        page.set(Field::RESPONSE_CAPSULE, short_length(COMPLETION_ENTRY_BYTES) / 16);
-        page.set(Field::DESCRIPTORS_MAX, 1);
-        page.set(Field::HAS_DISCONNECT, true);
+    fn fabric_fields(&self, fabric: &FabricIdentity, page: &mut LayoutBytes<IdentifyController, &mut [u8]>) {
+        use IdentifyController as GaloisField;
+        page.set(GaloisField::ATTRIBUTES, self.kind_row().attributes | LONG_HOST_IDENTIFIER);
+        page.set(GaloisField::COMMANDS_MAX, low_u16(self.limits.queue_entries));
+        page.set(GaloisField::SEGMENTS, FABRIC_SEGMENTS);
+        page.set(GaloisField::COMMAND_CAPSULE, (short_length(SUBMISSION_ENTRY_BYTES) + fabric.capsule_data_bytes) / 16);
+        page.set(GaloisField::RESPONSE_CAPSULE, short_length(COMPLETION_ENTRY_BYTES) / 16);
+        page.set(GaloisField::DESCRIPTORS_MAX, 1);
+        page.set(GaloisField::HAS_DISCONNECT, true);
         if fabric.discovery.is_some() {
-            page.set(Field::TYPE, DISCOVERY_CONTROLLER);
-            page.set(Field::NAMESPACE_NOTICES, false);
-            page.set(Field::REPORTS_ACCESS, false);
-            page.set(Field::ACCESS_NOTICES, false);
-            page.set(Field::DISCOVERY_NOTICES, true);
-            // There are no namespaces, and no optional commands.
-            page.set(Field::NAMESPACES, 0);
-            page.set(Field::OPTIONAL_IO, 0);
-            page.set(Field::WRITE_CACHE, false);
-            page.set(Field::FLUSH_ALL, 0);
+            page.set(GaloisField::TYPE, DISCOVERY_CONTROLLER);
+            page.set(GaloisField::NAMESPACE_NOTICES, false);
+            page.set(GaloisField::REPORTS_ACCESS, false);
+            page.set(GaloisField::ACCESS_NOTICES, false);
+            page.set(GaloisField::DISCOVERY_NOTICES, true);
+            // A discovery controller has no namespaces and no optional commands.
+            page.set(GaloisField::NAMESPACES, 0);
+            page.set(GaloisField::OPTIONAL_IO, 0);
+            page.set(GaloisField::WRITE_CACHE, false);
+            page.set(GaloisField::FLUSH_ALL, 0);
         }
     }
 
     /// Fills the fields of Identify Controller about queues and I/O commands.
-    fn io_capabilities(&self, page: &mut Structure<IdentifyController, &mut [u8]>) {
-        use IdentifyController as Field;
-        // Smallest and largest sizes of queue entries are the same.
-        page.set(Field::SUBMISSION_ENTRY, 0x66);
-        page.set(Field::COMPLETION_ENTRY, 0x44);
-        page.set(Field::NAMESPACES, self.limits.namespaces);
-        page.set(Field::OPTIONAL_IO, self.optional_io_commands() | ONCS_TIMESTAMP);
-        page.set(Field::WRITE_CACHE, true);
-        page.set(Field::FLUSH_ALL, FLUSH_ALL_SUPPORTED);
+    fn io_capabilities(&self, page: &mut LayoutBytes<IdentifyController, &mut [u8]>) {
+        use IdentifyController as GaloisField;
+        // Each field holds the smallest and largest entry size as powers of two, which are equal: 2^6 and 2^4 bytes.
+        page.set(GaloisField::SUBMISSION_ENTRY, 0x66);
+        page.set(GaloisField::COMPLETION_ENTRY, 0x44);
+        page.set(GaloisField::NAMESPACES, self.limits.namespaces);
+        page.set(GaloisField::OPTIONAL_IO, self.optional_io_commands() | ONCS_TIMESTAMP);
+        page.set(GaloisField::WRITE_CACHE, true);
+        page.set(GaloisField::FLUSH_ALL, FLUSH_ALL_SUPPORTED);
         // The atomic write units must hold for every format, so use the largest blocks, which give the fewest.
         let shifts = self.subsystem.formats().into_iter().map(|format| format.block_shift);
         let atomic = self.atomic_field(shifts.max().unwrap_or(self.limits.block_shift));
-        page.set(Field::ATOMIC_NORMAL, atomic);
-        page.set(Field::ATOMIC_POWER_FAIL, atomic);
-        page.set(Field::COPY_FORMATS, self.kind_row().copy_formats.into());
-        page.set(Field::SEGMENTS, self.segments());
+        page.set(GaloisField::ATOMIC_NORMAL, atomic);
+        page.set(GaloisField::ATOMIC_POWER_FAIL, atomic);
+        page.set(GaloisField::COPY_FORMATS, self.kind_row().copy_formats.into());
+        page.set(GaloisField::SEGMENTS, self.segments());
     }
 
     /// Returns the support for scatter-gather lists (SGLS): data of any address and length, metadata at any address,
@@ -440,32 +446,35 @@ impl Identity {
     }
 
     /// Fills the fields of Identify Namespace that depend on the namespace's format, not on its size.
-    fn fill_format_capabilities(&self, format: BlockFormat, page: &mut Structure<IdentifyNamespace, &mut [u8]>) {
-        use IdentifyNamespace as Field;
+    fn fill_format_capabilities(&self, format: BlockFormat, page: &mut LayoutBytes<IdentifyNamespace, &mut [u8]>) {
+        use IdentifyNamespace as GaloisField;
         self.fill_formats(format, page);
         let block_shift = format.block_shift;
-        // Deallocated blocks read as zeros, with a guard of ones.
-        page.set(Field::DEALLOCATED_VALUE, 0b001);
-        page.set(Field::ZEROES_DEALLOCATE, true);
+        // Deallocated blocks read as zeros, with a guard of all ones.
+        page.set(GaloisField::DEALLOCATED_VALUE, 0b001);
+        page.set(GaloisField::ZEROES_DEALLOCATE, true);
         let atomic = self.atomic_field(block_shift);
         if atomic > 0 {
             // No atomic write may cross a boundary.
-            page.set(Field::HAS_ATOMIC_UNITS, true);
-            for field in
-                [Field::ATOMIC_NORMAL, Field::ATOMIC_POWER_FAIL, Field::BOUNDARY_NORMAL, Field::BOUNDARY_POWER_FAIL]
-            {
+            page.set(GaloisField::HAS_ATOMIC_UNITS, true);
+            for field in [
+                GaloisField::ATOMIC_NORMAL,
+                GaloisField::ATOMIC_POWER_FAIL,
+                GaloisField::BOUNDARY_NORMAL,
+                GaloisField::BOUNDARY_POWER_FAIL,
+            ] {
                 page.set(field, atomic);
             }
         }
         let limits = Limits { block_shift, ..self.limits };
-        page.set(Field::COPY_RANGE_MAX, low_u16(limits.copy_source_blocks_max()));
-        page.set(Field::COPY_MAX, limits.copy_blocks_max());
-        page.set(Field::COPY_RANGES, low_u8(COPY_SOURCES_MAX) - 1);
+        page.set(GaloisField::COPY_RANGE_MAX, low_u16(limits.copy_source_blocks_max()));
+        page.set(GaloisField::COPY_MAX, limits.copy_blocks_max());
+        page.set(GaloisField::COPY_RANGES, low_u8(COPY_SOURCES_MAX) - 1);
     }
 
     /// Fills the fields of Identify Namespace about LBA formats, metadata and protection information (NLBAF, FLBAS, MC,
     /// DPC, DPS, LBAF).
-    fn fill_formats(&self, format: BlockFormat, page: &mut Structure<IdentifyNamespace, &mut [u8]>) {
+    fn fill_formats(&self, format: BlockFormat, page: &mut LayoutBytes<IdentifyNamespace, &mut [u8]>) {
         let formats = self.lba_formats();
         let own = formats.iter().position(|other| *other == format.lba_format()).unwrap_or(0);
         page.set(IdentifyNamespace::FORMATS, low_u8(short_length(formats.len())) - 1);
@@ -476,7 +485,7 @@ impl Identity {
         }
         page.set(IdentifyNamespace::PROTECTION, format.metadata_fields().1);
         for (place, LbaFormat { block_shift, metadata_bytes }) in formats.into_iter().enumerate() {
-            let mut entry = page.part_mut(IdentifyNamespace::LBA_FORMATS.element(place));
+            let mut entry = page.field_structure_mut(IdentifyNamespace::LBA_FORMATS.element(place));
             entry.set(LbaFormatEntry::BLOCK_SHIFT, low_u8(block_shift));
             entry.set(LbaFormatEntry::METADATA_BYTES, metadata_bytes.into());
         }
@@ -488,7 +497,7 @@ impl Identity {
         page.set(NamespaceIds::UUID_TYPE, 3);
         page.set(NamespaceIds::UUID_BYTES, 16);
         page.set(NamespaceIds::UUID, self.uuid(id, namespace.generation));
-        // NVM, Zoned Namespace or Key Value.
+        // Descriptor type 4 is the command set: NVM, Key Value or Zoned Namespace.
         page.set(NamespaceIds::SET_TYPE, 4);
         page.set(NamespaceIds::SET_BYTES, 1);
         page.set(NamespaceIds::SET, self.kind_row().command_set());

@@ -4,17 +4,19 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use phaselink_core::protocol::nvme::rules::{BlockParts, KeyValueLimits, Limits, MetadataFormat, NamespaceKind};
+use phaselink_core::protocol::nvme::rules::{
+    BlockMetadataFormat, BlockNamespaceParts, KeyValueLimits, Limits, NamespaceKindLimits,
+};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::placement::Placement;
-use crate::device::store::{CommandSetState, StateTag, Store, StoreKeys};
+use crate::device::store::{StateRecordTag, Store, StoreKeys, StoredCommandSetState};
 
 /// State of the namespaces that their kind adds.
 #[derive(Debug)]
 pub enum KindState {
     /// Logical blocks.
-    Blocks,
+    EraseBlocks,
     /// Logical blocks that hosts place.
     Placed(Box<Placement>),
     /// Logical blocks in zones, whose states are in the store.
@@ -53,12 +55,12 @@ impl KindState {
     /// Returns the state of a new drive with these limits.
     pub fn new(limits: &Limits) -> KindState {
         match &limits.kind {
-            NamespaceKind::Blocks(BlockParts { placement: Some(placement), .. }) => {
+            NamespaceKindLimits::EraseBlocks(BlockNamespaceParts { placement: Some(placement), .. }) => {
                 KindState::Placed(Box::new(Placement::new(placement, limits.namespaces)))
             }
-            NamespaceKind::Blocks(_) => KindState::Blocks,
-            NamespaceKind::Zoned(_) => KindState::Zoned,
-            NamespaceKind::Keyed(keys) => KindState::Keyed(KeySettings::new(keys)),
+            NamespaceKindLimits::EraseBlocks(_) => KindState::EraseBlocks,
+            NamespaceKindLimits::Zoned(_) => KindState::Zoned,
+            NamespaceKindLimits::Keyed(keys) => KindState::Keyed(KeySettings::new(keys)),
         }
     }
 
@@ -68,20 +70,20 @@ impl KindState {
     /// If the saved state does not fit this drive, because the store was made for another description or is damaged.
     pub fn load(&self, store: &Store) -> io::Result<()> {
         match self {
-            KindState::Blocks | KindState::Zoned => {}
+            KindState::EraseBlocks | KindState::Zoned => {}
             KindState::Placed(placement) => {
-                if store.record(StateTag::Placement).is_some_and(|record| !placement.load(&record)) {
+                if store.record(StateRecordTag::Placement).is_some_and(|record| !placement.load(&record)) {
                     let found = "the store holds placement handles that this drive cannot have; serve it with the description that it \
                                  was made for, or make a new store";
                     return Err(io::Error::new(io::ErrorKind::InvalidData, found));
                 }
             }
             KindState::Keyed(settings) => {
-                if let Some([reports_missing, ..]) = store.record(StateTag::KeyValue).as_deref() {
+                if let Some([reports_missing, ..]) = store.record(StateRecordTag::KeyValue).as_deref() {
                     settings.report_missing(*reports_missing != 0);
                 }
-                if let CommandSetState::Keys(keys) = store.command_set_state() {
-                    // `set` fails if the store is loaded again: the keys that were set first are the same ones.
+                if let StoredCommandSetState::Keys(keys) = store.command_set_state() {
+                    // If the store is loaded again, `set` fails, because the same keys are set already.
                     let _ = settings.keys.set(Arc::clone(keys));
                 }
             }
@@ -95,22 +97,22 @@ impl KindState {
     /// If the store does not take the record.
     pub fn save(&self, store: &Store) -> io::Result<()> {
         match self {
-            KindState::Blocks | KindState::Zoned => Ok(()),
-            KindState::Placed(placement) => store.save_record(StateTag::Placement, placement.encode()),
+            KindState::EraseBlocks | KindState::Zoned => Ok(()),
+            KindState::Placed(placement) => store.save_state_record(StateRecordTag::Placement, placement.encode()),
             KindState::Keyed(settings) => {
-                store.save_record(StateTag::KeyValue, vec![settings.reports_missing().into()])
+                store.save_state_record(StateRecordTag::KeyValue, vec![settings.reports_missing().into()])
             }
         }
     }
 
     /// Returns the parts of a namespace with this metadata, and true if its placement handles are those of the drive
     /// description.
-    pub fn parts_of(&self, id: u32, metadata: Option<MetadataFormat>) -> (BlockParts, bool) {
+    pub fn parts_of(&self, id: u32, metadata: Option<BlockMetadataFormat>) -> (BlockNamespaceParts, bool) {
         match self {
             KindState::Placed(placement) => {
-                (BlockParts { placement: Some(placement.limits_of(id)), metadata }, placement.is_plain(id))
+                (BlockNamespaceParts { placement: Some(placement.limits_of(id)), metadata }, placement.is_plain(id))
             }
-            _ => (BlockParts { placement: None, metadata }, true),
+            _ => (BlockNamespaceParts { placement: None, metadata }, true),
         }
     }
 

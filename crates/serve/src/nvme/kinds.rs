@@ -3,7 +3,7 @@
 
 use phaselink_core::protocol::nvme::commands::CommandSet;
 use phaselink_core::protocol::nvme::rules::placement_logs::ENDURANCE_GROUP;
-use phaselink_core::protocol::nvme::rules::{BlockParts, NamespaceKind, key_value, zones};
+use phaselink_core::protocol::nvme::rules::{BlockNamespaceParts, NamespaceKindLimits, key_value, zones};
 
 /// Bit 0 of CAP.CSS: support for the NVM command set, the one of logical blocks.
 pub const BLOCK_COMMAND_SET: u64 = 1 << 37;
@@ -83,7 +83,7 @@ pub struct KindRow {
 
 /// Logical blocks.
 const BLOCKS: KindRow = KindRow {
-    command_sets: &[(0, &[CommandSet::Every, CommandSet::Blocks])],
+    command_sets: &[(0, &[CommandSet::Every, CommandSet::EraseBlocks])],
     capabilities: BLOCK_COMMAND_SET,
     admin: &[Offered::Always, Offered::Divisible, Offered::WithBlocks],
     copy_formats: 1,
@@ -96,7 +96,7 @@ const BLOCKS: KindRow = KindRow {
 
 /// Logical blocks that hosts place: endurance groups and flexible data placement (CTRATT).
 const PLACED: KindRow = KindRow {
-    command_sets: &[(0, &[CommandSet::Every, CommandSet::Blocks, CommandSet::Placement])],
+    command_sets: &[(0, &[CommandSet::Every, CommandSet::EraseBlocks, CommandSet::Placement])],
     admin: &[Offered::Always, Offered::Divisible, Offered::WithBlocks, Offered::WithPlacement],
     attributes: 1 << 4 | 1 << 19,
     endurance_groups: &[ENDURANCE_GROUP],
@@ -108,8 +108,8 @@ const PLACED: KindRow = KindRow {
 /// Logical blocks in zones, which are multiples of the block size, so that other formats are not possible.
 const ZONED: KindRow = KindRow {
     command_sets: &[
-        (0, &[CommandSet::Every, CommandSet::Blocks]),
-        (zones::COMMAND_SET, &[CommandSet::Every, CommandSet::Blocks, CommandSet::Zones]),
+        (0, &[CommandSet::Every, CommandSet::EraseBlocks]),
+        (zones::COMMAND_SET, &[CommandSet::Every, CommandSet::EraseBlocks, CommandSet::Zones]),
     ],
     capabilities: BLOCK_COMMAND_SET | FURTHER_COMMAND_SETS,
     admin: &[Offered::Always, Offered::WithBlocks],
@@ -131,12 +131,12 @@ const KEYED: KindRow = KindRow {
 
 impl KindRow {
     /// Returns the row of a kind.
-    pub fn of(kind: &NamespaceKind) -> &'static KindRow {
+    pub fn of(kind: &NamespaceKindLimits) -> &'static KindRow {
         match kind {
-            NamespaceKind::Blocks(BlockParts { placement: Some(_), .. }) => &PLACED,
-            NamespaceKind::Blocks(_) => &BLOCKS,
-            NamespaceKind::Zoned(_) => &ZONED,
-            NamespaceKind::Keyed(_) => &KEYED,
+            NamespaceKindLimits::EraseBlocks(BlockNamespaceParts { placement: Some(_), .. }) => &PLACED,
+            NamespaceKindLimits::EraseBlocks(_) => &BLOCKS,
+            NamespaceKindLimits::Zoned(_) => &ZONED,
+            NamespaceKindLimits::Keyed(_) => &KEYED,
         }
     }
 

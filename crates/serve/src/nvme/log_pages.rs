@@ -93,7 +93,7 @@ const LOG_PAGES: &[LogPageRow] = &[
     (HEALTH, |sources| health_information(sources)),
     (0x03, |_| firmware_slots()),
     (CHANGED_NAMESPACES, |sources| changed_namespaces(sources.changed_namespaces)),
-    (EFFECTS, |_| command_effects([], &rows_of(&[CommandSet::Every, CommandSet::Blocks]))),
+    (EFFECTS, |_| command_effects([], &rows_of(&[CommandSet::Every, CommandSet::EraseBlocks]))),
     (TELEMETRY, |sources| telemetry(TELEMETRY, sources.telemetry)),
     (0x08, |_| telemetry(0x08, (&[], 0))),
     (ACCESS, |sources| sources.access.to_vec()),
@@ -159,7 +159,7 @@ fn health_information(sources: &LogSources<'_>) -> Vec<u8> {
 /// Returns the log page Firmware Slot Information: slot 1 is active and holds the version of the program.
 fn firmware_slots() -> Vec<u8> {
     let mut page = FirmwareSlots::zeros().with(FirmwareSlots::ACTIVE, 1);
-    page.set_text(FirmwareSlots::REVISION, env!("CARGO_PKG_VERSION"));
+    page.set_padded_text(FirmwareSlots::REVISION, env!("CARGO_PKG_VERSION"));
     page.into_bytes().to_vec()
 }
 
@@ -169,12 +169,13 @@ pub(super) fn command_effects(
     admin_commands: impl IntoIterator<Item = (u8, u8)>,
     io_commands: &[&CommandRow],
 ) -> Vec<u8> {
-    let of_io = |row: &&CommandRow| (row.opcode, if row.changes_content() { effect::BLOCKS } else { effect::NONE });
+    let of_io =
+        |row: &&CommandRow| (row.opcode, if row.changes_logical_content() { effect::BLOCKS } else { effect::NONE });
     let admin = admin_commands.into_iter().map(|command| (CommandEffects::ADMIN, command));
     let io = io_commands.iter().map(|row| (CommandEffects::IO, of_io(row)));
     let mut page = CommandEffects::zeros();
     for (effects_of, (opcode, effects)) in admin.chain(io) {
-        page.part_mut(effects_of.element(opcode.into())).set(CommandEffect::EFFECTS, 1 | effects);
+        page.field_structure_mut(effects_of.element(opcode.into())).set(CommandEffect::EFFECTS, 1 | effects);
     }
     page.into_bytes().to_vec()
 }

@@ -2,7 +2,7 @@
 //! handlers check and queue them; [`Controller::update`], which has the store, executes them.
 
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
-use phaselink_core::protocol::nvme::rules::MetadataFormat;
+use phaselink_core::protocol::nvme::rules::BlockMetadataFormat;
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::reservation::NamespaceAccess;
 use phaselink_core::protocol::nvme::spec::fields::{namespace as fields, sanitize};
@@ -160,7 +160,7 @@ impl Controller {
             history.give_up("format, sanitize or divide the drive");
         }
         let (command_id, done) = match work {
-            PendingWork::Format { command_id, namespace, format } => {
+            PendingWork::TraceFileFormat { command_id, namespace, format } => {
                 (command_id, self.format(namespace, format, timestamp, store))
             }
             PendingWork::Create { command_id, blocks, format, handles } => {
@@ -177,7 +177,7 @@ impl Controller {
             }
             PendingWork::ReportBlocks { command } => (command.command_id, self.report_blocks(&command, host, store)),
             PendingWork::Sanitize { dword10 } => return self.sanitize(dword10, timestamp, store),
-            // If the store cannot save them, the settings are lost when the server ends.
+            // If saving fails, the settings are lost when the server ends, so ignore the error.
             PendingWork::SaveReservations => return drop(self.identity.subsystem.reservations.save(store)),
             PendingWork::SaveSettings => return drop(self.identity.subsystem.kind.save(store)),
             // If the store cannot save that the host has left failure mode (Exit Failure Mode), the sanitize operation counts
@@ -284,7 +284,7 @@ impl Controller {
             subsystem.kind.note_erased(0, store.geometry().capacity_bytes);
             store.flush()
         });
-        let state = if erased.is_ok() { SanitizeState::Completed } else { SanitizeState::Failed };
+        let state = if erased.is_ok() { SanitizeState::CompletedInjection } else { SanitizeState::Failed };
         subsystem.set_sanitize(Sanitize { state, dword10 });
         let completion = SanitizeCompletionEvent::zeros()
             .with(SanitizeCompletionEvent::PROGRESS, u16::MAX)
@@ -309,7 +309,7 @@ fn new_namespace(
     command: &SubmissionEntry,
     endurance_group: u16,
     host: &mut impl AdminHost,
-) -> Result<(u64, (usize, MetadataFormat), HandleList), Status> {
+) -> Result<(u64, (usize, BlockMetadataFormat), HandleList), Status> {
     let mut structure = [0; IDENTIFY_BYTES];
     copy_in(command, host, &mut structure)?;
     let structure = NewNamespace::over(structure);
@@ -324,7 +324,7 @@ fn new_namespace(
     if structure.get(NewNamespace::EXTENDED) {
         return Err(Status::INVALID_FORMAT);
     }
-    let metadata = MetadataFormat::of_settings(structure.get(NewNamespace::PROTECTION))?;
+    let metadata = BlockMetadataFormat::of_dps_value(structure.get(NewNamespace::PROTECTION))?;
     let handles = if endurance_group > 0 { structure.get(NewNamespace::HANDLES) } else { 0 };
     if structure.get(NewNamespace::ENDURANCE_GROUP) > endurance_group {
         return Err(Status::INVALID_FIELD);

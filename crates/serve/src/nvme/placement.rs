@@ -1,20 +1,20 @@
 //! Flexible data placement of a served drive: reclaim unit handles of its namespaces, enabled and past events, and the
 //! media writes that host writes cause.
 //!
-//! A [translation layer](PlacedDrive) counts media writes beside the stored bytes, with timing on or off. It is the
+//! A [translation layer](UntimedPlacedDrive) counts media writes beside the stored bytes, with timing on or off. It is the
 //! layer of the simulated drive, but without dies and time. It starts as that of an empty drive whenever the server
 //! starts.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use phaselink_core::media::translation::{PlacedDrive, PlacedStatistics};
+use phaselink_core::media::translation::{PlacedStatistics, UntimedPlacedDrive};
 use phaselink_core::number::{index, low_u8};
 use phaselink_core::protocol::nvme::rules::placement::UnitReceive;
 use phaselink_core::protocol::nvme::rules::placement_logs::{
-    EVENTS_MAX, HandleUse, PlacementEvent, PlacementEventKind,
+    EVENTS_MAX, PlacementEvent, PlacementEventKind, ReclaimHandleUse,
 };
-use phaselink_core::protocol::nvme::rules::{PlacementLimits, WritePlacement};
+use phaselink_core::protocol::nvme::rules::{PlacementLimits, WriteReclaimPlacement};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use crate::device::tally::locked;
@@ -46,7 +46,7 @@ pub struct Placement {
 #[derive(Debug)]
 struct PlacementState {
     is_enabled: bool,
-    drive: PlacedDrive,
+    drive: UntimedPlacedDrive,
     /// Handles of namespace n at index n - 1; none if the namespace does not exist or was created while data placement
     /// was disabled.
     namespaces: Vec<Option<NamespaceHandles>>,
@@ -64,7 +64,7 @@ impl Placement {
         let all = NamespaceHandles { unit_handles: (0..handles).collect(), is_of_host: true, is_directed: true };
         let state = PlacementState {
             is_enabled: true,
-            drive: PlacedDrive::new(limits.shape, limits.unit_bytes),
+            drive: UntimedPlacedDrive::new(limits.shape, limits.unit_bytes),
             namespaces: vec![Some(all); index(namespaces)],
             enabled_events: vec![0; handles.into()],
             host_events: VecDeque::new(),
@@ -109,7 +109,13 @@ impl Placement {
 
     /// Counts a write to a namespace, from `offset` of the drive on, and records the placement events that it causes.
     /// `identifier` is the placement identifier in the command.
-    pub fn write(&self, namespace: u32, placement: WritePlacement, identifier: u16, (offset, bytes): (u64, u64)) {
+    pub fn write(
+        &self,
+        namespace: u32,
+        placement: WriteReclaimPlacement,
+        identifier: u16,
+        (offset, bytes): (u64, u64),
+    ) {
         let mut state = locked(&self.state);
         let unit_handle = state.unit_handle(namespace, placement.handle);
         if placement.is_invalid {
@@ -189,7 +195,7 @@ impl Placement {
             return Err(Status::COMMAND_SEQUENCE_ERROR);
         }
         state.is_enabled = is_enabled;
-        state.drive = PlacedDrive::new(self.limits.shape, self.limits.unit_bytes);
+        state.drive = UntimedPlacedDrive::new(self.limits.shape, self.limits.unit_bytes);
         state.enabled_events.fill(0);
         state.host_events.clear();
         state.controller_events.clear();
@@ -240,13 +246,13 @@ impl Placement {
         }
         let uses = state.uses();
         if list.is_empty() {
-            let of_controller = uses.iter().position(|it| *it == HandleUse::OfController);
-            let chosen = of_controller.or_else(|| uses.iter().position(|it| *it == HandleUse::Unused));
+            let of_controller = uses.iter().position(|it| *it == ReclaimHandleUse::OfController);
+            let chosen = of_controller.or_else(|| uses.iter().position(|it| *it == ReclaimHandleUse::Unused));
             return chosen.map(|chosen| Some(vec![chosen as u8])).ok_or(Status::INVALID_PLACEMENT_HANDLES);
         }
         let is_wrong = |(place, handle): (usize, &u16)| {
             let known = uses.get(usize::from(*handle));
-            known.is_none_or(|it| *it == HandleUse::OfController) || list[..place].contains(handle)
+            known.is_none_or(|it| *it == ReclaimHandleUse::OfController) || list[..place].contains(handle)
         };
         if list.iter().enumerate().any(is_wrong) {
             return Err(Status::INVALID_PLACEMENT_HANDLES);
@@ -283,7 +289,7 @@ impl Placement {
     }
 
     /// Returns the use of each reclaim unit handle: unused, chosen by a host, or chosen by the controller.
-    pub fn uses(&self) -> Vec<HandleUse> {
+    pub fn uses(&self) -> Vec<ReclaimHandleUse> {
         locked(&self.state).uses()
     }
 
@@ -367,10 +373,10 @@ impl PlacementState {
         known.copied().unwrap_or(0)
     }
 
-    fn uses(&self) -> Vec<HandleUse> {
-        let mut uses = vec![HandleUse::Unused; self.enabled_events.len()];
+    fn uses(&self) -> Vec<ReclaimHandleUse> {
+        let mut uses = vec![ReclaimHandleUse::Unused; self.enabled_events.len()];
         for own in self.namespaces.iter().flatten() {
-            let kind = if own.is_of_host { HandleUse::OfHost } else { HandleUse::OfController };
+            let kind = if own.is_of_host { ReclaimHandleUse::OfHost } else { ReclaimHandleUse::OfController };
             own.unit_handles.iter().for_each(|handle| uses[usize::from(*handle)] = kind);
         }
         uses
@@ -392,7 +398,7 @@ impl PlacementState {
     /// handles, that stream has data of all handles of its group, so the event names none.
     fn note_moves(&mut self, limits: &PlacementLimits, stream: u8, bytes: u64) {
         let streams = limits.streams;
-        let is_of_one = streams.moved_unit_streams() == streams.user();
+        let is_of_one = streams.moved_stream_count() == streams.user();
         let first = if is_of_one { stream % streams.handles } else { 0 };
         let handles = if is_of_one { first..first + 1 } else { 0..streams.handles };
         let kind = PlacementEventKind::MediaReallocated;

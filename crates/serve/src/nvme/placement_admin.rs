@@ -34,7 +34,7 @@ impl Controller {
             return Err(Status::INVALID_FIELD);
         }
         self.check_attached(command.namespace_id)?;
-        let page = logs::directives(&placement.limits_of(command.namespace_id));
+        let page = logs::directive_parameters(&placement.limits_of(command.namespace_id));
         let bytes = (u64::from(command.get(directive::DWORDS)) + 1) * 4;
         copy_out(command, host, &page[..wide_index(bytes.min(length(page.len())))])?;
         Ok(AdminOutcome::Done(0))
@@ -98,7 +98,7 @@ impl Controller {
             if !list.is_empty() {
                 copy_in(command, host, &mut list)?;
             }
-            let listed = logs::listed_types(&list)?;
+            let listed = logs::event_types_of_list(&list)?;
             let change = |types| if is_enabled { types | listed } else { types & !listed };
             placement.event_types(command.namespace_id, low_u16(command.get(feature::HANDLE)), change)?;
         }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use phaselink_client::chunk::AHEAD_BYTES;
 use phaselink_core::number::{index, low_u8, low_u16};
 use phaselink_core::protocol::nvme::commands::opcode;
-use phaselink_core::protocol::nvme::rules::Shadow;
+use phaselink_core::protocol::nvme::rules::ShadowDoorbellPages;
 use phaselink_core::protocol::nvme::rules::completion::Done;
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use smallvec::SmallVec;
@@ -24,10 +24,10 @@ use super::limits::QUEUE_PAIRS_MAX;
 use super::queues::{CompletionQueue, ENTRIES_AHEAD, EntryBytes, PlacedEntry, SubmissionQueue};
 use super::strict::{self, StrictChecks};
 use super::subsystem::NamespaceView;
-use crate::device::gate::Pass;
+use crate::device::gate::GatePass;
 use crate::device::history::Ticket;
 use crate::device::store::Store;
-use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
+use crate::device::tally::{ConsumedCompletionCounts, UndefinedBehaviour};
 
 /// Number of queue identifiers of a controller, the admin queue's included.
 const QUEUES: usize = QUEUE_PAIRS_MAX + 1;
@@ -51,7 +51,7 @@ pub enum NextCommand {
 pub struct QueueSet {
     pub(super) namespaces: NamespaceView,
     /// Tells whether a command of the set executes.
-    pub(super) pass: Pass,
+    pub(super) pass: GatePass,
     /// Submission queues by identifier; 0 is the admin queue.
     pub(super) submissions: [Option<SubmissionQueue>; QUEUES],
     /// Completion queues by identifier; 0 is the admin queue.
@@ -67,7 +67,7 @@ pub struct QueueSet {
     /// True if a doorbell was written with an index that its queue does not have, until that is reported.
     pub(super) invalid_doorbell_value: bool,
     /// Shadow doorbells, if the host has configured them.
-    pub(super) shadow: Option<Shadow>,
+    pub(super) shadow: Option<ShadowDoorbellPages>,
     /// Weighted round robin arbitration, or none if the host has selected plain round robin.
     pub arbitration: Option<Arbitration>,
     /// True if the volatile write cache is enabled, so that a write is durable only after a flush.
@@ -77,7 +77,7 @@ pub struct QueueSet {
     /// Strict checks, if they are on.
     pub(super) strict: Option<Box<StrictChecks>>,
     /// Statistics of the I/O completion queue entries that the host has consumed since they were last returned.
-    taken: CompletionsTaken,
+    taken: ConsumedCompletionCounts,
     /// Non-zero values for dwords 0 and 1 of the completions of executed commands, by submission queue and command
     /// identifier.
     pub(super) results: BTreeMap<(u16, u16), u64>,
@@ -114,7 +114,7 @@ impl QueueSet {
             write_cache: true,
             journal: Journal::default(),
             strict: None,
-            taken: CompletionsTaken::default(),
+            taken: ConsumedCompletionCounts::default(),
             results: BTreeMap::new(),
             recorded: BTreeMap::new(),
             unanswered: BTreeMap::new(),
@@ -124,7 +124,7 @@ impl QueueSet {
     }
 
     /// Returns statistics of the completions in I/O queues that the host has consumed since the last call.
-    pub fn take_completions_taken(&mut self, host: &mut impl Host) -> CompletionsTaken {
+    pub fn take_completions_taken(&mut self, host: &mut impl Host) -> ConsumedCompletionCounts {
         self.count_last_taken(host);
         std::mem::take(&mut self.taken)
     }
@@ -453,12 +453,12 @@ impl QueueSet {
         let Some(shadow) = self.shadow else { return false };
         for (number, submission) in (0..).zip(&self.submissions) {
             let Some(submission) = submission else { continue };
-            host.poke(shadow.tail_event(number), submission.ring.tail());
+            host.poke(shadow.tail_event_index_address(number), submission.ring.tail());
         }
         for (number, completion) in (0..).zip(&self.completions) {
             let Some(completion) = completion else { continue };
             if completion.ring.is_full() || completion.is_holding() {
-                host.poke(shadow.head_event(number), completion.ring.head());
+                host.poke(shadow.head_event_index_address(number), completion.ring.head());
             }
         }
         self.has_work(host)
@@ -520,7 +520,7 @@ impl QueueSet {
     /// doorbell is not polled.
     fn request_admin_doorbell(&self, host: &mut impl Host) {
         let (Some(shadow), Some(submission)) = (self.shadow, &self.submissions[0]) else { return };
-        host.poke(shadow.tail_event(0), submission.ring.tail());
+        host.poke(shadow.tail_event_index_address(0), submission.ring.tail());
     }
 
     /// Returns true if a free completion queue entry is there for the next command of a submission queue. Reads the
@@ -564,8 +564,8 @@ impl QueueSet {
     /// Adds counts of completions that the host has consumed to the statistics, those of I/O queues, and to the strict
     /// checks.
     #[inline]
-    fn count_taken(&mut self, queue: u16, taken: CompletionsTaken) {
-        if taken == CompletionsTaken::default() {
+    fn count_taken(&mut self, queue: u16, taken: ConsumedCompletionCounts) {
+        if taken == ConsumedCompletionCounts::default() {
             return;
         }
         if queue > 0 {
@@ -631,7 +631,7 @@ impl QueueSet {
     fn fail(&mut self, host: &mut impl Host) {
         self.has_failed = true;
         for PlacedEntry { address, bytes } in std::mem::take(&mut self.placed) {
-            // An entry in the memory that is not mapped is lost.
+            // If the entry's memory is not mapped, the completion is lost, so ignore the error.
             let _ = host.post(address, &bytes);
         }
         self.send_interrupts(host);

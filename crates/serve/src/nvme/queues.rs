@@ -7,13 +7,15 @@ use std::collections::VecDeque;
 
 use phaselink_core::number::{index, length};
 use phaselink_core::protocol::nvme::rules::completion::Done;
-use phaselink_core::protocol::nvme::rules::queues::{CompletionRing, InvalidDoorbell, SubmissionRing, wrapped};
+use phaselink_core::protocol::nvme::rules::queues::{
+    CompletionQueueRing, InvalidDoorbell, SubmissionQueueRing, wrapped,
+};
 use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
 
 use super::arbitration::QueuePriority;
 use super::host::{Host, Unreachable};
-use crate::device::faults::MissingPart;
-use crate::device::tally::CompletionsTaken;
+use crate::device::faults::DelayedCompletionPart;
+use crate::device::tally::ConsumedCompletionCounts;
 
 /// Raw bytes of a submission queue entry.
 pub type EntryBytes = [u8; SUBMISSION_ENTRY_BYTES];
@@ -28,7 +30,7 @@ pub(super) const ENTRIES_AHEAD: u32 = 8;
 pub struct SubmissionQueue {
     base: u64,
     /// Head and tail indices of the queue.
-    pub ring: SubmissionRing,
+    pub ring: SubmissionQueueRing,
     /// Identifier of the completion queue to which completions of this queue's commands are posted.
     pub completion_queue: u16,
     /// Last value of the tail doorbell. An invalid value is reported only when it changes.
@@ -48,7 +50,7 @@ impl SubmissionQueue {
     pub fn new(base: u64, entries: u32, completion_queue: u16, generation: u32) -> SubmissionQueue {
         SubmissionQueue {
             base,
-            ring: SubmissionRing::new(entries),
+            ring: SubmissionQueueRing::new(entries),
             completion_queue,
             last_doorbell: 0,
             generation,
@@ -91,7 +93,7 @@ impl SubmissionQueue {
     /// Sets the tail to the last doorbell value when the fault that hid the doorbell ends.
     pub fn read_late_doorbell(&mut self) {
         self.is_late = false;
-        // An invalid value was reported when the doorbell was written.
+        // An invalid value was already reported when the doorbell was written, so ignore the error.
         let _ = self.ring.ring(self.last_doorbell);
     }
 
@@ -162,7 +164,7 @@ impl SubmissionQueue {
 pub struct CompletionQueue {
     base: u64,
     /// Head and tail indices and phase tag of the queue.
-    pub ring: CompletionRing,
+    pub ring: CompletionQueueRing,
     /// Last value of the head doorbell. An invalid value is reported only when it changes.
     last_doorbell: u32,
     /// Interrupt vector of the queue, or none if interrupts are disabled for it.
@@ -176,7 +178,7 @@ pub struct CompletionQueue {
     /// Number of newest entries for which no interrupt has been sent.
     unsignalled: u32,
     /// Statistics of the entries that the host has consumed since they were last returned.
-    taken: CompletionsTaken,
+    taken: ConsumedCompletionCounts,
     /// Entries that an injected fault has written incompletely and that are not completed yet.
     spoiled: Vec<SpoiledEntry>,
 }
@@ -194,7 +196,7 @@ pub struct PlacedEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SpoiledEntry {
     slot: u32,
-    missing: MissingPart,
+    missing: DelayedCompletionPart,
     /// Complete entry, which is written when the fault ends.
     bytes: [u8; COMPLETION_ENTRY_BYTES],
 }
@@ -204,14 +206,14 @@ impl CompletionQueue {
     pub fn new(base: u64, entries: u32, vector: Option<u16>) -> CompletionQueue {
         CompletionQueue {
             base,
-            ring: CompletionRing::new(entries),
+            ring: CompletionQueueRing::new(entries),
             last_doorbell: 0,
             vector,
             interrupt_pending: false,
             held: VecDeque::new(),
             users: 0,
             unsignalled: 0,
-            taken: CompletionsTaken::default(),
+            taken: ConsumedCompletionCounts::default(),
             spoiled: Vec::new(),
         }
     }
@@ -251,15 +253,15 @@ impl CompletionQueue {
         let entries = self.ring.entries();
         for entry in self.spoiled.extract_if(.., |entry| wrapped(entry.slot + entries - first, entries) < count) {
             match entry.missing {
-                MissingPart::FirstWord => self.taken.torn += 1,
-                MissingPart::Phase => self.taken.stale += 1,
+                DelayedCompletionPart::FirstWord => self.taken.torn += 1,
+                DelayedCompletionPart::NbdConnectionPhase => self.taken.stale += 1,
             }
         }
     }
 
     /// Returns statistics of the entries that the host has consumed since the last call.
     #[inline]
-    pub fn take_counts(&mut self) -> CompletionsTaken {
+    pub fn take_counts(&mut self) -> ConsumedCompletionCounts {
         std::mem::take(&mut self.taken)
     }
 
@@ -311,15 +313,15 @@ impl CompletionQueue {
     fn post_spoiled(
         &mut self,
         slot: u32,
-        missing: MissingPart,
+        missing: DelayedCompletionPart,
         bytes: [u8; COMPLETION_ENTRY_BYTES],
         host: &mut impl Host,
     ) -> Result<(), Unreachable> {
         let address = entry_address(self.base, slot, COMPLETION_ENTRY_BYTES);
         let mut spoiled = bytes;
         match missing {
-            MissingPart::FirstWord => host.read(address, &mut spoiled[..4])?,
-            MissingPart::Phase => spoiled[PHASE_AT] ^= 1,
+            DelayedCompletionPart::FirstWord => host.read(address, &mut spoiled[..4])?,
+            DelayedCompletionPart::NbdConnectionPhase => spoiled[PHASE_AT] ^= 1,
         }
         self.spoiled.push(SpoiledEntry { slot, missing, bytes });
         host.post(address, &spoiled)

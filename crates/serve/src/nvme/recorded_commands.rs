@@ -2,11 +2,11 @@
 //! which the states after power cuts are made.
 
 use phaselink_core::media::zones::{ZoneAction, ZoneState};
-use phaselink_core::protocol::nvme::commands::{Action, Changes};
+use phaselink_core::protocol::nvme::commands::{Action, ChangedState};
 
 use super::command::Command;
-use crate::device::history::{ChangeKind, MadeChange};
-use crate::device::store::{CommandSetState, Store};
+use crate::device::history::{StoreChange, StoreChangeKind};
+use crate::device::store::{Store, StoredCommandSetState};
 
 /// States of the zones of a store, if it has any.
 #[derive(Debug, Default)]
@@ -20,8 +20,8 @@ pub(super) struct ZoneStates {
 impl ZoneStates {
     /// Returns the zones of the store as they are now. Their states are those for a Zone Management Send.
     pub(super) fn note(command: &Command, store: &Store) -> ZoneStates {
-        let CommandSetState::Zones(zones) = store.command_set_state() else { return ZoneStates::default() };
-        let is_action = command.checked.as_ref().is_ok_and(|checked| checked.row.changes == Changes::Zones);
+        let StoredCommandSetState::Zones(zones) = store.command_set_state() else { return ZoneStates::default() };
+        let is_action = command.checked.as_ref().is_ok_and(|checked| checked.row.changes == ChangedState::Zones);
         let block_shift = zones.block_shift();
         zones.with(|zones| {
             let layout = *zones.layout();
@@ -45,19 +45,21 @@ pub(super) fn changes(
     before: &ZoneStates,
     store: &Store,
     needs_flush: bool,
-) -> Vec<MadeChange> {
+) -> Vec<StoreChange> {
     let Ok(checked) = &command.checked else { return Vec::new() };
-    let change = |kind, offset, bytes| MadeChange { kind, durable: needs_flush, offset, bytes };
+    let change = |kind, offset, bytes| StoreChange { kind, durable: needs_flush, offset, bytes };
     let bytes = u64::from(checked.bytes);
     match (checked.row.changes, checked.action) {
-        (Changes::Flushed, _) => vec![MadeChange { durable: false, ..change(ChangeKind::Flush, 0, 0) }],
-        (Changes::Written, Action::Append) => vec![change(ChangeKind::Write, placed << before.block_shift, bytes)],
-        (Changes::Written, _) => vec![change(ChangeKind::Write, checked.offset, bytes)],
-        (Changes::Zeroed, _) => vec![change(ChangeKind::Zero, checked.offset, bytes)],
-        (Changes::Deallocated, _) => {
-            command.ranges.iter().map(|(offset, bytes)| change(ChangeKind::Trim, *offset, *bytes)).collect()
+        (ChangedState::Flushed, _) => vec![StoreChange { durable: false, ..change(StoreChangeKind::DeepFlush, 0, 0) }],
+        (ChangedState::Written, Action::Append) => {
+            vec![change(StoreChangeKind::Write, placed << before.block_shift, bytes)]
         }
-        (Changes::Zones, Action::SendZones(send)) => {
+        (ChangedState::Written, _) => vec![change(StoreChangeKind::Write, checked.offset, bytes)],
+        (ChangedState::Zeroed, _) => vec![change(StoreChangeKind::Zero, checked.offset, bytes)],
+        (ChangedState::Deallocated, _) => {
+            command.ranges.iter().map(|(offset, bytes)| change(StoreChangeKind::Trim, *offset, *bytes)).collect()
+        }
+        (ChangedState::Zones, Action::SendZones(send)) => {
             zone_changes(send.action, before, &ZoneStates::note(command, store))
         }
         _ => Vec::new(),
@@ -67,14 +69,14 @@ pub(super) fn changes(
 /// Returns the changes that a Zone Management Send has made, one for each changed zone. Open and closed zones do not
 /// survive a power cut, so opening and closing change nothing. Nor does Offline, since no zone of a drive is ever
 /// read-only.
-fn zone_changes(action: ZoneAction, before: &ZoneStates, now: &ZoneStates) -> Vec<MadeChange> {
+fn zone_changes(action: ZoneAction, before: &ZoneStates, now: &ZoneStates) -> Vec<StoreChange> {
     let kind = match action {
-        ZoneAction::Reset => ChangeKind::Reset,
-        ZoneAction::Finish => ChangeKind::Finish,
-        ZoneAction::Open | ZoneAction::Close | ZoneAction::TakeOffline => return Vec::new(),
+        ZoneAction::Reset => StoreChangeKind::Reset,
+        ZoneAction::Finish => StoreChangeKind::Finish,
+        ZoneAction::FileOpener | ZoneAction::Close | ZoneAction::TakeOffline => return Vec::new(),
     };
     let zone_bytes = now.zone_bytes;
     let change =
-        |zone: u32| MadeChange { kind, durable: true, offset: u64::from(zone) * zone_bytes, bytes: zone_bytes };
+        |zone: u32| StoreChange { kind, durable: true, offset: u64::from(zone) * zone_bytes, bytes: zone_bytes };
     before.changed_zones(now).into_iter().map(change).collect()
 }

@@ -3,7 +3,7 @@
 
 use phaselink_core::number::low_u8;
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
-use phaselink_core::protocol::nvme::rules::reservation::{HOST_BYTES, ReservationHost};
+use phaselink_core::protocol::nvme::rules::reservation::{HOST_BYTES, ReservingHost};
 use phaselink_core::protocol::nvme::spec::fields::feature;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
@@ -108,15 +108,15 @@ impl Controller {
         copy_in(command, host, &mut id[..identifier_bytes(is_long)])?;
         let short = *id.first_chunk().expect("a long identifier has more bytes than a short one");
         self.set_host(match (id == [0; HOST_BYTES], is_long) {
-            (true, _) => ReservationHost::OfController(self.identity.number),
-            (false, true) => ReservationHost::Named(id),
-            (false, false) => ReservationHost::NamedShortly(short),
+            (true, _) => ReservingHost::OfController(self.identity.number),
+            (false, true) => ReservingHost::Named(id),
+            (false, false) => ReservingHost::NamedShortly(short),
         });
         Ok(AdminOutcome::Done(0))
     }
 
     /// Makes this the controller's host, as reservations know it. A host without an identifier is gone for good.
-    pub(super) fn set_host(&mut self, host: ReservationHost) {
+    pub(super) fn set_host(&mut self, host: ReservingHost) {
         let before = std::mem::replace(&mut self.identity.host, host);
         if !is_planted(PlantedBug::HostUnseen) {
             self.sets.iter_mut().for_each(|set| set.namespaces.set_host(host));
@@ -128,13 +128,13 @@ impl Controller {
     pub(super) fn restart_reservations(&mut self) {
         self.notices = ReservationNotices::starting_at(self.notices.known());
         if self.identity.fabric.is_none() {
-            self.set_host(ReservationHost::OfController(self.identity.number));
+            self.set_host(ReservingHost::OfController(self.identity.number));
         }
     }
 
     /// Unregisters a host without an identifier from all namespaces, because a reset makes it another host.
-    pub(super) fn forget_unnamed(&self, host: ReservationHost) {
-        let is_unnamed = matches!(host, ReservationHost::OfController(_));
+    pub(super) fn forget_unnamed(&self, host: ReservingHost) {
+        let is_unnamed = matches!(host, ReservingHost::OfController(_));
         if is_unnamed && self.identity.subsystem.reservations.forget(host) {
             self.identity.subsystem.note_change();
         }

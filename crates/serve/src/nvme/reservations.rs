@@ -3,7 +3,7 @@
 //!
 //! Each controller keeps, with its view of the namespaces, what a reservation leaves to its host. A change raises the
 //! version of the subsystem, so that all views are read anew and commands that were checked before are checked again.
-//! What still executes at that moment ends before the change is reported ([`Gate`](crate::device::gate::Gate)).
+//! What still executes at that moment ends before the change is reported ([`CommandGate`](crate::device::gate::CommandGate)).
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,12 +11,12 @@ use std::sync::Mutex;
 
 use phaselink_core::number::{index, length, short_length};
 use phaselink_core::protocol::nvme::rules::reservation::{
-    Acquisition, NamespaceAccess, Notice, NoticeKind, ReservationCommand, ReservationHost, ReservationKeys,
-    Reservations,
+    AcquireAction, NamespaceAccess, Notice, ReservationCommand, ReservationCommandKeys, ReservationNoticeKind,
+    Reservations, ReservingHost,
 };
 use phaselink_core::protocol::nvme::spec::Status;
 
-use crate::device::store::{StateTag, Store};
+use crate::device::store::{StateRecordTag, Store};
 use crate::device::tally::locked;
 use crate::planted::{PlantedBug, is_planted};
 
@@ -27,9 +27,9 @@ const NOTICES_MAX: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamespaceNotice {
     /// Host that is told.
-    pub host: ReservationHost,
+    pub host: ReservingHost,
     /// What has happened.
-    pub kind: NoticeKind,
+    pub kind: ReservationNoticeKind,
     /// Namespace (NSID).
     pub namespace: u32,
 }
@@ -41,7 +41,7 @@ struct ReservationState {
     of: Vec<Reservations>,
     /// Hosts whose commands another host has aborted, each with its namespace and the version of the subsystem from
     /// which on its commands count as new.
-    aborted: Vec<(ReservationHost, u32, u64)>,
+    aborted: Vec<(ReservingHost, u32, u64)>,
     /// Latest notices, the oldest first.
     notices: VecDeque<NamespaceNotice>,
     /// Number of all notices so far.
@@ -73,8 +73,8 @@ impl NamespaceReservations {
         &self,
         namespace: u32,
         command: ReservationCommand,
-        keys: ReservationKeys,
-        host: ReservationHost,
+        keys: ReservationCommandKeys,
+        host: ReservingHost,
         (version, store): (u64, &Store),
     ) -> Result<(), Status> {
         let mut state = locked(&self.state);
@@ -89,8 +89,8 @@ impl NamespaceReservations {
             state.of[place] = before;
             return Err(Status::WRITE_FAULT);
         }
-        if matches!(command, ReservationCommand::Acquire { action: Acquisition::PreemptAndAbort, .. }) {
-            let preempted = notices.iter().filter(|(_, kind)| *kind == NoticeKind::RegistrationPreempted);
+        if matches!(command, ReservationCommand::Acquire { action: AcquireAction::PreemptAndAbort, .. }) {
+            let preempted = notices.iter().filter(|(_, kind)| *kind == ReservationNoticeKind::RegistrationPreempted);
             for (host, _) in preempted.copied().collect::<Vec<Notice>>() {
                 state.aborted.retain(|(of, id, _)| (*of, *id) != (host, namespace));
                 state.aborted.push((host, namespace, version));
@@ -108,7 +108,7 @@ impl NamespaceReservations {
     }
 
     /// Returns what reservations leave to a host in a namespace.
-    pub fn access(&self, namespace: u32, host: ReservationHost) -> HostAccess {
+    pub fn access(&self, namespace: u32, host: ReservingHost) -> HostAccess {
         let state = locked(&self.state);
         let access =
             state.of.get(index(namespace.wrapping_sub(1))).map_or(NamespaceAccess::Write, |it| it.access(host));
@@ -119,7 +119,7 @@ impl NamespaceReservations {
     }
 
     /// Unregisters a host that is gone for good from all namespaces. Returns true if it was registered anywhere.
-    pub fn forget(&self, host: ReservationHost) -> bool {
+    pub fn forget(&self, host: ReservingHost) -> bool {
         let mut state = locked(&self.state);
         let mut any = false;
         for place in 0..state.of.len() {
@@ -163,7 +163,7 @@ impl NamespaceReservations {
 
     /// Restores what the store has saved. A damaged record counts as none.
     pub fn load(&self, store: &Store) {
-        let Some(record) = store.record(StateTag::Reservations) else { return };
+        let Some(record) = store.record(StateRecordTag::Reservations) else { return };
         if is_planted(PlantedBug::ReservationsLost) {
             return;
         }
@@ -171,7 +171,7 @@ impl NamespaceReservations {
     }
 
     /// Returns the number of all notices so far, and those after the first `known` that are for a host.
-    pub fn notices_after(&self, known: u64, host: ReservationHost) -> (u64, Vec<NamespaceNotice>) {
+    pub fn notices_after(&self, known: u64, host: ReservingHost) -> (u64, Vec<NamespaceNotice>) {
         let state = locked(&self.state);
         let kept_from = state.noticed - length(state.notices.len());
         let unknown = (kept_from..).zip(&state.notices).filter(|(number, it)| *number >= known && it.host == host);
@@ -182,7 +182,7 @@ impl NamespaceReservations {
 impl ReservationState {
     fn tell(&mut self, namespace: u32, notices: Vec<Notice>) {
         for (host, kind) in notices {
-            if is_planted(PlantedBug::NoticeLost) && kind == NoticeKind::RegistrationPreempted {
+            if is_planted(PlantedBug::NoticeLost) && kind == ReservationNoticeKind::RegistrationPreempted {
                 continue;
             }
             if self.notices.len() == NOTICES_MAX {
@@ -202,7 +202,7 @@ fn save(state: &ReservationState, store: &Store) -> io::Result<()> {
         record.extend(short_length(encoded.len()).to_le_bytes());
         record.extend(encoded);
     }
-    store.save_record(StateTag::Reservations, record)
+    store.save_state_record(StateRecordTag::Reservations, record)
 }
 
 fn decode(mut record: &[u8]) -> Option<Vec<Reservations>> {
@@ -217,20 +217,24 @@ fn decode(mut record: &[u8]) -> Option<Vec<Reservations>> {
 
 #[cfg(test)]
 mod tests {
-    use phaselink_core::protocol::nvme::rules::reservation::{Registration, ReservationType};
+    use phaselink_core::protocol::nvme::rules::reservation::{RegisterAction, ReservationType};
 
     use super::*;
     use crate::device::store::Geometry;
 
-    const A: ReservationHost = ReservationHost::Named([1; 16]);
-    const B: ReservationHost = ReservationHost::Named([2; 16]);
+    const A: ReservingHost = ReservingHost::Named([1; 16]);
+    const B: ReservingHost = ReservingHost::Named([2; 16]);
 
     fn register(persists: bool) -> ReservationCommand {
-        ReservationCommand::Register { action: Registration::Register, ignores_key: false, persists: Some(persists) }
+        ReservationCommand::MonetaRegister {
+            action: RegisterAction::MonetaRegister,
+            ignores_key: false,
+            persists: Some(persists),
+        }
     }
 
-    fn key(key: u64) -> ReservationKeys {
-        ReservationKeys { current: key, other: key }
+    fn key(key: u64) -> ReservationCommandKeys {
+        ReservationCommandKeys { current: key, other: key }
     }
 
     #[test]
@@ -240,7 +244,7 @@ mod tests {
             let before = NamespaceReservations::default();
             before.execute(2, register(persists), key(7), A, (1, &store)).unwrap();
             let kind = ReservationType::ExclusiveAccess;
-            let acquire = ReservationCommand::Acquire { action: Acquisition::Acquire, kind };
+            let acquire = ReservationCommand::Acquire { action: AcquireAction::Acquire, kind };
             before.execute(2, acquire, key(7), A, (2, &store)).unwrap();
             let after = NamespaceReservations::default();
             after.load(&store);
@@ -248,7 +252,7 @@ mod tests {
             assert_eq!((after.access(2, B).access, after.access(2, A).access), (left, NamespaceAccess::Write));
             assert_eq!((after.access(1, B).access, after.persists(2)), (NamespaceAccess::Write, persists));
         }
-        store.save_record(StateTag::Reservations, vec![9, 0, 0, 0, 1]).unwrap();
+        store.save_state_record(StateRecordTag::Reservations, vec![9, 0, 0, 0, 1]).unwrap();
         let damaged = NamespaceReservations::default();
         damaged.load(&store);
         assert_eq!(damaged.access(2, B).access, NamespaceAccess::Write);
@@ -260,12 +264,12 @@ mod tests {
         let reservations = NamespaceReservations::default();
         reservations.execute(1, register(false), key(1), A, (1, &store)).unwrap();
         reservations.execute(1, register(false), key(2), B, (2, &store)).unwrap();
-        let action = Acquisition::PreemptAndAbort;
+        let action = AcquireAction::PreemptAndAbort;
         let preempt = ReservationCommand::Acquire { action, kind: ReservationType::WriteExclusive };
-        let keys = ReservationKeys { current: 1, other: 2 };
+        let keys = ReservationCommandKeys { current: 1, other: 2 };
         reservations.execute(1, preempt, keys, A, (3, &store)).unwrap();
         assert_eq!(reservations.access(1, B), HostAccess { access: NamespaceAccess::Write, aborted_before: 3 });
-        let notice = NamespaceNotice { host: B, kind: NoticeKind::RegistrationPreempted, namespace: 1 };
+        let notice = NamespaceNotice { host: B, kind: ReservationNoticeKind::RegistrationPreempted, namespace: 1 };
         assert_eq!(reservations.notices_after(0, B), (1, vec![notice]));
         assert_eq!(reservations.notices_after(1, B), (1, vec![]));
         assert_eq!(reservations.notices_after(0, A), (1, vec![]));

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use phaselink_core::protocol::nvme::commands::{self, Action};
 use phaselink_core::protocol::nvme::rules::Limits;
-use phaselink_core::protocol::nvme::spec::layout::ReservedBits;
+use phaselink_core::protocol::nvme::spec::layout::ReservedDwordBits;
 use phaselink_core::protocol::nvme::spec::{FLAGS, PAGE_BYTES, Status, SubmissionEntry};
 
 use crate::device::tally::UndefinedBehaviour;
@@ -110,7 +110,7 @@ impl StrictChecks {
 
     /// Checks a fetched command for reserved bits and for a command identifier that is in use. `reserved` are the
     /// reserved bits of its row in the table of admin or I/O commands.
-    pub fn on_command(&mut self, queue: u16, entry: &SubmissionEntry, reserved: ReservedBits) {
+    pub fn on_command(&mut self, queue: u16, entry: &SubmissionEntry, reserved: ReservedDwordBits) {
         self.count_if(has_reserved_bits(entry, reserved), &RESERVED_COMMAND_BITS);
         let is_new = self.in_flight.insert((queue, entry.command_id));
         self.count_if(!is_new, &COMMAND_IDENTIFIER);
@@ -127,7 +127,7 @@ impl StrictChecks {
         };
         let bytes: u64 = data.iter().map(|(_, bytes)| u64::from(*bytes)).sum();
         let is_enough = bytes > 0 && entry.prp1 % PAGE_BYTES + bytes <= PAGE_BYTES;
-        self.count_if(!entry.is_sgl() && is_enough && entry.prp2 != 0, &PRP_WITHOUT_NEED);
+        self.count_if(!entry.has_sgl_pointer() && is_enough && entry.prp2 != 0, &PRP_WITHOUT_NEED);
     }
 
     /// Removes a completed command from the commands in flight.
@@ -149,13 +149,13 @@ impl StrictChecks {
 
 /// Returns the reserved bits of an I/O command on namespaces with these limits (NVM Command Set Specification 1.0,
 /// sections 3.2.1 to 3.2.8, and the other command sets). Unknown opcodes have none.
-pub fn reserved_bits(opcode: u8, limits: &Limits) -> ReservedBits {
+pub fn reserved_bits(opcode: u8, limits: &Limits) -> ReservedDwordBits {
     let row = Action::ROWS.iter().find(|row| row.opcode == opcode && limits.kind.offers(row.set));
     row.map_or([0; 6], |row| row.reserved)
 }
 
 /// Returns true if the command has a reserved bit set in dword 0 or in dwords 10 to 15.
-fn has_reserved_bits(entry: &SubmissionEntry, reserved: ReservedBits) -> bool {
+fn has_reserved_bits(entry: &SubmissionEntry, reserved: ReservedDwordBits) -> bool {
     let of_dwords = reserved.iter().zip(entry.dwords).any(|(reserved, dword)| reserved & dword != 0);
     of_dwords || entry.flags & !FLAGS != 0
 }
@@ -166,7 +166,7 @@ mod tests {
     use phaselink_core::drive::Drive;
     use phaselink_core::media::keys::KeyLayout;
     use phaselink_core::protocol::nvme::commands::opcode;
-    use phaselink_core::protocol::nvme::rules::{KeyValueLimits, NamespaceKind};
+    use phaselink_core::protocol::nvme::rules::{KeyValueLimits, NamespaceKindLimits};
 
     #[test]
     fn every_behaviour_has_a_unique_kind_and_cites_a_section() {
@@ -180,7 +180,7 @@ mod tests {
         let blocks = Limits::of(&Drive::shipped("nvme").expect("a shipped drive"));
         let layout = KeyLayout { capacity_bytes: 1 << 20, granule_bytes: 512, keys_max: 24 };
         let key_value = KeyValueLimits { layout, key_bytes_max: 16, value_bytes_max: 4096, reports_missing: true };
-        let keys = Limits { kind: NamespaceKind::Keyed(key_value), ..blocks };
+        let keys = Limits { kind: NamespaceKindLimits::Keyed(key_value), ..blocks };
         let has = |entry: &SubmissionEntry, limits| has_reserved_bits(entry, reserved_bits(entry.opcode, limits));
         let entry = |opcode, dwords| SubmissionEntry { opcode, dwords, ..SubmissionEntry::default() };
         // Use FUA, limited retry, a directive, and hints in the low byte of dword 13.

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use phaselink_core::number::{index, low_u8, low_u32};
 use phaselink_core::protocol::nvme::commands::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::protection::METADATA_BYTES;
-use phaselink_core::protocol::nvme::rules::reservation::{NamespaceAccess, ReservationHost};
-use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat};
+use phaselink_core::protocol::nvme::rules::reservation::{NamespaceAccess, ReservingHost};
+use phaselink_core::protocol::nvme::rules::{BlockMetadataFormat, Limits};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::access::refusal_status;
@@ -21,10 +21,10 @@ use super::kind_state::KindState;
 use super::kinds::KindRow;
 use super::reservations::{HostAccess, NamespaceReservations};
 use crate::device::faults::Faults;
-use crate::device::gate::{Gate, Pass};
+use crate::device::gate::{CommandGate, GatePass};
 use crate::device::history::History;
-use crate::device::paths::{PathState, Paths};
-use crate::device::store::{StateTag, Store};
+use crate::device::paths::{DrivePaths, PathState};
+use crate::device::store::{StateRecordTag, Store};
 use crate::device::tally::locked;
 
 /// Number of controllers whose attachment to a namespace is recorded separately. Controllers from the last number on
@@ -54,7 +54,7 @@ pub struct BlockFormat {
     /// Binary logarithm of the size of a logical block in bytes (LBADS).
     pub block_shift: u32,
     /// Format of the metadata, or none if logical blocks have no metadata.
-    pub metadata: Option<MetadataFormat>,
+    pub metadata: Option<BlockMetadataFormat>,
 }
 
 impl BlockFormat {
@@ -94,7 +94,7 @@ impl BlockFormat {
     /// Decodes the format from a namespace's record in the store, or returns none if the record is invalid.
     fn decode(record: u32) -> Option<BlockFormat> {
         let has_metadata = u64::from(record) & RECORD_METADATA != 0;
-        let settings = MetadataFormat::of_settings(low_u8(record >> RECORD_SETTINGS_AT)).ok()?;
+        let settings = BlockMetadataFormat::of_dps_value(low_u8(record >> RECORD_SETTINGS_AT)).ok()?;
         let format = BlockFormat { block_shift: record & 0xff, metadata: has_metadata.then_some(settings) };
         (format.encode() == u64::from(record)).then_some(format)
     }
@@ -170,7 +170,7 @@ pub enum SanitizeState {
     #[default]
     Never = 0,
     /// The operation has completed.
-    Completed = 1,
+    CompletedInjection = 1,
     /// The operation is in progress.
     Running = 2,
     /// The operation has failed.
@@ -181,7 +181,7 @@ impl SanitizeState {
     /// Returns the status with which I/O commands are refused in this state, or none if they are allowed.
     pub(super) fn refusal_status(self) -> Option<Status> {
         match self {
-            SanitizeState::Never | SanitizeState::Completed => None,
+            SanitizeState::Never | SanitizeState::CompletedInjection => None,
             SanitizeState::Running => Some(Status::SANITIZE_IN_PROGRESS),
             SanitizeState::Failed => Some(Status::SANITIZE_FAILED),
         }
@@ -215,7 +215,7 @@ pub struct Subsystem {
     /// Reservations of the namespaces.
     pub reservations: NamespaceReservations,
     /// Gate at which a thread that changes reservations waits for commands that others execute.
-    gate: Gate,
+    gate: CommandGate,
     /// Recorded history of the drive's changes, if it is recorded.
     history: OnceLock<Arc<History>>,
     /// Paths on which hosts reach the drive; none outside of a server.
@@ -236,7 +236,7 @@ impl Subsystem {
             events: Mutex::default(),
             kind: KindState::new(limits),
             reservations: NamespaceReservations::default(),
-            gate: Gate::default(),
+            gate: CommandGate::default(),
             history: OnceLock::new(),
             paths: OnceLock::new(),
         }
@@ -255,7 +255,7 @@ impl Subsystem {
 
     /// Adds a path with this address on which hosts reach the drive, and returns its number.
     pub fn add_path(&self, faults: &Arc<Faults>, address: String) -> u32 {
-        // All front-ends of a server have the same paths.
+        // All front-ends of a server share the same paths, so `set` may find them set.
         let _ = self.paths.set(Arc::clone(faults));
         faults.paths.add(address, &self.version)
     }
@@ -271,7 +271,7 @@ impl Subsystem {
     }
 
     /// Returns the paths on which hosts reach the drive; none outside of a server.
-    pub(super) fn paths(&self) -> Option<&Paths> {
+    pub(super) fn paths(&self) -> Option<&DrivePaths> {
         self.paths.get().map(|faults| &faults.paths)
     }
 
@@ -281,7 +281,7 @@ impl Subsystem {
     /// If the kept namespaces do not fit this drive, because the store was made for another description or is damaged.
     pub fn load(&self, store: &Store) -> io::Result<()> {
         let mut state = locked(&self.state);
-        let record = store.record(StateTag::Namespaces);
+        let record = store.record(StateRecordTag::Namespaces);
         let is_new = record.is_none();
         if let Some(record) = record {
             let found = "the store holds namespaces that this drive cannot have; serve it with the description that it was made \
@@ -291,8 +291,8 @@ impl Subsystem {
         }
         let may_add = is_new || store.is_in_memory();
         state.namespaces.iter().flatten().try_for_each(|namespace| namespace.format.make_room(may_add, store))?;
-        if let Some([kept, dword10 @ ..]) = store.record(StateTag::Sanitize).as_deref() {
-            let states = [SanitizeState::Never, SanitizeState::Completed];
+        if let Some([kept, dword10 @ ..]) = store.record(StateRecordTag::Sanitize).as_deref() {
+            let states = [SanitizeState::Never, SanitizeState::CompletedInjection];
             // If the server ended during the operation, the operation counts as failed.
             let kept = states.get(usize::from(*kept)).copied().unwrap_or(SanitizeState::Failed);
             let dword10 = u32::from_le_bytes(dword10.first_chunk().copied().unwrap_or_default());
@@ -300,7 +300,7 @@ impl Subsystem {
         }
         self.kind.load(store)?;
         self.reservations.load(store);
-        if let Some(record) = store.record(StateTag::Events) {
+        if let Some(record) = store.record(StateRecordTag::TraceEventReader) {
             *locked(&self.events) = EventLog::decode(&record);
         }
         self.version.fetch_add(1, Ordering::Release);
@@ -313,12 +313,16 @@ impl Subsystem {
     /// If the store does not take the record.
     pub fn save(&self, store: &Store) -> io::Result<()> {
         let state = locked(&self.state).clone();
-        if state.namespaces == described_namespaces(&self.limits) && store.record(StateTag::Namespaces).is_none() {
+        if state.namespaces == described_namespaces(&self.limits) && store.record(StateRecordTag::Namespaces).is_none()
+        {
             return Ok(());
         }
         let encode = |namespace: &Option<Namespace>| namespace.map_or([0; RECORD_BYTES], |it| it.encode());
         let records = state.namespaces.iter().flat_map(encode);
-        store.save_record(StateTag::Namespaces, state.created.to_le_bytes().into_iter().chain(records).collect())
+        store.save_state_record(
+            StateRecordTag::Namespaces,
+            state.created.to_le_bytes().into_iter().chain(records).collect(),
+        )
     }
 
     /// Raises the version, because something has changed against which commands are checked.
@@ -334,7 +338,7 @@ impl Subsystem {
     }
 
     /// Returns the pass of a set of queues, which tells the gate when a command executes.
-    pub(super) fn pass(&self) -> Pass {
+    pub(super) fn pass(&self) -> GatePass {
         self.gate.pass()
     }
 
@@ -343,7 +347,7 @@ impl Subsystem {
     /// # Errors
     /// If the store does not take the record.
     pub fn save_events(&self, store: &Store) -> io::Result<()> {
-        store.save_record(StateTag::Events, locked(&self.events).encode())
+        store.save_state_record(StateRecordTag::TraceEventReader, locked(&self.events).encode())
     }
 
     /// Decodes a store's record: the namespaces, and the number of namespaces that hosts have created. None if they do
@@ -401,7 +405,12 @@ impl Subsystem {
     ///
     /// Invalid Format if there is no such LBA format, or its blocks have no room for protection information. Also if
     /// metadata is to be at the end of each block's data (`is_extended`): it is always transferred in a separate buffer.
-    pub fn choose(&self, format: usize, metadata: MetadataFormat, is_extended: bool) -> Result<BlockFormat, Status> {
+    pub fn choose(
+        &self,
+        format: usize,
+        metadata: BlockMetadataFormat,
+        is_extended: bool,
+    ) -> Result<BlockFormat, Status> {
         let LbaFormat { block_shift, metadata_bytes } = *self.formats().get(format).ok_or(Status::INVALID_FORMAT)?;
         match (metadata_bytes, metadata.protection) {
             (0, Some(_)) => Err(Status::INVALID_FORMAT),
@@ -532,7 +541,7 @@ impl Subsystem {
     pub fn save_sanitize(&self, store: &Store) -> io::Result<()> {
         let Sanitize { state, dword10 } = self.sanitize();
         let record = [&[state as u8][..], &dword10.to_le_bytes()].concat();
-        store.save_record(StateTag::Sanitize, record)
+        store.save_state_record(StateRecordTag::Sanitize, record)
     }
 }
 
@@ -585,7 +594,7 @@ pub struct NamespaceView {
     /// Path on which the controller's host reaches the namespaces.
     path: u32,
     /// Host of the controller, as reservations know it.
-    host: ReservationHost,
+    host: ReservingHost,
     version: u64,
     /// Status that refuses all I/O commands, while a sanitize operation runs and after one has failed.
     barred: Option<Status>,
@@ -599,7 +608,7 @@ pub struct NamespaceView {
 
 impl NamespaceView {
     /// Returns the view of the controller with this number, and of its host on this path.
-    pub fn new(subsystem: &Arc<Subsystem>, controller: u32, (path, host): (u32, ReservationHost)) -> NamespaceView {
+    pub fn new(subsystem: &Arc<Subsystem>, controller: u32, (path, host): (u32, ReservingHost)) -> NamespaceView {
         let none = Limits { namespaces: 0, ..subsystem.limits };
         let mut view = NamespaceView {
             subsystem: Arc::clone(subsystem),
@@ -625,13 +634,13 @@ impl NamespaceView {
     }
 
     /// Shows the namespaces to another host from now on.
-    pub(super) fn set_host(&mut self, host: ReservationHost) {
+    pub(super) fn set_host(&mut self, host: ReservingHost) {
         self.host = host;
         self.read();
     }
 
     /// Returns the host of the controller, as reservations know it.
-    pub(super) fn host(&self) -> ReservationHost {
+    pub(super) fn host(&self) -> ReservingHost {
         self.host
     }
 
@@ -750,7 +759,7 @@ mod tests {
         before.set_sanitize(Sanitize { state: SanitizeState::Running, dword10: 2 });
         before.save_sanitize(&store).unwrap();
         let after = Arc::new(Subsystem::new(&limits));
-        let mut view = NamespaceView::new(&after, 0, (0, ReservationHost::OfController(0)));
+        let mut view = NamespaceView::new(&after, 0, (0, ReservingHost::OfController(0)));
         assert!(view.find(1).is_ok());
         after.load(&store).unwrap();
         view.follow();
@@ -770,10 +779,10 @@ mod tests {
         let smaller = Limits { blocks: limits.blocks / 2, ..limits };
         let refused = Subsystem::new(&smaller).load(&store).unwrap_err().to_string();
         assert!(refused.contains("namespaces that this drive cannot have"), "{refused}");
-        let record = store.record(StateTag::Namespaces).unwrap();
+        let record = store.record(StateRecordTag::Namespaces).unwrap();
         let twice: Vec<u8> = record.iter().chain(&record[4..]).copied().collect();
         let two = Limits { namespaces: 2, ..limits };
-        store.save_record(StateTag::Namespaces, twice).unwrap();
+        store.save_state_record(StateRecordTag::Namespaces, twice).unwrap();
         assert!(Subsystem::new(&two).load(&store).is_err(), "namespaces that overlap");
     }
 }

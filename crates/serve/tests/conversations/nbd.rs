@@ -3,7 +3,7 @@
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::nbd::export::{Command, Export};
 use phaselink_serve::front::nbd::session::{AcceptedRequest, Session, apply};
-use phaselink_serve::front::nbd::wire::{self, Parsed, Request, command, flag, option, reply};
+use phaselink_serve::front::nbd::wire::{self, NbdParseResult, Request, command, flag, option, reply};
 use proptest::prelude::*;
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
@@ -43,9 +43,9 @@ impl Server {
             self.session.input.consume(payload);
             let AcceptedRequest { cookie, offset, bytes, command } = wanted;
             match command {
-                Command::Read => drop(self.session.answer_read(cookie, offset, bytes, &self.store)),
+                Command::Read => drop(self.session.add_read_reply(cookie, offset, bytes, &self.store)),
                 Command::BlockStatus { one } => {
-                    self.session.answer_block_status(cookie, offset, bytes, one, &self.store);
+                    self.session.add_block_status_reply(cookie, offset, bytes, one, &self.store);
                 }
                 _ => {
                     let status = apply(&wanted, &data, &self.store);
@@ -66,7 +66,7 @@ impl Server {
     fn replies(&mut self) -> Vec<u32> {
         let bytes = self.heard();
         let (mut at, mut kinds) = (0, Vec::new());
-        while let Parsed::Whole((kind, length), head) = wire::parse_option_reply(&bytes[at..]) {
+        while let NbdParseResult::DescribedThing((kind, length), head) = wire::parse_option_reply(&bytes[at..]) {
             kinds.push(kind);
             at += head + length as usize;
         }
@@ -78,7 +78,9 @@ impl Server {
     fn error_of(&mut self, request: Request, data: &[u8]) -> u32 {
         self.say(&[&request.encode()[..], data].concat());
         let heard = self.heard();
-        let Parsed::Whole((cookie, error), _) = wire::parse_simple_reply(&heard) else { panic!("no reply: {heard:?}") };
+        let NbdParseResult::DescribedThing((cookie, error), _) = wire::parse_simple_reply(&heard) else {
+            panic!("no reply: {heard:?}")
+        };
         assert_eq!(cookie, request.cookie);
         error
     }
@@ -143,14 +145,17 @@ fn refused_structured_replies_are_unsupported_and_reads_get_simple_replies() {
     let read = request(command::READ, 0, 512);
     server.say(&read.encode());
     let heard = server.heard();
-    assert_eq!((heard.len(), wire::parse_simple_reply(&heard)), (16 + 512, Parsed::Whole((read.cookie, 0), 16)));
+    assert_eq!(
+        (heard.len(), wire::parse_simple_reply(&heard)),
+        (16 + 512, NbdParseResult::DescribedThing((read.cookie, 0), 16))
+    );
 }
 
 #[test]
 fn a_client_too_many_is_told_so_when_it_asks_for_an_export() {
     for option in [option::INFO, option::GO] {
         let mut server = Server::new();
-        server.session = Session::refusing("too many");
+        server.session = Session::session_that_refuses_client("too many");
         server.say(&3u32.to_be_bytes());
         server.say(&option_bytes(option::STRUCTURED_REPLY, b""));
         server.say(&option_bytes(option, &info_data(b"disk")));

@@ -307,7 +307,7 @@ fn blocks_of_a_dataset_management_hint_keep_their_data() {
         bench.store.read(4096, &mut held).unwrap();
         (status, held[0])
     };
-    // Bits 0 and 1 say that the ranges are read or written as a whole; bit 2 (AD) deallocates them.
+    // Bits 0 and 1 are access hints (read or written as a whole). Bit 2 (AD) deallocates the ranges.
     for hint in 0..4 {
         assert_eq!(first_byte_after(hint, 1), (Status::SUCCESS, 5), "{hint}");
         assert_eq!(first_byte_after(hint, BLOCKS), (Status::LBA_OUT_OF_RANGE, 5), "{hint}");

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use crate::nvme_bench::{Bench, DATA, Fields, GEOMETRY, LIMITS, LISTS, MEMORY, PAGE, u64_at};
 use phaselink_core::media::keys::{Key, KeyLayout, KeySpace};
 use phaselink_core::protocol::nvme::commands::opcode;
-use phaselink_core::protocol::nvme::rules::{KeyValueLimits, Limits, NamespaceKind};
+use phaselink_core::protocol::nvme::rules::{KeyValueLimits, Limits, NamespaceKindLimits};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, PSDT_SGL, Status, admin};
-use phaselink_serve::device::store::{Store, StoreKind};
+use phaselink_serve::device::store::{Store, StoredNamespaceKind};
 
 const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: GEOMETRY.capacity_bytes, granule_bytes: 512, keys_max: 64 };
 const KEYS: KeyValueLimits =
     KeyValueLimits { layout: LAYOUT, key_bytes_max: 16, value_bytes_max: 64 << 10, reports_missing: true };
-pub(crate) const KEYED: Limits = Limits { kind: NamespaceKind::Keyed(KEYS), ..LIMITS };
+pub(crate) const KEYED: Limits = Limits { kind: NamespaceKindLimits::Keyed(KEYS), ..LIMITS };
 
 /// "Only if the key exists" and "only if it does not", in dword 11 of Store.
 const IF_EXISTS: u32 = 1 << 8;
@@ -289,7 +289,7 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn on_file(path: &Path) -> Bench {
-    let store = Store::open_as(StoreKind::KeyValue, path, GEOMETRY.with_index(&LAYOUT)).unwrap();
+    let store = Store::open_with_kind(StoredNamespaceKind::KeyValue, path, GEOMETRY.with_key_index(&LAYOUT)).unwrap();
     let mut bench = Bench::with(KEYED);
     bench.store = store.with_keys(LAYOUT).unwrap();
     bench
@@ -361,13 +361,15 @@ fn setting_and_keys_of_a_store_are_those_of_its_namespace() {
     assert_eq!(store(&mut bench, "k", b"value", 0), Status::SUCCESS);
     bench.store.flush().unwrap();
     drop(bench);
-    let whole = GEOMETRY.with_index(&LAYOUT);
+    let whole = GEOMETRY.with_key_index(&LAYOUT);
     let blocks = Store::open(&path, whole).unwrap_err().to_string();
     assert!(blocks.contains("the store holds a key-value namespace; allowed: a store of a conventional"), "{blocks}");
     let larger = KeyLayout { keys_max: 100, ..LAYOUT };
-    let other = Store::open_as(StoreKind::KeyValue, &path, GEOMETRY.with_index(&larger)).unwrap_err().to_string();
+    let other = Store::open_with_kind(StoredNamespaceKind::KeyValue, &path, GEOMETRY.with_key_index(&larger))
+        .unwrap_err()
+        .to_string();
     assert!(other.contains("bytes of values and their index, in granules of 512; allowed: "), "{other}");
-    let store = Store::open_as(StoreKind::KeyValue, &path, whole).unwrap();
+    let store = Store::open_with_kind(StoredNamespaceKind::KeyValue, &path, whole).unwrap();
     let coarse = KeyLayout { granule_bytes: 4096, ..LAYOUT };
     let refused = store.with_keys(coarse).unwrap_err().to_string();
     let found = "the store holds up to 64 keys, and 1048576 bytes of values in granules of 512; allowed: a store of up to 64 keys";

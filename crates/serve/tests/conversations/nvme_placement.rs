@@ -2,13 +2,13 @@
 //! namespaces with handles of their own.
 
 use crate::nvme_bench::{Bench, DATA, Fields, LIMITS, transfer, u64_at};
-use phaselink_core::config::{Isolation, PolicyName};
-use phaselink_core::media::translation::policy::PolicySettings;
-use phaselink_core::media::translation::{PlacedDrive, PlacedStreams, TranslationShape};
+use phaselink_core::config::{PlacementIsolation, TranslationPolicyName};
+use phaselink_core::media::translation::policy::TranslationPolicySettings;
+use phaselink_core::media::translation::{HostStreams, TranslationShape, UntimedPlacedDrive};
 use phaselink_core::protocol::nvme::commands::opcode;
-use phaselink_core::protocol::nvme::rules::{BlockParts, Limits, NamespaceKind, PlacementLimits};
+use phaselink_core::protocol::nvme::rules::{BlockNamespaceParts, Limits, NamespaceKindLimits, PlacementLimits};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
-use phaselink_core::random::Random;
+use phaselink_core::random::RandomStream;
 use phaselink_serve::nvme::{Controller, Identity};
 
 /// Reclaim units of 64 KiB, four handles in each of two groups.
@@ -18,14 +18,14 @@ const SHAPE: TranslationShape = TranslationShape {
     block_units: 16,
     blocks: 40,
     line_units: 4,
-    policy: PolicyName::Greedy,
-    settings: PolicySettings { choices: 2 },
+    policy: TranslationPolicyName::GreedyPolicy,
+    settings: TranslationPolicySettings { choices: 2 },
     map: None,
     slc: None,
     wear_gap: 0,
     placement: Some(STREAMS),
 };
-const STREAMS: PlacedStreams = PlacedStreams { handles: 4, groups: 2, isolation: Isolation::Initial };
+const STREAMS: HostStreams = HostStreams { handles: 4, groups: 2, isolation: PlacementIsolation::Initial };
 const PLACED: Limits = Limits { namespaces: 2, blocks: LIMITS.blocks / 2, kind: placed(PLACEMENT), ..LIMITS };
 const PLACEMENT: PlacementLimits = PlacementLimits {
     handles: 4,
@@ -38,8 +38,8 @@ const PLACEMENT: PlacementLimits = PlacementLimits {
     is_directed: true,
 };
 
-const fn placed(placement: PlacementLimits) -> NamespaceKind {
-    NamespaceKind::Blocks(BlockParts { placement: Some(placement), metadata: None })
+const fn placed(placement: PlacementLimits) -> NamespaceKindLimits {
+    NamespaceKindLimits::EraseBlocks(BlockNamespaceParts { placement: Some(placement), metadata: None })
 }
 
 const FEATURE: u32 = 0x1d;
@@ -193,8 +193,8 @@ fn writes_fill_the_reclaim_units_that_their_identifiers_name() {
 #[test]
 fn statistics_are_those_of_the_translation_layer() {
     let mut bench = Bench::with(PLACED);
-    let mut alone = PlacedDrive::new(SHAPE, 4096);
-    let mut random = Random::stream(1, "units");
+    let mut alone = UntimedPlacedDrive::new(SHAPE, 4096);
+    let mut random = RandomStream::stream(1, "units");
     for turn in 0..6000_u64 {
         let hot = turn % 2 == 0;
         let unit = if hot { random.bits() % 24 } else { 24 + turn / 2 % 104 };
@@ -236,7 +236,7 @@ fn events_are_logged_for_the_handles_that_have_them_enabled() {
     assert_eq!((status, page[0]), (Status::SUCCESS, 2));
     assert_eq!(told(event(0)), (3, 7, 9, 1, 0, 0), "an identifier that there is not, and where its write went");
     assert_eq!(told(event(1)), (0, 7, 0x8001, 1, 1, 1), "a unit that was not fully written");
-    let mut random = Random::stream(2, "units");
+    let mut random = RandomStream::stream(2, "units");
     for _ in 0..4000 {
         write(&mut bench, random.bits() % 128, Some(0));
         write_to(&mut bench, 2, random.bits() % 128, Some(0));
@@ -362,8 +362,8 @@ fn handles_and_settings_outlive_the_server() {
     assert_eq!((types.result, bench.machine.memory[DATA as usize + 3]), (3, 1), "the event is still enabled");
     let three = Limits {
         kind: placed(PlacementLimits {
-            streams: PlacedStreams { handles: 3, ..STREAMS },
-            shape: TranslationShape { placement: Some(PlacedStreams { handles: 3, ..STREAMS }), ..SHAPE },
+            streams: HostStreams { handles: 3, ..STREAMS },
+            shape: TranslationShape { placement: Some(HostStreams { handles: 3, ..STREAMS }), ..SHAPE },
             ..PLACEMENT
         }),
         ..PLACED

@@ -99,7 +99,7 @@ fn abort_completes_a_command_that_hangs_and_no_other_one() {
     assert!(bench.reap(&mut pair).is_none());
     bench.io = pair;
     assert_eq!(bench.administer(abort(1, 5)).result, 1, "it has ended");
-    // A new queue has no commands of the old one.
+    // A new queue must not contain commands of the deleted one.
     let delete = Fields { opcode: admin::DELETE_SUBMISSION_QUEUE, dwords: [1, 0, 0, 0, 0, 0], ..Fields::default() };
     assert_eq!(bench.administer(delete).status, Status::SUCCESS);
     assert_eq!(bench.administer(create_submission_queue(1, ENTRIES)).status, Status::SUCCESS);
@@ -177,7 +177,10 @@ fn completions_of_a_batch_are_written_together() {
         };
         let set = bench.controller.set_of_submission_queue(1);
         let done = set.perform(&command, &mut bench.machine, &bench.store, &mut bench.space);
-        assert_eq!(set.complete(&command, done, &mut bench.machine), CommandProgress::Completed(Status::SUCCESS));
+        assert_eq!(
+            set.complete(&command, done, &mut bench.machine),
+            CommandProgress::CompletedInjection(Status::SUCCESS)
+        );
         set.recycle(command);
         assert!(bench.reap(&mut reader).is_none());
     }
@@ -217,7 +220,7 @@ fn doorbells_that_make_no_sense_are_told_once_until_the_log_has_been_read() {
     assert_eq!(bench.reap(&mut pair).unwrap().command_id, 0);
     assert_eq!(bench.reap(&mut pair).unwrap().command_id, 77);
     bench.admin = pair;
-    // The queue continues at its position.
+    // The queue continues at the entry that it had reached.
     bench.machine.doorbells[1].0 = 0;
     assert_eq!(bench.ask(transfer(opcode::READ, 0, 1, [DATA, 0])).status, Status::SUCCESS);
     // Aborting the event request completes it with a status.
@@ -485,7 +488,7 @@ proptest! {
                 1 => bench.machine.doorbells[value as usize % 3] = (value % 20, value >> 8 & 31),
                 2 => bench.machine.memory[register as usize * 512..][..32].copy_from_slice(&noise),
                 _ => {
-                    // Mostly existing opcodes, with values near the valid range.
+                    // Draw mostly existing opcodes, with field values near the valid range.
                     bytes[0] %= 16;
                     bytes[1] &= 0x3c;
                     bytes[4..8].copy_from_slice(&(value % 3).to_le_bytes());

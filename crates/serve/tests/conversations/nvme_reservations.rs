@@ -2,7 +2,7 @@
 //! zones, keys and administration.
 
 use phaselink_core::protocol::nvme::commands::opcode;
-use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKind};
+use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKindLimits};
 use phaselink_core::protocol::nvme::spec::{Status, admin};
 use phaselink_serve::nvme::{Controller, Identity};
 
@@ -97,7 +97,7 @@ fn reservations_are_announced_and_their_features_listed() {
     assert_eq!(bench.administer(Fields { dwords, ..log }).status, Status::SUCCESS);
     let page = &bench.machine.memory[DATA as usize..][..1024];
     let effects = |id: usize| u32::from_le_bytes(*page[4 * id..].first_chunk().unwrap());
-    // Host Identifier belongs to the controller, the others to a namespace.
+    // Host Identifier has controller scope (bit 21), the reservation features have namespace scope (bit 20).
     assert_eq!([0x81, 0x82, 0x83].map(effects), [1 | 1 << 21, 1 | 1 << 20, 1 | 1 << 20]);
 }
 
@@ -212,11 +212,11 @@ fn commands_of_every_command_set_need_the_access_that_they_take() {
         for (kind, allowed) in [(1, reads), (EXCLUSIVE_ACCESS, 0)] {
             assert_eq!(acquire(&mut pair.first, 1, kind), Status::SUCCESS);
             for (place, code) in opcodes.iter().enumerate() {
-                // A key of one byte, a report or list of 4 KiB, a zone to be opened: fields that every command allows.
+                // Fields that every command accepts: a key of one byte, a report or list of 4 KiB, or a zone to open.
                 let dwords = match limits.kind {
-                    NamespaceKind::Keyed(_) => [64, 1, 0, 0, 0, 0],
-                    NamespaceKind::Zoned(_) if *code == opcode::ZONE_MANAGEMENT_SEND => [0, 0, 0, 3, 0, 0],
-                    NamespaceKind::Zoned(_) if *code == opcode::ZONE_MANAGEMENT_RECEIVE => [0, 0, 1023, 0, 0, 0],
+                    NamespaceKindLimits::Keyed(_) => [64, 1, 0, 0, 0, 0],
+                    NamespaceKindLimits::Zoned(_) if *code == opcode::ZONE_MANAGEMENT_SEND => [0, 0, 0, 3, 0, 0],
+                    NamespaceKindLimits::Zoned(_) if *code == opcode::ZONE_MANAGEMENT_RECEIVE => [0, 0, 1023, 0, 0, 0],
                     _ => [0; 6],
                 };
                 let fields = Fields { opcode: *code, namespace: 1, prp: [DATA, 0], dwords, ..Fields::default() };

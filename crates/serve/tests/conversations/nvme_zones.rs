@@ -6,16 +6,18 @@ use std::path::{Path, PathBuf};
 use crate::nvme_bench::{BLOCKS, Bench, DATA, Fields, GEOMETRY, LIMITS, transfer, u64_at};
 use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::protocol::nvme::commands::opcode;
-use phaselink_core::protocol::nvme::rules::zones::ZoneLimits;
-use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKind};
+use phaselink_core::protocol::nvme::rules::zones::NamespaceZoneLimits;
+use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKindLimits};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
-use phaselink_serve::device::store::{Store, StoreKind};
+use phaselink_serve::device::store::{Store, StoredNamespaceKind};
 
 /// Eight zones of 128 KiB, of which 100 KiB can be written.
 const LAYOUT: ZoneLayout =
     ZoneLayout { zones: 8, zone_blocks: BLOCKS / 8, capacity_blocks: 200, active_max: 4, open_max: 3 };
-pub(crate) const ZONED: Limits =
-    Limits { kind: NamespaceKind::Zoned(ZoneLimits { layout: LAYOUT, append_bytes_max: 64 << 10 }), ..LIMITS };
+pub(crate) const ZONED: Limits = Limits {
+    kind: NamespaceKindLimits::Zoned(NamespaceZoneLimits { layout: LAYOUT, append_bytes_max: 64 << 10 }),
+    ..LIMITS
+};
 /// First block of zone 1.
 const FIRST: u64 = LAYOUT.zone_blocks;
 
@@ -252,7 +254,7 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn on_file(path: &Path) -> Bench {
-    let store = Store::open_as(StoreKind::Zoned, path, GEOMETRY).unwrap().with_zones(LAYOUT).unwrap();
+    let store = Store::open_with_kind(StoredNamespaceKind::Zoned, path, GEOMETRY).unwrap().with_zones(LAYOUT).unwrap();
     let mut bench = Bench::with(ZONED);
     bench.store = store;
     bench
@@ -294,7 +296,7 @@ fn store_of_other_zones_is_refused_and_kept() {
     bench.store.flush().unwrap();
     drop(bench);
     let larger = ZoneLayout { zones: 4, zone_blocks: 512, ..LAYOUT };
-    let store = Store::open_as(StoreKind::Zoned, &path, GEOMETRY).unwrap();
+    let store = Store::open_with_kind(StoredNamespaceKind::Zoned, &path, GEOMETRY).unwrap();
     let refused = store.with_zones(larger).unwrap_err().to_string();
     let found = "store: the store holds 8 zones of 256 blocks, of which 200 can be written; allowed: a store of 4 zones of 512 \
                  blocks, of which 200 can be written, or a path where there is no file yet";

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use phaselink_serve::device::store::{Geometry, Store, StoreAccess, StoreKind};
+use phaselink_serve::device::store::{Geometry, Store, StoreCopyDirection, StoredNamespaceKind};
 use proptest::prelude::*;
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
@@ -118,12 +118,12 @@ fn a_store_of_another_size_version_or_checksum_is_refused() {
 #[test]
 fn store_of_another_kind_of_namespace_is_refused_with_both_kinds_named() {
     let path = path("kinds");
-    drop(Store::open_as(StoreKind::Zoned, &path, GEOMETRY).unwrap());
+    drop(Store::open_with_kind(StoredNamespaceKind::Zoned, &path, GEOMETRY).unwrap());
     let expected = "FILE: the store holds a zoned namespace; \
                     allowed: a store of a conventional namespace, or a path where there is no file yet";
     assert_eq!(refusal(&path, GEOMETRY), expected);
-    drop(Store::open_as(StoreKind::Zoned, &path, GEOMETRY).unwrap());
-    let problem = Store::open_as(StoreKind::KeyValue, &path, GEOMETRY).unwrap_err().to_string();
+    drop(Store::open_with_kind(StoredNamespaceKind::Zoned, &path, GEOMETRY).unwrap());
+    let problem = Store::open_with_kind(StoredNamespaceKind::KeyValue, &path, GEOMETRY).unwrap_err().to_string();
     assert!(problem.contains("holds a zoned namespace") && problem.contains("of a key-value namespace"), "{problem}");
 }
 
@@ -140,10 +140,10 @@ fn keeps_unreadable_blocks(open: impl Fn() -> Store) {
     };
     let fails = |offset: u64, bytes: usize| store.read(offset, &mut vec![0; bytes]).is_err();
     assert!(fails(4096, 512) && fails(0, 4104) && fails(12288 - 8, 8) && fails(0, 16384));
-    assert!(store.lend(8192, 512, StoreAccess::Read, |_| ()).is_none());
+    assert!(store.lend(8192, 512, StoreCopyDirection::Read, |_| ()).is_none());
     assert_eq!((read(&store, 0, 4096), read(&store, 12288, 4096)), (vec![1; 4096], vec![1; 4096]));
     store.write(4096, &[2; 512]).unwrap();
-    assert_eq!(store.lend(4608, 512, StoreAccess::Write, |_| ()), Some(()));
+    assert_eq!(store.lend(4608, 512, StoreCopyDirection::Write, |_| ()), Some(()));
     store.zero(5120, 512, false).unwrap();
     assert_eq!(read(&store, 4096, 1536), [vec![2; 512], vec![1; 512], vec![0; 512]].concat());
     assert!(fails(5632, 512));
@@ -224,8 +224,8 @@ fn all_requests_fail(store: &Store, file: &File) {
     assert!(store.read(0, &mut [0; 4096]).is_err(), "a written block");
     assert!(store.read(900 << 10, &mut [0; 4096]).is_err(), "a block that was never written");
     assert!(store.write(0, &[3; 4096]).is_err() && store.write(900 << 10, &[3; 4096]).is_err());
-    assert!(store.lend(0, 4096, StoreAccess::Read, |_| ()).is_none());
-    assert!(store.lend(0, 4096, StoreAccess::Write, |_| ()).is_none());
+    assert!(store.lend(0, 4096, StoreCopyDirection::Read, |_| ()).is_none());
+    assert!(store.lend(0, 4096, StoreCopyDirection::Write, |_| ()).is_none());
     assert!(store.zero(0, 64 << 10, false).is_err() && store.zero(0, 4096, true).is_err());
     assert!(store.flush().is_err() && store.flush_range(0, 4096).is_err());
     assert_eq!(file.metadata().unwrap().len(), length, "no request makes the file longer again");
@@ -241,7 +241,7 @@ fn requests_to_a_truncated_file_fail_and_the_process_survives() {
         ("new", |store| store.write(900 << 10, &[3; 4096]).is_err()),
         ("lent", |store| {
             let sum = |words: &[AtomicU64]| words.iter().map(|word| word.load(Ordering::Relaxed)).sum::<u64>();
-            store.lend(512 << 10, 4096, StoreAccess::Read, sum).is_none()
+            store.lend(512 << 10, 4096, StoreCopyDirection::Read, sum).is_none()
         }),
         ("zero", |store| store.zero(0, 64 << 10, false).is_err()),
         ("flush", |store| store.flush().is_err()),

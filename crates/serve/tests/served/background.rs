@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use phaselink_core::drive::Drive;
 use phaselink_serve::device::store::Store;
-use phaselink_serve::device::{Device, Stop};
+use phaselink_serve::device::{Device, StopRequest};
 use phaselink_serve::server::{Server, Summary};
 
 /// Servers and clients spin: one such test at a time has the processors.
@@ -24,13 +24,13 @@ pub(crate) fn device(drive: Drive, store: Store) -> Device {
         record: None,
         history: None,
         faults: Arc::default(),
-        stop: Arc::new(Stop::new().unwrap()),
+        stop: Arc::new(StopRequest::new().unwrap()),
     }
 }
 
 /// A server that runs until this goes.
 pub(crate) struct Background {
-    stop: Arc<Stop>,
+    stop: Arc<StopRequest>,
     thread: Option<JoinHandle<io::Result<Summary>>>,
     _alone: MutexGuard<'static, ()>,
 }

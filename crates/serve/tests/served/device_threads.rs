@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::background::{Background, alone, device};
 use phaselink_client::{Client, Options, Queue};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::random::mix;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::Front;
@@ -16,7 +16,7 @@ use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
-use phaselink_serve::front::nbd::{self, ExportSocket, Nbd};
+use phaselink_serve::front::nbd::{self, ExportSocket, NbdFrontEnd};
 use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
@@ -34,7 +34,7 @@ struct Running {
 /// Serve DC Express, with its reads taking so long, in shared memory and over NBD.
 fn serve(test: &str, timing: bool, wait: Wait, store: Store, read: Duration) -> Running {
     let alone = alone();
-    let setting = Override::parse(&format!("media.read_ns={}", read.as_nanos())).unwrap();
+    let setting = KeyOverride::parse(&format!("media.read_ns={}", read.as_nanos())).unwrap();
     let shipped = shipped::find("dc-express").unwrap();
     let device = device(Drive::from_toml(shipped.file, shipped.text, &[setting]).unwrap(), store);
     let socket = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.sock"));
@@ -43,7 +43,7 @@ fn serve(test: &str, timing: bool, wait: Wait, store: Store, read: Duration) -> 
     let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: true };
     let share = ShareSocket::bind(&Share::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap();
     let fronts: Vec<Box<dyn Front>> =
-        vec![Box::new(Nbd(vec![ExportSocket { listener, export }])), Box::new(Shm(vec![share]))];
+        vec![Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }])), Box::new(Shm(vec![share]))];
     let server =
         Server { device, timing, wait, seed: 1, fronts, metrics: None, control: None, device_threads: THREADS };
     Running { socket, uri, server: Background::start(server, alone) }
@@ -73,7 +73,7 @@ impl Connection {
 
     fn answer(&mut self, bytes: usize) -> Vec<u8> {
         loop {
-            if let Some((data, answer)) = self.0.answer_with_data(|_| bytes).unwrap() {
+            if let Some((data, answer)) = self.0.take_reply_with_data(|_| bytes).unwrap() {
                 assert_eq!(answer.error, 0);
                 return data;
             }
@@ -128,7 +128,9 @@ impl Pages for Connection {
 #[test]
 fn queues_and_connections_on_several_threads_find_what_they_have_written() {
     const ROUNDS: u64 = 30;
-    for (timing, wait) in [(false, Wait::Spin), (false, Wait::Adaptive), (true, Wait::Adaptive), (true, Wait::Block)] {
+    for (timing, wait) in
+        [(false, Wait::Spin), (false, Wait::Adaptive), (true, Wait::Adaptive), (true, Wait::PageBlock)]
+    {
         let server = serve_quick("threads", timing, wait);
         let mut clients = [server.client(4), server.client(1)];
         thread::scope(|scope| {
@@ -214,7 +216,7 @@ fn clients_that_vanish_with_requests_under_way_harm_nobody() {
 
 #[test]
 fn a_server_that_stops_with_requests_under_way_leaves_nobody_waiting() {
-    for wait in [Wait::Adaptive, Wait::Spin, Wait::Block] {
+    for wait in [Wait::Adaptive, Wait::Spin, Wait::PageBlock] {
         let store = Store::in_memory(GEOMETRY).unwrap();
         let server = serve("threads-stop", true, wait, store, Duration::from_millis(200));
         let mut client = server.client(3);

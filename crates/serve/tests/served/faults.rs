@@ -18,31 +18,31 @@ use phaselink_core::ledger::{JobOutcome, Outcome};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_core::time::Span;
-use phaselink_serve::device::faults::{FaultScope, Faults};
+use phaselink_serve::device::faults::{FaultRuleScope, Faults};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
-use phaselink_serve::front::nbd::{self, ExportSocket, Nbd};
+use phaselink_serve::front::nbd::{self, ExportSocket, NbdFrontEnd};
 use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
 use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::front::vhost_user::blk::FEATURES;
-use phaselink_serve::front::{Front, FrontArguments, vhost_user};
+use phaselink_serve::front::{Front, FrontEndArguments, vhost_user};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 use rustix::event::EventfdFlags;
 use vm_memory::Bytes;
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
-const KINDS: [Kind; 4] = [Kind::Nbd, Kind::SharedMemory, Kind::VfioUser, Kind::VhostUser];
+const KINDS: [Kind; 4] = [Kind::NbdFrontEnd, Kind::SharedMemory, Kind::VfioUser, Kind::VhostUser];
 /// How long an answer is waited for that is not to come: long beside any that is.
 const SILENCE: Duration = Duration::from_millis(60);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    Nbd,
+    NbdFrontEnd,
     SharedMemory,
     VfioUser,
     VhostUser,
@@ -85,15 +85,15 @@ fn serve_on(device_threads: usize, test: &str, kind: Kind, timing: bool, wait: W
     (drive.nvme.queue_pairs, drive.nvme.queue_entries) = (4, 64);
     let mut device = device(drive, Store::in_memory(GEOMETRY).unwrap());
     device.faults =
-        Arc::new(Faults::new(FaultScope { model: timing, interrupts: kind == Kind::VfioUser, connections: false }));
+        Arc::new(Faults::new(FaultRuleScope { model: timing, interrupts: kind == Kind::VfioUser, connections: false }));
     let (drive, faults) = (Arc::clone(&device.drive), Arc::clone(&device.faults));
     let mut uri = None;
     let front: Box<dyn Front> = match kind {
-        Kind::Nbd => {
+        Kind::NbdFrontEnd => {
             let listener = Listener::bind(&Uri::parse("nbd://127.0.0.1:0/").unwrap()).unwrap();
             uri = Some(listener.uri());
             let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: true };
-            Box::new(Nbd(vec![ExportSocket { listener, export }]))
+            Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }]))
         }
         Kind::SharedMemory => {
             let share = Share::parse(&place.display().to_string()).unwrap();
@@ -101,7 +101,8 @@ fn serve_on(device_threads: usize, test: &str, kind: Kind, timing: bool, wait: W
         }
         Kind::VfioUser => Box::new(VfioUser(vec![ControllerSocket::bind(&place, &drive, GEOMETRY, 0).unwrap()])),
         Kind::VhostUser => {
-            let asked = FrontArguments { addresses: vec![place.display().to_string()], ..FrontArguments::default() };
+            let asked =
+                FrontEndArguments { addresses: vec![place.display().to_string()], ..FrontEndArguments::default() };
             (vhost_user::KIND.bind)(&asked, &drive, GEOMETRY).unwrap()
         }
     };
@@ -113,7 +114,7 @@ fn serve_on(device_threads: usize, test: &str, kind: Kind, timing: bool, wait: W
 impl Running {
     fn host(&self) -> Box<dyn Host> {
         match self.kind {
-            Kind::Nbd => {
+            Kind::NbdFrontEnd => {
                 let client = nbd::client::Client::connect(self.uri.as_ref().unwrap()).unwrap();
                 Box::new(NbdHost { client, cookie: 0 })
             }
@@ -166,7 +167,7 @@ impl NbdHost {
         let cookie = self.cookie;
         let until = Instant::now() + patience;
         loop {
-            if let Some((data, answer)) = self.client.answer_with_data(|_| bytes).unwrap() {
+            if let Some((data, answer)) = self.client.take_reply_with_data(|_| bytes).unwrap() {
                 assert_eq!(answer.cookie, cookie);
                 return if answer.error == 0 { Got::Data(data) } else { Got::Failed };
             }
@@ -394,7 +395,7 @@ fn figures_have_faults(outcome: &Outcome) {
 #[test]
 fn faults_of_requests_happen_through_every_front_end_with_timing_and_without() {
     for kind in KINDS {
-        for (timing, wait) in [(false, Wait::Adaptive), (true, Wait::Adaptive), (true, Wait::Block)] {
+        for (timing, wait) in [(false, Wait::Adaptive), (true, Wait::Adaptive), (true, Wait::PageBlock)] {
             eprintln!("{kind:?}, timing {timing}, {wait:?}");
             apply_faults(1, kind, timing, wait);
         }
@@ -403,7 +404,7 @@ fn faults_of_requests_happen_through_every_front_end_with_timing_and_without() {
 
 #[test]
 fn faults_happen_over_nbd_with_several_device_threads_and_timing_on() {
-    apply_faults(3, Kind::Nbd, true, Wait::Adaptive);
+    apply_faults(3, Kind::NbdFrontEnd, true, Wait::Adaptive);
 }
 
 #[test]
@@ -439,7 +440,7 @@ fn lines_of_faults_hold_through_every_front_end_with_timing_and_without() {
             let ms = Duration::from_millis;
             assert!(timed("for=30ms stall", 1) >= ms(29), "{kind:?} {timing}");
             assert!(timed("at=request:2 for=20ms stall", 2) >= ms(20), "{kind:?} {timing}");
-            // Ten intervals of 2 ms each.
+            // Eleven requests at 500 per second have ten intervals of 2 ms: 20 ms.
             assert!(timed("throttle iops=500", 11) >= ms(20), "{kind:?} {timing}");
             if timing {
                 let calm = timed("error operation=write", 20);
@@ -462,7 +463,7 @@ fn lines_of_faults_hold_through_every_front_end_with_timing_and_without() {
 
 #[test]
 fn a_slow_down_without_a_model_is_refused_with_what_to_do() {
-    let server = serve("slow", Kind::Nbd, false, Wait::Adaptive);
+    let server = serve("slow", Kind::NbdFrontEnd, false, Wait::Adaptive);
     let slow = server.drive.fault_from_line("test", "slow-down factor=2").unwrap();
     let found = server.faults.add("test", slow).unwrap_err().to_string();
     assert!(found.contains("with timing off") && found.ends_with("allowed: --timing on, or delay"), "{found}");

@@ -15,7 +15,7 @@ use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command, flag};
-use phaselink_serve::front::nbd::{self, ExportSocket, Nbd};
+use phaselink_serve::front::nbd::{self, ExportSocket, NbdFrontEnd};
 use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
@@ -44,9 +44,9 @@ fn serve(test: &str, drive: &str, device_threads: usize, record: Option<Record>)
     let server = Server {
         device,
         timing: true,
-        wait: Wait::Block,
+        wait: Wait::PageBlock,
         seed: 1,
-        fronts: vec![Box::new(Nbd(vec![ExportSocket { listener, export }])), Box::new(Shm(vec![share]))],
+        fronts: vec![Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }])), Box::new(Shm(vec![share]))],
         metrics: None,
         device_threads,
         control: None,

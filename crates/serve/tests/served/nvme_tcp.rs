@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 
 use crate::background::{Background, alone, device};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
 use phaselink_core::random::mix;
-use phaselink_serve::device::faults::{FaultScope, Faults};
+use phaselink_serve::device::faults::{FaultRuleScope, Faults};
 use phaselink_serve::device::geometry;
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::FrontArguments;
-use phaselink_serve::front::nvme_tcp::NvmeTcp;
+use phaselink_serve::front::FrontEndArguments;
+use phaselink_serve::front::nvme_tcp::NvmeTcpFrontEnd;
 use phaselink_serve::front::nvme_tcp::address::{self, TargetAddress};
-use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName};
+use phaselink_serve::front::nvme_tcp::client::{Client, ClientCommandData, HostNameAndIdentifier};
 use phaselink_serve::front::nvme_tcp::fabrics::{
-    ANY_CONTROLLER, Connect, ConnectData, DISCOVERY_NQN, FabricsCommand, field, status,
+    ANY_CONTROLLER, ConnectCommandFields, ConnectData, DISCOVERY_NQN, FabricsCommand, field, status,
 };
-use phaselink_serve::front::nvme_tcp::initiator::{Initiator, discover};
+use phaselink_serve::front::nvme_tcp::initiator::{Initiator, read_discovery_records};
 use phaselink_serve::front::nvme_tcp::wire::{
-    Digests, Encoder, FatalStatus, Parameters, PduLayout, PduLimits, PduType, Sender, Transfer, at,
+    Digests, Encoder, InitializationParameters, PduLayout, PduLimits, PduType, Sender, TerminationStatus, Transfer, at,
 };
 use phaselink_serve::front::nvme_tcp::{fabrics, wire};
 use phaselink_serve::model::wall::Wait;
@@ -68,7 +68,7 @@ impl Running {
 
     /// A controller with this keep-alive timeout. The places of hosts that have just left may still be taken.
     fn open_for(&self, keep_alive_ms: u32) -> Initiator {
-        eventually(|| Initiator::open(&self.target, &HostName::default(), keep_alive_ms))
+        eventually(|| Initiator::open(&self.target, &HostNameAndIdentifier::default(), keep_alive_ms))
     }
 
     fn with_digests(&self) -> TargetAddress {
@@ -85,7 +85,7 @@ pub(crate) fn serve_with(settings: &[&str], timing: bool, threads: usize, flags:
 /// A shipped drive with other values of some keys.
 pub(crate) fn drive_of(name: &str, settings: &[&str]) -> Drive {
     let shipped = shipped::find(name).unwrap();
-    let settings: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
+    let settings: Vec<KeyOverride> = settings.iter().map(|text| KeyOverride::parse(text).unwrap()).collect();
     Drive::from_toml(shipped.file, shipped.text, &settings).unwrap()
 }
 
@@ -99,21 +99,21 @@ pub(crate) fn store_of(drive: &Drive) -> Store {
 }
 
 /// Free ports of the loopback, with these flags.
-pub(crate) fn local(ports: usize, flags: &[(&'static str, String)]) -> FrontArguments {
+pub(crate) fn local(ports: usize, flags: &[(&'static str, String)]) -> FrontEndArguments {
     let addresses = vec![String::from("127.0.0.1:0"); ports];
-    FrontArguments { addresses, settings: flags.to_vec(), ..FrontArguments::default() }
+    FrontEndArguments { addresses, settings: flags.to_vec(), ..FrontEndArguments::default() }
 }
 
 pub(crate) fn serve_drive(
     drive: Drive,
     store: Store,
     (timing, threads): (bool, usize),
-    arguments: FrontArguments,
+    arguments: FrontEndArguments,
 ) -> Running {
     let (alone, geometry) = (alone(), store.geometry());
     let mut device = device(drive, store);
-    device.faults = Arc::new(Faults::new(FaultScope { model: timing, interrupts: false, connections: true }));
-    let front = NvmeTcp::bind(&arguments, &device.drive, geometry).unwrap();
+    device.faults = Arc::new(Faults::new(FaultRuleScope { model: timing, interrupts: false, connections: true }));
+    let front = NvmeTcpFrontEnd::bind(&arguments, &device.drive, geometry).unwrap();
     let subsystem = String::from(front.subsystem());
     let (addresses, faults) = (phaselink_serve::front::Front::addresses(&front), Arc::clone(&device.faults));
     let server = Server {
@@ -126,7 +126,7 @@ pub(crate) fn serve_drive(
         device_threads: threads,
         control: None,
     };
-    let target = TargetAddress::of(address::parse_port(&addresses[0], true).unwrap());
+    let target = TargetAddress::of(address::parse_port_address(&addresses[0], true).unwrap());
     Running { target, subsystem, faults, addresses, _server: Background::start(server, alone) }
 }
 
@@ -144,12 +144,12 @@ pub(crate) fn bytes_of(seed: u64, bytes: usize) -> Vec<u8> {
 
 pub(crate) fn write(client: &mut Client, slba: u64, data: &[u8]) {
     let entry = io(opcode::WRITE, slba, data.len() as u32 / 512);
-    assert_eq!(client.execute(&entry, ClientData::Send(data)).unwrap().status, Status::SUCCESS);
+    assert_eq!(client.execute(&entry, ClientCommandData::Send(data)).unwrap().status, Status::SUCCESS);
 }
 
 pub(crate) fn read(client: &mut Client, slba: u64, bytes: usize) -> Vec<u8> {
     let entry = io(opcode::READ, slba, bytes as u32 / 512);
-    let completion = client.execute(&entry, ClientData::Receive { bytes: bytes as u32, is_kept: true }).unwrap();
+    let completion = client.execute(&entry, ClientCommandData::Receive { bytes: bytes as u32, is_kept: true }).unwrap();
     assert_eq!(completion.status, Status::SUCCESS);
     completion.data
 }
@@ -159,7 +159,7 @@ fn written_bytes_are_read_over_every_data_path_with_and_without_digests() {
     for (timing, threads) in [(false, 1), (true, 1), (true, 2)] {
         let running = serve_with(&[], timing, threads, &[]);
         for target in [running.target.clone(), running.with_digests()] {
-            let mut initiator = Initiator::open(&target, &HostName::default(), 0).unwrap();
+            let mut initiator = Initiator::open(&target, &HostNameAndIdentifier::default(), 0).unwrap();
             assert_eq!(initiator.subsystem, running.subsystem);
             assert_eq!(initiator.namespace().unwrap(), (1, GEOMETRY.capacity_bytes / 512, 9));
             let mut queue = initiator.queue(1, 32).unwrap();
@@ -169,11 +169,14 @@ fn written_bytes_are_read_over_every_data_path_with_and_without_digests() {
                 write(&mut queue, seed * 300, &data);
                 assert!(read(&mut queue, seed * 300, bytes) == data, "{bytes} bytes, timing {timing}");
             }
-            assert_eq!(queue.execute(&io(opcode::FLUSH, 0, 1), ClientData::None).unwrap().status, Status::SUCCESS);
+            assert_eq!(
+                queue.execute(&io(opcode::FLUSH, 0, 1), ClientCommandData::None).unwrap().status,
+                Status::SUCCESS
+            );
             let compare = io(opcode::COMPARE, 300, 1);
             let (same, other) = (bytes_of(1, 512), bytes_of(9, 512));
             for (data, expected) in [(same, Status::SUCCESS), (other, Status::COMPARE_FAILURE)] {
-                assert_eq!(queue.execute(&compare, ClientData::Send(&data)).unwrap().status.kind(), expected);
+                assert_eq!(queue.execute(&compare, ClientCommandData::Send(&data)).unwrap().status.kind(), expected);
             }
             initiator.close().unwrap();
         }
@@ -193,10 +196,10 @@ fn commands_of_a_deep_queue_all_complete_with_their_own_data() {
                 match is_write {
                     true => {
                         let data = bytes_of(round * 64 + u64::from(slot), blocks as usize * 512);
-                        queue.submit(slot, &io(opcode::WRITE, slba, blocks), ClientData::Send(&data));
+                        queue.submit(slot, &io(opcode::WRITE, slba, blocks), ClientCommandData::Send(&data));
                     }
                     false => {
-                        let data = ClientData::Receive { bytes: blocks * 512, is_kept: true };
+                        let data = ClientCommandData::Receive { bytes: blocks * 512, is_kept: true };
                         queue.submit(slot, &io(opcode::READ, slba, blocks), data);
                     }
                 }
@@ -225,30 +228,30 @@ fn commands_of_a_deep_queue_all_complete_with_their_own_data() {
 fn identify_and_properties_are_those_of_a_controller_in_a_fabric() {
     let running = serve();
     let mut initiator = running.open();
-    let page = initiator.identify_structure(1, 0).unwrap();
+    let page = initiator.read_identify_structure(1, 0).unwrap();
     let u16_at = |at: usize| u16::from_le_bytes([page[at], page[at + 1]]);
     assert_eq!(u16_at(78), initiator.controller_id);
-    // Capsules of 64 and 8192 bytes, no offset, one descriptor, and Disconnect.
+    // Capsules of 64 and 8,192 bytes (in units of 16), no offset, one SGL descriptor, and support for Disconnect.
     assert_eq!((u16_at(1792), u16_at(1796), u16_at(1800)), ((64 + 8192) / 16, 1, 0));
     assert_eq!((page[1803], page[1804], page[111]), (1, 1, 1));
     let name = running.subsystem.as_bytes();
     assert_eq!(&page[768..768 + name.len()], name);
-    // Commands for queues in host memory.
+    // Commands that create or delete queues in host memory are invalid in a fabric.
     for opcode in [admin::CREATE_SUBMISSION_QUEUE, admin::DELETE_COMPLETION_QUEUE, admin::DOORBELL_BUFFER_CONFIG] {
         let entry = SubmissionEntry { opcode, ..SubmissionEntry::default() };
-        let completion = initiator.admin.execute(&entry, ClientData::None).unwrap();
+        let completion = initiator.admin.execute(&entry, ClientCommandData::None).unwrap();
         assert_eq!(completion.status.kind(), Status::INVALID_OPCODE, "{opcode:#x}");
     }
     assert!(initiator.property(0x28, true).is_err() && initiator.set_property(0x1c, 0).is_err());
     assert_eq!(initiator.property(0x08, false).unwrap(), 0x0002_0000);
-    // Features and log pages move their data like other commands.
+    // Features and log pages transfer their data like other commands.
     let mut timestamp = SubmissionEntry { opcode: admin::SET_FEATURES, ..SubmissionEntry::default() };
     timestamp.dwords[0] = 0x0e;
-    let set = initiator.admin.execute(&timestamp, ClientData::Send(&[1, 2, 3, 4, 5, 6, 0, 0])).unwrap();
+    let set = initiator.admin.execute(&timestamp, ClientCommandData::Send(&[1, 2, 3, 4, 5, 6, 0, 0])).unwrap();
     assert_eq!(set.status, Status::SUCCESS);
     let mut health = SubmissionEntry { opcode: admin::GET_LOG_PAGE, namespace_id: u32::MAX, ..timestamp };
     health.dwords[0] = 0x02 | 127 << 16;
-    assert_eq!(initiator.read_admin(&health, 512).unwrap()[1..3], 300_u16.to_le_bytes());
+    assert_eq!(initiator.execute_admin_read(&health, 512).unwrap()[1..3], 300_u16.to_le_bytes());
 }
 
 #[test]
@@ -259,21 +262,21 @@ fn reset_ends_io_queues_and_the_controller_can_be_enabled_again() {
     write(&mut queue, 0, &[7; 512]);
     initiator.set_property(0x14, 0).unwrap();
     assert_eq!(initiator.property(0x1c, false).unwrap(), 0);
-    assert!(queue.execute(&io(opcode::READ, 0, 1), ClientData::Receive { bytes: 512, is_kept: true }).is_err());
-    // Admin commands wait for the controller.
+    assert!(queue.execute(&io(opcode::READ, 0, 1), ClientCommandData::Receive { bytes: 512, is_kept: true }).is_err());
+    // The controller is disabled, so admin commands are refused.
     let refused = initiator
         .admin
-        .execute(&SubmissionEntry { opcode: admin::KEEP_ALIVE, ..SubmissionEntry::default() }, ClientData::None);
+        .execute(&SubmissionEntry { opcode: admin::KEEP_ALIVE, ..SubmissionEntry::default() }, ClientCommandData::None);
     assert_eq!(refused.unwrap().status.kind(), Status::COMMAND_SEQUENCE_ERROR);
     assert!(initiator.queue(1, 8).is_err());
     initiator.enable().unwrap();
     let mut queue = initiator.queue(1, 8).unwrap();
     assert_eq!(read(&mut queue, 0, 512), [7; 512]);
-    // A queue exists once, within the number of queues.
+    // A queue can be connected only once, and only within the number of queues.
     assert!(initiator.queue(1, 8).is_err() && initiator.queue(200, 8).is_err());
-    // It is free again after Disconnect.
+    // After Disconnect, the queue can be connected again.
     let disconnect = FabricsCommand::Disconnect { record_format: 0 }.entry(0);
-    assert_eq!(queue.execute(&disconnect, ClientData::None).unwrap().status, Status::SUCCESS);
+    assert_eq!(queue.execute(&disconnect, ClientCommandData::None).unwrap().status, Status::SUCCESS);
     drop(queue);
     until(|| initiator.queue(1, 8).is_ok());
 }
@@ -325,7 +328,7 @@ fn wrong_pdu_ends_its_connection_with_the_error_that_names_it_and_no_other() {
     let initiator = running.open();
     let mut witness = initiator.queue(1, 8).unwrap();
     let encoder = Encoder::default();
-    let parameters = Parameters { alignment: 0, digests: Digests::default(), limit: 0 };
+    let parameters = InitializationParameters { alignment: 0, digests: Digests::default(), limit: 0 };
     let hello = encoder.initialize(PduType::InitializeRequest, &parameters).bytes().to_vec();
     let changed = |bytes: &[u8], place: usize, value: u8| {
         let mut bytes = bytes.to_vec();
@@ -333,17 +336,17 @@ fn wrong_pdu_ends_its_connection_with_the_error_that_names_it_and_no_other() {
         bytes
     };
     let transfer = Transfer { command_id: 0, tag: 9, offset: 0, bytes: 512 };
-    let data = [encoder.host_data(&transfer, true).bytes(), &[0; 512]].concat();
+    let data = [encoder.encode_h2c_data_header(&transfer, true).bytes(), &[0; 512]].concat();
     let capsule = encoder.command(&[0; 64], 0).bytes().to_vec();
-    let field = |at: usize| (FatalStatus::InvalidHeaderField as u16, at as u32);
-    let sequence = (FatalStatus::SequenceError as u16, 0);
+    let field = |at: usize| (TerminationStatus::InvalidHeaderField as u16, at as u32);
+    let sequence = (TerminationStatus::SequenceError as u16, 0);
     let cases: Vec<(&str, Vec<u8>, (u16, u32))> = vec![
         ("no ICReq", capsule.clone(), sequence),
         ("unknown type", changed(&hello, 0, 0x20), field(at::TYPE)),
         ("type of a controller", changed(&hello, 0, 5), field(at::TYPE)),
         ("HLEN of ICReq", changed(&hello, 2, 8), field(at::HEADER_LENGTH)),
         ("PLEN of ICReq", changed(&hello, 4, 127), field(at::LENGTH)),
-        ("version", changed(&hello, 8, 1), (FatalStatus::UnsupportedParameter as u16, 8)),
+        ("version", changed(&hello, 8, 1), (TerminationStatus::UnsupportedParameter as u16, 8)),
         ("HPDA", changed(&hello, 10, 32), field(at::ALIGNMENT)),
         ("digests", changed(&hello, 11, 4), field(at::DIGESTS)),
         ("second ICReq", [&hello[..], &hello].concat(), sequence),
@@ -360,7 +363,7 @@ fn wrong_pdu_ends_its_connection_with_the_error_that_names_it_and_no_other() {
         assert_eq!(termination(&rest(&stream)), expected, "{what}");
         write(&mut witness, 8, &[3; 512]);
     }
-    // What is cut off, or nothing at all, is no error of the server either.
+    // A truncated or empty message must not disturb the server either.
     for bytes in [&hello[..40], &[][..]] {
         let mut stream = raw(running.port());
         io::Write::write_all(&mut stream, bytes).unwrap();
@@ -386,11 +389,11 @@ fn wrong_data_of_a_transfer_ends_its_connection() {
     let running = serve();
     let initiator = running.open();
     let encoder = Encoder::default();
-    let (prp1, prp2) = wire::DataPlace::Transport { bytes: 16 << 10 }.descriptor();
+    let (prp1, prp2) = wire::CommandDataLocation::Transport { bytes: 16 << 10 }.descriptor();
     let entry = SubmissionEntry { flags: 0x40, prp1, prp2, command_id: 5, ..io(opcode::WRITE, 0, 32) };
     let command = encoder.command(&entry.encode(), 0).bytes().to_vec();
     let right = Transfer { command_id: 5, tag: 7, offset: 0, bytes: 1024 };
-    let out_of_range = (FatalStatus::DataOutOfRange as u16, 0);
+    let out_of_range = (TerminationStatus::DataOutOfRange as u16, 0);
     for (what, transfer, is_last, expected) in [
         ("another command", Transfer { command_id: 6, ..right }, false, (1, at::COMMAND_ID as u32)),
         ("not at its place", Transfer { offset: 512, ..right }, false, out_of_range),
@@ -398,14 +401,15 @@ fn wrong_data_of_a_transfer_ends_its_connection() {
         ("last too early", right, true, (1, at::FLAGS as u32)),
     ] {
         let mut queue = eventually(|| initiator.queue(1, 8));
-        // The slot is the tag: that of the command, which R2T names.
+        // R2T names the command by its identifier, which is the index of its slot.
         assert_eq!(queue.stream().write(&[IoSlice::new(&command)]).unwrap(), Some(command.len()));
         let mut header = [0; 24];
         until_read(&mut queue, &mut header);
         assert_eq!(header[0], PduType::ReadyToTransfer.number());
         let tag = u16::from_le_bytes([header[at::TAG], header[at::TAG + 1]]);
         let transfer = Transfer { tag, ..transfer };
-        let data = [encoder.host_data(&transfer, is_last).bytes(), &vec![0; transfer.bytes as usize]].concat();
+        let data =
+            [encoder.encode_h2c_data_header(&transfer, is_last).bytes(), &vec![0; transfer.bytes as usize]].concat();
         assert_eq!(terminated(&mut queue, &[&data]), expected, "{what}");
     }
 }
@@ -417,7 +421,7 @@ fn connection_that_stalls_or_is_reset_frees_its_queue_and_delays_no_other() {
         let mut initiator = running.open();
         let mut witness = initiator.queue(2, 8).unwrap();
         let encoder = Encoder::default();
-        let (prp1, prp2) = wire::DataPlace::Transport { bytes: 128 << 10 }.descriptor();
+        let (prp1, prp2) = wire::CommandDataLocation::Transport { bytes: 128 << 10 }.descriptor();
         let entry = SubmissionEntry { flags: 0x40, prp1, prp2, command_id: 5, ..io(opcode::WRITE, 0, 256) };
         let command = encoder.command(&entry.encode(), 0).bytes().to_vec();
         for round in 0..30_u32 {
@@ -427,22 +431,22 @@ fn connection_that_stalls_or_is_reset_frees_its_queue_and_delays_no_other() {
             until_read(&mut queue, &mut header);
             let tag = u16::from_le_bytes([header[at::TAG], header[at::TAG + 1]]);
             let transfer = Transfer { command_id: 5, tag, offset: 0, bytes: 128 << 10 };
-            // A part of the header, or a part of the data.
-            let data = [encoder.host_data(&transfer, true).bytes(), &vec![7; 100_000]].concat();
+            // Send only a part of the header, or a part of the data.
+            let data = [encoder.encode_h2c_data_header(&transfer, true).bytes(), &vec![7; 100_000]].concat();
             let sent = &data[..[10, 24, 5000, 100_000][round as usize % 4]];
             assert_eq!(queue.stream().write(&[IoSlice::new(sent)]).unwrap(), Some(sent.len()));
-            // The connection says nothing, and others go on at once.
+            // The stalled connection sends nothing, and other queues continue at once.
             let start = Instant::now();
             write(&mut witness, 1000, &[round as u8; 4096]);
             assert_eq!(read(&mut witness, 1000, 4096), [round as u8; 4096]);
-            initiator.identify_structure(1, 0).unwrap();
+            initiator.read_identify_structure(1, 0).unwrap();
             assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
             if round % 2 == 0 {
-                // No bytes that are left are sent, but a reset.
+                // Close with a reset instead of sending the remaining bytes.
                 rustix::net::sockopt::set_socket_linger(&**queue.stream().socket(), Some(Duration::ZERO)).unwrap();
             }
         }
-        // A write without all its data is not executed.
+        // A write whose data is incomplete must not be executed.
         let mut queue = eventually(|| initiator.queue(1, 8));
         assert!(read(&mut queue, 0, 128 << 10) == vec![0; 128 << 10]);
     }
@@ -459,10 +463,10 @@ fn until_read(client: &mut Client, into: &mut [u8]) {
 #[test]
 fn wrong_data_digest_fails_its_command_alone() {
     let running = serve();
-    let initiator = Initiator::open(&running.with_digests(), &HostName::default(), 0).unwrap();
+    let initiator = Initiator::open(&running.with_digests(), &HostNameAndIdentifier::default(), 0).unwrap();
     let mut queue = initiator.queue(1, 8).unwrap();
     write(&mut queue, 0, &[1; 512]);
-    let (prp1, prp2) = wire::DataPlace::InCapsule { offset: 0, bytes: 512 }.descriptor();
+    let (prp1, prp2) = wire::CommandDataLocation::InCapsule { offset: 0, bytes: 512 }.descriptor();
     let entry = SubmissionEntry { flags: 0x40, prp1, prp2, command_id: 5, ..io(opcode::WRITE, 0, 1) };
     let header = queue.encoder().command(&entry.encode(), 512);
     let pdu = [header.bytes(), &[2; 512], &[0; 4]].concat();
@@ -482,17 +486,19 @@ fn command_with_a_wrong_data_pointer_is_refused_with_its_status() {
     let running = serve();
     let initiator = running.open();
     let mut queue = initiator.queue(1, 8).unwrap();
-    // More than the command transfers, and less.
+    // Announce more data than the command transfers, and less.
     for bytes in [1024, 256] {
-        let refused = queue.execute(&io(opcode::WRITE, 0, 1), ClientData::Send(&vec![0; bytes])).unwrap();
+        let refused = queue.execute(&io(opcode::WRITE, 0, 1), ClientCommandData::Send(&vec![0; bytes])).unwrap();
         assert_eq!(refused.status.kind(), Status::INVALID_SGL_LENGTH, "{bytes}");
         let refused =
-            queue.execute(&io(opcode::READ, 0, 1), ClientData::Receive { bytes: bytes as u32, is_kept: false });
+            queue.execute(&io(opcode::READ, 0, 1), ClientCommandData::Receive { bytes: bytes as u32, is_kept: false });
         assert_eq!(refused.unwrap().status.kind(), Status::INVALID_SGL_LENGTH, "{bytes}");
     }
-    let long = queue.execute(&io(opcode::READ, 0, 1), ClientData::Receive { bytes: 1 << 30, is_kept: false }).unwrap();
+    let long =
+        queue.execute(&io(opcode::READ, 0, 1), ClientCommandData::Receive { bytes: 1 << 30, is_kept: false }).unwrap();
     assert_eq!(long.status.kind(), Status::INVALID_SGL_LENGTH);
-    let missing = queue.execute(&io(opcode::READ, 1 << 40, 1), ClientData::Receive { bytes: 512, is_kept: false });
+    let missing =
+        queue.execute(&io(opcode::READ, 1 << 40, 1), ClientCommandData::Receive { bytes: 512, is_kept: false });
     assert_eq!(missing.unwrap().status.kind(), Status::LBA_OUT_OF_RANGE);
 }
 
@@ -504,10 +510,10 @@ fn host_that_is_silent_for_longer_than_its_keep_alive_timeout_loses_its_controll
     let keep_alive = SubmissionEntry { opcode: admin::KEEP_ALIVE, ..SubmissionEntry::default() };
     for _ in 0..20 {
         thread::sleep(Duration::from_millis(200));
-        assert_eq!(alive.admin.execute(&keep_alive, ClientData::None).unwrap().status, Status::SUCCESS);
+        assert_eq!(alive.admin.execute(&keep_alive, ClientCommandData::None).unwrap().status, Status::SUCCESS);
     }
     assert!(silent.property(0x1c, false).is_err());
-    assert!(queue.execute(&io(opcode::FLUSH, 0, 1), ClientData::None).is_err());
+    assert!(queue.execute(&io(opcode::FLUSH, 0, 1), ClientCommandData::None).is_err());
 }
 
 /// Number of open descriptors of this process.
@@ -533,7 +539,7 @@ fn hundred_hosts_one_after_the_other_leave_nothing_behind() {
         let initiator = running.open();
         let mut queue = initiator.queue(1, 8).unwrap();
         write(&mut queue, number, &[number as u8; 512]);
-        // Some leave in an orderly way, some do not.
+        // Some hosts disconnect properly, others just close their sockets.
         match number % 3 {
             0 => initiator.close().unwrap(),
             1 => drop(queue),
@@ -546,7 +552,7 @@ fn hundred_hosts_one_after_the_other_leave_nothing_behind() {
     let before = (descriptors(), threads(), resident_bytes());
     (1..=100).for_each(visit);
     until(|| descriptors() <= before.0 && threads() <= before.1);
-    // Each host has two connections, and room for received PDUs on each.
+    // Each of 100 hosts had two connections with receive buffers. If they leaked, far more than 16 MiB would remain.
     let grown = resident_bytes().saturating_sub(before.2);
     assert!(grown < 16 << 20, "{grown} bytes are kept");
 }
@@ -564,12 +570,12 @@ fn connect_data(host: &str, subsystem: &str) -> ConnectData {
 fn only_listed_hosts_are_admitted_and_only_as_many_as_there_are_places() {
     let name = "nqn.2014-08.org.example:host";
     let running = serve_with(&[], false, 1, &[("hosts", format!("{name},nqn.other"))]);
-    let admin = Connect { entries_field: 31, ..Connect::default() };
+    let admin = ConnectCommandFields { entries_field: 31, ..ConnectCommandFields::default() };
     let attempt = |host: &str, subsystem: &str| {
         let mut client = Client::connect(running.port(), Digests::default()).unwrap();
-        let entry = FabricsCommand::Connect(admin).entry(0);
+        let entry = FabricsCommand::ConnectCommandFields(admin).entry(0);
         let data = connect_data(host, subsystem).encode();
-        let completion = client.execute(&entry, ClientData::Send(&data)).unwrap();
+        let completion = client.execute(&entry, ClientCommandData::Send(&data)).unwrap();
         (completion.status.kind(), completion.result as u32, client)
     };
     let (status, ..) = attempt("nqn.stranger", &running.subsystem);
@@ -579,7 +585,7 @@ fn only_listed_hosts_are_admitted_and_only_as_many_as_there_are_places() {
     let held: Vec<_> = (0..8).map(|_| attempt(name, &running.subsystem)).collect();
     assert!(held.iter().all(|(status, ..)| *status == Status::SUCCESS));
     assert_eq!(attempt(name, &running.subsystem).0, status::CONTROLLER_BUSY);
-    // The discovery controller has places of its own.
+    // Discovery controllers do not count against the limit of hosts.
     assert_eq!(attempt(name, DISCOVERY_NQN).0, Status::SUCCESS);
     drop(held);
     until(|| attempt(name, &running.subsystem).0 == Status::SUCCESS);
@@ -590,22 +596,23 @@ fn discovery_lists_the_drive_and_referrals_and_reports_their_changes() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("referrals.nvme-tcp");
     fs::write(&file, "# other services\n127.0.0.1:8009\n").unwrap();
     let running = serve_with(&[], false, 1, &[("referrals", file.display().to_string())]);
-    let list = || discover(running.port(), Digests::default(), &HostName::default()).unwrap().1;
+    let list =
+        || read_discovery_records(running.port(), Digests::default(), &HostNameAndIdentifier::default()).unwrap().1;
     until(|| list().len() == 2);
     let records = list();
     assert_eq!((records[0].kind, &records[0].subsystem), (SubsystemType::Drive, &running.subsystem));
     assert_eq!((records[0].address, records[0].port_id), (running.port(), 1));
     assert_eq!((records[1].kind, records[1].address.port()), (SubsystemType::Referral, 8009));
-    // A persistent connection hears of a change once it has asked for the event.
+    // A persistent connection is told of a change after it has requested the event.
     let target = TargetAddress { subsystem: Some(String::from(DISCOVERY_NQN)), ..running.target.clone() };
-    let mut host = Initiator::connect(&target, &HostName::default(), 60_000).unwrap();
+    let mut host = Initiator::connect(&target, &HostNameAndIdentifier::default(), 60_000).unwrap();
     host.enable().unwrap();
-    let (generation, _) = host.discovery_log().unwrap();
+    let (generation, _) = host.read_discovery_log().unwrap();
     let mut events = SubmissionEntry { opcode: admin::SET_FEATURES, ..SubmissionEntry::default() };
     (events.dwords[0], events.dwords[1]) = (0x0b, 1 << 31);
-    assert_eq!(host.admin.execute(&events, ClientData::None).unwrap().status, Status::SUCCESS);
+    assert_eq!(host.admin.execute(&events, ClientCommandData::None).unwrap().status, Status::SUCCESS);
     let request = SubmissionEntry { opcode: admin::ASYNC_EVENT_REQUEST, ..SubmissionEntry::default() };
-    host.admin.submit(9, &request, ClientData::None);
+    host.admin.submit(9, &request, ClientCommandData::None);
     host.admin.send().unwrap();
     fs::write(&file, "127.0.0.1:8009\n127.0.0.1:8010\n").unwrap();
     let event = loop {
@@ -616,7 +623,7 @@ fn discovery_lists_the_drive_and_referrals_and_reports_their_changes() {
         }
     };
     assert_eq!((event.id, event.result), (9, 0x70_f002));
-    let (changed, records) = host.discovery_log().unwrap();
+    let (changed, records) = host.read_discovery_log().unwrap();
     assert!(changed > generation && records.len() == 3);
 }
 
@@ -638,40 +645,40 @@ fn discovery_controller_has_nothing_of_the_drive() {
     let store = store_of(&drive);
     let running = serve_drive(drive, store, (false, 1), local(1, &[]));
     let target = TargetAddress { subsystem: Some(String::from(DISCOVERY_NQN)), ..running.target.clone() };
-    let mut host = Initiator::connect(&target, &HostName::default(), 0).unwrap();
+    let mut host = Initiator::connect(&target, &HostNameAndIdentifier::default(), 0).unwrap();
     host.enable().unwrap();
     let mut status_of = |opcode: u8, dwords: [u32; 6], data| {
         let entry = SubmissionEntry { opcode, namespace_id: 1, dwords, ..SubmissionEntry::default() };
         host.admin.execute(&entry, data).unwrap().status.kind()
     };
-    let into_host = ClientData::Receive { bytes: 4096, is_kept: false };
-    // All structures of Identify but that of the controller.
+    let into_host = ClientCommandData::Receive { bytes: 4096, is_kept: false };
+    // Every Identify structure except that of the controller is refused.
     for selector in (0..0x20).filter(|selector| *selector != 1) {
         let status = status_of(admin::IDENTIFY, [selector, 0, 0, 0, 0, 0], into_host);
         assert_eq!(status, Status::INVALID_FIELD, "structure {selector:#x}");
     }
-    // All log pages but that of discovery.
+    // Every log page except the discovery log is refused.
     for log in (0..=0xff).filter(|log| *log != 0x70) {
         let status = status_of(admin::GET_LOG_PAGE, [log | 1023 << 16, 0, 0, 0, 0, 0], into_host);
         assert_eq!(status, Status::INVALID_LOG_PAGE, "log page {log:#x}");
     }
-    // All features but events and the keep-alive timer.
+    // Every feature except events and the keep-alive timer is refused.
     for feature in (0..=0xff).filter(|feature| ![0x0b, 0x0f].contains(feature)) {
         for opcode in [admin::GET_FEATURES, admin::SET_FEATURES] {
-            let data = if opcode == admin::GET_FEATURES { into_host } else { ClientData::Send(&[0; 4096]) };
+            let data = if opcode == admin::GET_FEATURES { into_host } else { ClientCommandData::Send(&[0; 4096]) };
             assert_eq!(status_of(opcode, [feature, 0, 0, 0, 0, 0], data), Status::INVALID_FIELD, "{feature:#x}");
         }
     }
-    // All asynchronous events but the change of the discovery log page (bit 31).
+    // Every asynchronous event except the change of the discovery log page (bit 31) is refused.
     for bit in 0..31 {
-        let status = status_of(admin::SET_FEATURES, [0x0b, 1 << bit, 0, 0, 0, 0], ClientData::None);
+        let status = status_of(admin::SET_FEATURES, [0x0b, 1 << bit, 0, 0, 0, 0], ClientCommandData::None);
         assert_eq!(status, Status::INVALID_FIELD, "event {bit}");
     }
     for opcode in (0..=0xff).filter(|opcode| !OF_DISCOVERY.contains(opcode)) {
         let data = match opcode & 3 {
-            1 => ClientData::Send(&[0; 4096]),
+            1 => ClientCommandData::Send(&[0; 4096]),
             2 => into_host,
-            _ => ClientData::None,
+            _ => ClientCommandData::None,
         };
         assert_eq!(status_of(opcode, [0; 6], data), Status::INVALID_OPCODE, "command {opcode:#x}");
     }
@@ -681,7 +688,8 @@ fn discovery_controller_has_nothing_of_the_drive() {
 #[test]
 fn host_follows_a_discovery_record_to_another_address_only_if_it_is_told_to() {
     let running = serve();
-    // The same server at another address of the loopback: its discovery controller is at 127.0.0.1.
+    // The relay makes the same server reachable at another loopback address, while its discovery controller is at
+    // 127.0.0.1.
     let mut target = TargetAddress { port: ([127, 0, 0, 2], running.port().port()).into(), ..running.target.clone() };
     let relay = std::net::TcpListener::bind(target.port).unwrap();
     let inner = running.port();
@@ -698,24 +706,24 @@ fn host_follows_a_discovery_record_to_another_address_only_if_it_is_told_to() {
             }
         }
     });
-    let refused = Initiator::open(&target, &HostName::default(), 0).unwrap_err();
+    let refused = Initiator::open(&target, &HostNameAndIdentifier::default(), 0).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     assert!(refused.to_string().contains("follow-records"), "{refused}");
     target.follows_records = true;
-    Initiator::open(&target, &HostName::default(), 0).unwrap().close().unwrap();
+    Initiator::open(&target, &HostNameAndIdentifier::default(), 0).unwrap().close().unwrap();
 }
 
 #[test]
 fn discovery_names_the_address_at_which_its_host_has_reached_the_server() {
-    let arguments = FrontArguments {
+    let arguments = FrontEndArguments {
         addresses: vec![String::from("0.0.0.0:0")],
         switches: vec!["beyond-loopback"],
-        ..FrontArguments::default()
+        ..FrontEndArguments::default()
     };
     let running = serve_drive(drive_of("nvme", &[]), Store::in_memory(GEOMETRY).unwrap(), (false, 1), arguments);
     for ip in [[127, 0, 0, 1], [127, 0, 0, 5]] {
         let port = SocketAddr::from((ip, running.port().port()));
-        let (_, records) = discover(port, Digests::default(), &HostName::default()).unwrap();
+        let (_, records) = read_discovery_records(port, Digests::default(), &HostNameAndIdentifier::default()).unwrap();
         assert_eq!(records.iter().map(|record| record.address).collect::<Vec<_>>(), [port]);
     }
 }
@@ -735,9 +743,9 @@ fn queues_of_one_host_on_several_threads_keep_their_data() {
                 }
             });
         }
-        // Admin commands take the queues back, and lend them again.
+        // Admin commands take lent queues back and lend them again.
         for _ in 0..50 {
-            initiator.identify_structure(1, 0).unwrap();
+            initiator.read_identify_structure(1, 0).unwrap();
             thread::sleep(Duration::from_millis(2));
         }
     });
@@ -748,10 +756,10 @@ fn events_can_be_requested_and_aborted() {
     let running = serve();
     let mut initiator = running.open();
     let request = SubmissionEntry { opcode: admin::ASYNC_EVENT_REQUEST, ..SubmissionEntry::default() };
-    initiator.admin.submit(4, &request, ClientData::None);
+    initiator.admin.submit(4, &request, ClientCommandData::None);
     let mut abort = SubmissionEntry { opcode: admin::ABORT, ..SubmissionEntry::default() };
     abort.dwords[0] = 4 << 16;
-    initiator.admin.submit(1, &abort, ClientData::None);
+    initiator.admin.submit(1, &abort, ClientCommandData::None);
     let mut statuses = Vec::new();
     while statuses.len() < 2 {
         initiator.admin.send().unwrap();
@@ -762,8 +770,10 @@ fn events_can_be_requested_and_aborted() {
         }
     }
     assert_eq!(statuses, [(4, Status::ABORT_REQUESTED), (1, Status::SUCCESS)]);
-    // Authentication is not offered, and Connect comes once.
-    let authentication = FabricsCommand::AuthenticationReceive(fabrics::SecurityTransfer::default()).entry(0);
-    let refused = initiator.admin.execute(&authentication, ClientData::Receive { bytes: 16, is_kept: false }).unwrap();
+    // This server offers no authentication, and a second Connect is out of sequence.
+    let authentication =
+        FabricsCommand::AuthenticationReceive(fabrics::AuthenticationTransferFields::default()).entry(0);
+    let refused =
+        initiator.admin.execute(&authentication, ClientCommandData::Receive { bytes: 16, is_kept: false }).unwrap();
     assert_eq!(refused.status.kind(), Status::INVALID_FIELD);
 }

@@ -7,9 +7,9 @@ use crate::nvme_tcp::{Running, bytes_of, eventually, io, read, serve_with, write
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::Status;
-use phaselink_serve::device::faults::{FaultScope, Faults};
+use phaselink_serve::device::faults::{FaultRuleScope, Faults};
 use phaselink_serve::front::nvme_tcp::address::TargetAddress;
-use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName};
+use phaselink_serve::front::nvme_tcp::client::{Client, ClientCommandData, HostNameAndIdentifier};
 use phaselink_serve::front::nvme_tcp::fabrics::status;
 use phaselink_serve::front::nvme_tcp::initiator::Initiator;
 use phaselink_serve::front::nvme_tcp::wire::Digests;
@@ -29,7 +29,7 @@ fn happened(running: &Running) -> u64 {
 
 fn open(running: &Running, digests: Digests) -> Initiator {
     let target = TargetAddress { digests, ..running.target.clone() };
-    eventually(|| Initiator::open(&target, &HostName::default(), 0))
+    eventually(|| Initiator::open(&target, &HostNameAndIdentifier::default(), 0))
 }
 
 const PLAIN: Digests = Digests { header: false, data: false };
@@ -37,7 +37,7 @@ const WITH_DIGESTS: Digests = Digests { header: true, data: true };
 
 /// Sends a read of the first block, and returns its outcome.
 fn try_read(queue: &mut Client) -> io::Result<Status> {
-    let data = ClientData::Receive { bytes: 512, is_kept: true };
+    let data = ClientCommandData::Receive { bytes: 512, is_kept: true };
     queue.execute(&io(opcode::READ, 0, 1), data).map(|completion| completion.status)
 }
 
@@ -50,11 +50,11 @@ fn stalled_connection_delays_its_queue_and_no_other() {
         write(&mut first, 0, &[1; 512]);
         add(&running, "at=request:1 for=300ms connection-stall thread=1");
         let start = Instant::now();
-        first.submit(0, &io(opcode::READ, 0, 1), ClientData::Receive { bytes: 512, is_kept: true });
+        first.submit(0, &io(opcode::READ, 0, 1), ClientCommandData::Receive { bytes: 512, is_kept: true });
         first.send().unwrap();
-        // The second queue overtakes the first.
+        // The second queue completes while the first is stalled.
         assert_eq!(read(&mut second, 0, 512), [1; 512]);
-        initiator.identify_structure(1, 0).unwrap();
+        initiator.read_identify_structure(1, 0).unwrap();
         assert!(start.elapsed() < STALL, "{:?}, timing {timing}", start.elapsed());
         let data = loop {
             first.sleep(Some(Duration::from_secs(5))).unwrap();
@@ -78,7 +78,8 @@ fn reset_connection_loses_its_command_and_the_queue_can_connect_again() {
         write(&mut first, 0, &[1; 512]);
         add(&running, "at=request:2 connection-reset thread=1");
         write(&mut first, 0, &[2; 512]);
-        let refused = first.execute(&io(opcode::WRITE, 0, 1), ClientData::Send(&[3; 512])).map(drop).unwrap_err();
+        let refused =
+            first.execute(&io(opcode::WRITE, 0, 1), ClientCommandData::Send(&[3; 512])).map(drop).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ConnectionReset, "{refused}");
         assert_eq!(read(&mut second, 0, 512), [2; 512], "the command is not executed");
         let mut again = eventually(|| initiator.queue(1, 8));
@@ -96,7 +97,7 @@ fn wrong_data_digest_ends_in_the_status_or_in_the_hosts_error() {
     write(&mut queue, 0, &data);
     add(&running, "at=request:1 digest-error operation=write");
     add(&running, "at=request:2 digest-error operation=read");
-    let refused = queue.execute(&io(opcode::WRITE, 0, 1), ClientData::Send(&[3; 512])).unwrap();
+    let refused = queue.execute(&io(opcode::WRITE, 0, 1), ClientCommandData::Send(&[3; 512])).unwrap();
     assert_eq!(refused.status.kind(), status::TRANSIENT_TRANSPORT_ERROR);
     assert_eq!(read(&mut queue, 0, 512), data, "wrong data is not stored");
     let error = try_read(&mut queue).unwrap_err();
@@ -112,8 +113,8 @@ fn wrong_header_digest_is_noticed_by_the_host() {
         add(&running, "at=request:1 digest-error digest=header");
         let data = [5; 512];
         let data = match operation {
-            opcode::READ => ClientData::Receive { bytes: 512, is_kept: true },
-            _ => ClientData::Send(&data),
+            opcode::READ => ClientCommandData::Receive { bytes: 512, is_kept: true },
+            _ => ClientCommandData::Send(&data),
         };
         let error = queue.execute(&io(operation, 0, 1), data).map(drop).unwrap_err();
         assert!(error.to_string().contains("HeaderDigest"), "{error}");
@@ -137,12 +138,12 @@ fn half_open_connection_never_answers_until_its_host_closes_it() {
     let mut queue = initiator.queue(1, 8).unwrap();
     add(&running, "at=request:1 half-open");
     for id in [0, 1] {
-        queue.submit(id, &io(opcode::READ, 0, 1), ClientData::Receive { bytes: 512, is_kept: true });
+        queue.submit(id, &io(opcode::READ, 0, 1), ClientCommandData::Receive { bytes: 512, is_kept: true });
     }
     queue.send().unwrap();
     queue.sleep(Some(STALL)).unwrap();
     assert!(!queue.receive().unwrap(), "neither an answer nor an end");
-    initiator.identify_structure(1, 0).unwrap();
+    initiator.read_identify_structure(1, 0).unwrap();
     drop(queue);
     let mut again = eventually(|| initiator.queue(1, 8));
     write(&mut again, 0, &[1; 512]);
@@ -151,7 +152,7 @@ fn half_open_connection_never_answers_until_its_host_closes_it() {
 
 #[test]
 fn fault_of_connections_is_refused_where_hosts_have_none() {
-    let faults = Faults::new(FaultScope { model: true, interrupts: true, connections: false });
+    let faults = Faults::new(FaultRuleScope { model: true, interrupts: true, connections: false });
     for line in ["for=1ms connection-stall", "connection-reset", "digest-error", "half-open"] {
         let fault = Drive::shipped("nvme").unwrap().fault_from_line("test", line).unwrap();
         let problem = faults.add("test", fault).unwrap_err().to_string();

@@ -11,9 +11,9 @@ use crate::vfio_client::{Client as VfioClient, DATA, Driver, PAGE, RAM, RAM_BYTE
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
-use phaselink_core::random::Random;
+use phaselink_core::random::RandomStream;
 use phaselink_serve::device::geometry;
-use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName};
+use phaselink_serve::front::nvme_tcp::client::{Client, ClientCommandData, HostNameAndIdentifier};
 use phaselink_serve::front::nvme_tcp::initiator::Initiator;
 use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::model::wall::Wait;
@@ -57,11 +57,11 @@ const OPCODES: [u8; 13] = [
     opcode::IO_MANAGEMENT_SEND,
 ];
 
-fn random_command(random: &mut Random) -> RandomCommand {
+fn random_command(random: &mut RandomStream) -> RandomCommand {
     let mut below = |limit: u64| random.bits() % limit;
     let opcode = OPCODES[below(OPCODES.len() as u64) as usize];
     let (blocks, zone_blocks) = (1 + below(16), 4096_u64);
-    // Starts of zones and the blocks behind them more often than others, so that some writes meet the write pointers.
+    // Draw zone starts and the blocks after them more often than others, so that some writes match the write pointers.
     let slba = match below(4) {
         0 => below(36_000),
         1 => below(9) * zone_blocks,
@@ -73,7 +73,7 @@ fn random_command(random: &mut Random) -> RandomCommand {
     let (dwords, data) = match opcode {
         opcode::READ => (transfer, RandomData::Receive(bytes)),
         opcode::WRITE => {
-            // Directive type of data placement, and an identifier of a handle.
+            // Directive type of data placement, with a random placement identifier.
             let placement = if below(2) == 0 { 0 } else { 2 << 20 };
             let dwords = [slba as u32, 0, transfer[2] | placement, (below(6) as u32) << 16, 0, 0];
             (dwords, RandomData::Send(vec![fill; bytes as usize]))
@@ -153,7 +153,7 @@ fn over_vfio_user(drive: Drive, commands: &[RandomCommand]) -> Vec<Outcome> {
 fn over_tcp(drive: Drive, commands: &[RandomCommand]) -> Vec<Outcome> {
     let store = store_of(&drive);
     let running = serve_drive(drive, store, (false, 1), local(1, &[]));
-    let initiator = Initiator::open(&running.target, &HostName::default(), 0).unwrap();
+    let initiator = Initiator::open(&running.target, &HostNameAndIdentifier::default(), 0).unwrap();
     let mut queue: Client = initiator.queue(1, 8).unwrap();
     let execute = |command: &RandomCommand| {
         let RandomCommand { opcode, namespace: namespace_id, dwords, data } = command;
@@ -164,9 +164,9 @@ fn over_tcp(drive: Drive, commands: &[RandomCommand]) -> Vec<Outcome> {
             ..SubmissionEntry::default()
         };
         let data = match data {
-            RandomData::None => ClientData::None,
-            RandomData::Send(data) => ClientData::Send(data),
-            RandomData::Receive(bytes) => ClientData::Receive { bytes: *bytes, is_kept: true },
+            RandomData::None => ClientCommandData::None,
+            RandomData::Send(data) => ClientCommandData::Send(data),
+            RandomData::Receive(bytes) => ClientCommandData::Receive { bytes: *bytes, is_kept: true },
         };
         let completion = queue.execute(&entry, data).unwrap();
         outcome(completion.status, completion.result, completion.data)
@@ -186,7 +186,7 @@ fn random_commands_get_the_same_outcomes_over_vfio_user_and_over_tcp() {
     for (seed, name, settings) in
         [(1, "nvme", &["media.capacity_mib=8"][..]), (2, "nvme", &zones), (3, "tlc-gen4", &PLACEMENT)]
     {
-        let mut random = Random::stream(seed, name);
+        let mut random = RandomStream::stream(seed, name);
         let commands: Vec<RandomCommand> = (0..COMMANDS).map(|_| random_command(&mut random)).collect();
         let expected = over_vfio_user(drive_of(name, settings), &commands);
         let found = over_tcp(drive_of(name, settings), &commands);

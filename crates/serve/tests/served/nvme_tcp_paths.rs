@@ -8,7 +8,7 @@ use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
 use phaselink_serve::device::paths::PathState;
 use phaselink_serve::device::store::Store;
 use phaselink_serve::front::nvme_tcp::address::TargetAddress;
-use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName};
+use phaselink_serve::front::nvme_tcp::client::{Client, ClientCommandData, HostNameAndIdentifier};
 use phaselink_serve::front::nvme_tcp::initiator::Initiator;
 
 use crate::nvme_tcp::{GEOMETRY, Running, bytes_of, drive_of, io, local, read, serve_drive, write};
@@ -29,7 +29,7 @@ impl Path {
     fn new(running: &Running, number: usize) -> Path {
         let subsystem = Some(running.subsystem.clone());
         let target = TargetAddress { subsystem, ..TargetAddress::parse(&running.addresses[number]).unwrap() };
-        let initiator = Initiator::open(&target, &HostName::default(), 0).unwrap();
+        let initiator = Initiator::open(&target, &HostNameAndIdentifier::default(), 0).unwrap();
         let queue = initiator.queue(1, 32).unwrap();
         Path { initiator, queue }
     }
@@ -37,9 +37,9 @@ impl Path {
     fn status(&mut self, opcode: u8) -> Status {
         let block = bytes_of(5, 512);
         let data = match opcode {
-            opcode::READ => ClientData::Receive { bytes: 512, is_kept: false },
-            opcode::WRITE => ClientData::Send(&block),
-            _ => ClientData::None,
+            opcode::READ => ClientCommandData::Receive { bytes: 512, is_kept: false },
+            opcode::WRITE => ClientCommandData::Send(&block),
+            _ => ClientCommandData::None,
         };
         self.queue.execute(&io(opcode, 0, 1), data).unwrap().status
     }
@@ -49,7 +49,7 @@ impl Path {
         let mut log =
             SubmissionEntry { opcode: admin::GET_LOG_PAGE, namespace_id: u32::MAX, ..SubmissionEntry::default() };
         log.dwords[0] = 0x0c | 255 << 16;
-        let page = self.initiator.read_admin(&log, 1024).unwrap();
+        let page = self.initiator.execute_admin_read(&log, 1024).unwrap();
         let group = |number: usize| {
             let group = &page[16 + 36 * number..];
             assert_eq!((group[4], group[32]), (1, group[0]), "its only namespace");
@@ -74,12 +74,16 @@ fn commands_on_a_path_without_access_may_be_tried_on_another() {
         write(&mut first.queue, 0, &bytes_of(7, 512));
         assert!(running.faults.paths.set(&running.addresses[0], Some(1), state));
         for opcode in [opcode::READ, opcode::WRITE, opcode::FLUSH, opcode::VERIFY] {
-            // Without Do Not Retry, so that the host tries the other path.
+            // The status has no Do Not Retry bit, so the host retries on the other path.
             assert_eq!((first.status(opcode), second.status(opcode).kind()), (refusal, Status::SUCCESS), "{state:?}");
         }
         assert_eq!(read(&mut second.queue, 0, 512), bytes_of(5, 512));
         let other = SubmissionEntry { namespace_id: 2, ..io(opcode::FLUSH, 0, 1) };
-        assert_eq!(first.queue.execute(&other, ClientData::None).unwrap().status, Status::SUCCESS, "another group");
+        assert_eq!(
+            first.queue.execute(&other, ClientCommandData::None).unwrap().status,
+            Status::SUCCESS,
+            "another group"
+        );
         assert!(running.faults.paths.set(&running.addresses[0], None, PathState::Optimized));
     }
     assert!(running.faults.paths.set(&running.addresses[0], Some(2), PathState::NonOptimized));
@@ -91,7 +95,12 @@ fn commands_on_a_path_without_access_may_be_tried_on_another() {
 fn path_that_changes_refuses_commands_until_its_time_and_counts_both_changes() {
     let running = serve(&[], 1);
     let (mut path, due) = (Path::new(&running, 0), Instant::now() + Duration::from_secs(1));
-    assert!(running.faults.paths.set_later(&running.addresses[0], None, PathState::NonOptimized, due));
+    assert!(running.faults.paths.set_path_state_after_transition(
+        &running.addresses[0],
+        None,
+        PathState::NonOptimized,
+        due
+    ));
     assert_eq!((path.status(opcode::READ), path.access_log()), (Status::ACCESS_CHANGES, (1, vec![(1, 1, 15)])));
     assert_eq!(running.faults.paths.complete_due(due), None);
     assert_eq!((path.status(opcode::READ).kind(), path.access_log()), (Status::SUCCESS, (2, vec![(1, 2, 2)])));
@@ -101,20 +110,21 @@ fn path_that_changes_refuses_commands_until_its_time_and_counts_both_changes() {
 fn host_that_asks_is_told_of_a_change_and_a_controller_says_what_it_reports() {
     let running = serve(&[], 1);
     let mut path = Path::new(&running, 1);
-    let controller = path.initiator.identify_structure(1, 0).unwrap();
-    // Several controllers that report access; its notices; five states in groups that stay.
+    let controller = path.initiator.read_identify_structure(1, 0).unwrap();
+    // The controller reports: several controllers, access reporting, its events, and five access states in fixed
+    // groups.
     assert_eq!((controller[76] & 0b1010, controller[93] >> 3 & 1, controller[343]), (0b1010, 1, 0b101_1111));
-    // Groups, and namespaces of a controller: Linux refuses 0 of the latter.
+    // Numbers of groups and of namespaces per controller. Linux refuses 0 namespaces.
     assert_eq!((controller[344], controller[348], controller[540]), (1, 1, 1));
-    let namespace = path.initiator.identify_structure(0, 1).unwrap();
+    let namespace = path.initiator.read_identify_structure(0, 1).unwrap();
     assert_eq!((namespace[30] & 1, namespace[92]), (1, 1));
     let mut events = SubmissionEntry { opcode: admin::SET_FEATURES, ..SubmissionEntry::default() };
     (events.dwords[0], events.dwords[1]) = (0x0b, 1 << 11);
-    assert_eq!(path.initiator.admin.execute(&events, ClientData::None).unwrap().status, Status::SUCCESS);
+    assert_eq!(path.initiator.admin.execute(&events, ClientCommandData::None).unwrap().status, Status::SUCCESS);
     let request = SubmissionEntry { opcode: admin::ASYNC_EVENT_REQUEST, ..SubmissionEntry::default() };
-    path.initiator.admin.submit(40, &request, ClientData::None);
+    path.initiator.admin.submit(40, &request, ClientCommandData::None);
     path.initiator.admin.send().unwrap();
-    // A change of the other path is none of this one.
+    // Changing the other path does not affect this one.
     assert!(running.faults.paths.set(&running.addresses[0], None, PathState::Lost));
     assert_eq!(path.status(opcode::READ), Status::SUCCESS);
     assert!(running.faults.paths.set(&running.addresses[1], None, PathState::NonOptimized));
@@ -125,7 +135,7 @@ fn host_that_asks_is_told_of_a_change_and_a_controller_says_what_it_reports() {
         path.initiator.admin.sleep(None).unwrap();
         path.initiator.admin.receive().unwrap();
     };
-    // A notice (type 2), information 3, log page 0Ch.
+    // Dword 0: type 2 (notice), information 3, log page 0Ch.
     assert_eq!((event.id, event.result as u32), (40, 2 | 3 << 8 | 0x0c << 16));
     assert_eq!(path.access_log(), (1, vec![(1, 1, 2)]));
 }

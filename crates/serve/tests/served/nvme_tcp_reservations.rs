@@ -6,7 +6,7 @@ use std::thread;
 
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
-use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName};
+use phaselink_serve::front::nvme_tcp::client::{Client, ClientCommandData, HostNameAndIdentifier};
 use phaselink_serve::front::nvme_tcp::initiator::Initiator;
 
 use crate::nvme_tcp::{Running, bytes_of, io, serve_with};
@@ -37,7 +37,7 @@ struct Host {
 impl Host {
     fn of(running: &Running, number: u8) -> Host {
         let name = format!("nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-0000000000{number:02x}");
-        let host = HostName { name, id: [number; 16], keys: None };
+        let host = HostNameAndIdentifier { name, id: [number; 16], keys: None };
         let initiator = Initiator::open(&running.target, &host, 0).unwrap();
         let queue = initiator.queue(1, 32).unwrap();
         Host { initiator, queue, key: 0x1000 + u64::from(number) }
@@ -47,7 +47,7 @@ impl Host {
         let mut entry = SubmissionEntry { opcode, namespace_id: 1, ..SubmissionEntry::default() };
         entry.dwords[0] = dword10;
         let data: Vec<u8> = keys.iter().flat_map(|key| key.to_le_bytes()).collect();
-        self.queue.execute(&entry, ClientData::Send(&data)).unwrap().status.kind()
+        self.queue.execute(&entry, ClientCommandData::Send(&data)).unwrap().status.kind()
     }
 
     fn register(&mut self) -> Status {
@@ -68,11 +68,11 @@ impl Host {
 
     fn try_write(&mut self, slba: u64, data: &[u8]) -> Status {
         let entry = io(opcode::WRITE, slba, data.len() as u32 / 512);
-        self.queue.execute(&entry, ClientData::Send(data)).unwrap().status.kind()
+        self.queue.execute(&entry, ClientCommandData::Send(data)).unwrap().status.kind()
     }
 
     fn try_read(&mut self, slba: u64) -> Status {
-        let data = ClientData::Receive { bytes: 512, is_kept: true };
+        let data = ClientCommandData::Receive { bytes: 512, is_kept: true };
         self.queue.execute(&io(opcode::READ, slba, 1), data).unwrap().status.kind()
     }
 
@@ -83,17 +83,17 @@ impl Host {
         let mut deallocate = SubmissionEntry { opcode: opcode::DATASET_MANAGEMENT, ..io(0, 0, 1) };
         deallocate.dwords = [0, 4, 0, 0, 0, 0];
         let reads = [
-            (io(opcode::READ, 0, 1), ClientData::Receive { bytes: 512, is_kept: true }),
-            (io(opcode::COMPARE, 0, 1), ClientData::Send(&block)),
-            (io(opcode::VERIFY, 0, 1), ClientData::None),
+            (io(opcode::READ, 0, 1), ClientCommandData::Receive { bytes: 512, is_kept: true }),
+            (io(opcode::COMPARE, 0, 1), ClientCommandData::Send(&block)),
+            (io(opcode::VERIFY, 0, 1), ClientCommandData::None),
         ];
         let writes = [
-            (io(opcode::WRITE, 0, 1), ClientData::Send(&block)),
-            (io(opcode::WRITE_ZEROES, 8, 1), ClientData::None),
-            (deallocate, ClientData::Send(&range)),
-            (io(opcode::FLUSH, 0, 1), ClientData::None),
-            (SubmissionEntry { namespace_id: u32::MAX, ..io(opcode::FLUSH, 0, 1) }, ClientData::None),
-            (io(opcode::WRITE, 0, 1), ClientData::Send(&block)),
+            (io(opcode::WRITE, 0, 1), ClientCommandData::Send(&block)),
+            (io(opcode::WRITE_ZEROES, 8, 1), ClientCommandData::None),
+            (deallocate, ClientCommandData::Send(&range)),
+            (io(opcode::FLUSH, 0, 1), ClientCommandData::None),
+            (SubmissionEntry { namespace_id: u32::MAX, ..io(opcode::FLUSH, 0, 1) }, ClientCommandData::None),
+            (io(opcode::WRITE, 0, 1), ClientCommandData::Send(&block)),
         ];
         [&reads[..], &writes[..]].map(|commands| {
             let statuses: Vec<Status> = commands
@@ -112,7 +112,7 @@ impl Host {
         let mut entry =
             SubmissionEntry { opcode: opcode::RESERVATION_REPORT, namespace_id: 1, ..SubmissionEntry::default() };
         entry.dwords = [(64 + 4 * 64) / 4 - 1, 1, 0, 0, 0, 0];
-        let data = ClientData::Receive { bytes: 64 + 4 * 64, is_kept: true };
+        let data = ClientCommandData::Receive { bytes: 64 + 4 * 64, is_kept: true };
         let report = self.queue.execute(&entry, data).unwrap().data;
         let count = usize::from(report[5]);
         let key = |place: usize| u64::from_le_bytes(*report[64 + 64 * place + 8..].first_chunk().unwrap());
@@ -125,7 +125,7 @@ impl Host {
         let mut log =
             SubmissionEntry { opcode: admin::GET_LOG_PAGE, namespace_id: u32::MAX, ..SubmissionEntry::default() };
         log.dwords[0] = 0x80 | 15 << 16;
-        let page = self.initiator.read_admin(&log, 64).unwrap();
+        let page = self.initiator.execute_admin_read(&log, 64).unwrap();
         (page[8], page[9], page[12])
     }
 }
@@ -168,9 +168,9 @@ fn report_lists_registrants_and_a_format_that_is_not_the_hosts_is_refused() {
     let mut short =
         SubmissionEntry { opcode: opcode::RESERVATION_REPORT, namespace_id: 1, ..SubmissionEntry::default() };
     short.dwords[0] = 15;
-    let refused = first.queue.execute(&short, ClientData::Receive { bytes: 64, is_kept: true }).unwrap();
+    let refused = first.queue.execute(&short, ClientCommandData::Receive { bytes: 64, is_kept: true }).unwrap();
     assert_eq!(refused.status.kind(), Status::HOST_IDENTIFIER_INCONSISTENT);
-    // Reserved actions and types, and a present key that is to be ignored.
+    // Reserved actions and types, and a key that must be ignored, are refused.
     assert_eq!(first.send(opcode::RESERVATION_REGISTER, 3, &[0, 1]), Status::INVALID_FIELD);
     assert_eq!(first.acquire(ACQUIRE, 7, 0), Status::INVALID_FIELD);
     assert_eq!(first.acquire(3, 1, 0), Status::INVALID_FIELD);
@@ -206,16 +206,16 @@ fn event_tells_the_host_that_a_notice_can_be_read_unless_it_is_masked() {
     let [mut first, mut second, _] = three_hosts(&running);
     let mut mask = SubmissionEntry { opcode: admin::SET_FEATURES, namespace_id: 1, ..SubmissionEntry::default() };
     (mask.dwords[0], mask.dwords[1]) = (0x82, 1 << 3);
-    assert_eq!(first.initiator.admin.execute(&mask, ClientData::None).unwrap().status, Status::SUCCESS);
+    assert_eq!(first.initiator.admin.execute(&mask, ClientCommandData::None).unwrap().status, Status::SUCCESS);
     mask.dwords[1] = 1;
-    let refused = first.initiator.admin.execute(&mask, ClientData::None).unwrap();
+    let refused = first.initiator.admin.execute(&mask, ClientCommandData::None).unwrap();
     assert_eq!(refused.status.kind(), Status::INVALID_FIELD);
     first.register();
     second.register();
     let request = SubmissionEntry { opcode: admin::ASYNC_EVENT_REQUEST, ..SubmissionEntry::default() };
-    first.initiator.admin.submit(40, &request, ClientData::None);
+    first.initiator.admin.submit(40, &request, ClientCommandData::None);
     first.initiator.admin.send().unwrap();
-    // A cleared reservation is masked, a preempted registration is not.
+    // The notice of a cleared reservation is masked, that of a preempted registration is not.
     assert_eq!(second.clear(), Status::SUCCESS);
     assert_eq!((first.register(), second.register()), (Status::SUCCESS, Status::SUCCESS));
     let key = first.key;
@@ -227,7 +227,7 @@ fn event_tells_the_host_that_a_notice_can_be_read_unless_it_is_masked() {
         first.initiator.admin.sleep(None).unwrap();
         first.initiator.admin.receive().unwrap();
     };
-    // Type 6 (of the I/O command set), information 0, log page 80h.
+    // Dword 0: type 6 (I/O command set), information 0, log page 80h.
     assert_eq!((event.id, event.result as u32), (40, 6 | 0x80 << 16));
     assert_eq!(first.notice(), (1, 0, 1));
 }

@@ -11,11 +11,12 @@ use crate::nvme_tcp::{Running, bytes_of, io, read, serve_with, write};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_serve::front::nvme_tcp::address::TargetAddress;
-use phaselink_serve::front::nvme_tcp::client::{Client, ClientData, HostName};
+use phaselink_serve::front::nvme_tcp::client::{Client, ClientCommandData, HostNameAndIdentifier};
 use phaselink_serve::front::nvme_tcp::fabrics::{
-    ANY_CONTROLLER, Connect, ConnectData, DISCOVERY_NQN, FabricsCommand, SecurityTransfer, authentication, status,
+    ANY_CONTROLLER, AuthenticationTransferFields, ConnectCommandFields, ConnectData, DISCOVERY_NQN, FabricsCommand,
+    authentication, status,
 };
-use phaselink_serve::front::nvme_tcp::initiator::{Initiator, discover};
+use phaselink_serve::front::nvme_tcp::initiator::{Initiator, read_discovery_records};
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:1b4e28ba";
 const KEY: &str = "dhchap_key=DHHC-1:01:rPTE0Q73nd3hEqqEuQNaPL11G/aFXpOHtldWXz9vNCeef4WV:";
@@ -59,15 +60,19 @@ fn serve(words: &[&str], threads: usize) -> Running {
 }
 
 /// Host of a file of keys.
-fn host_of(words: &[&str]) -> HostName {
+fn host_of(words: &[&str]) -> HostNameAndIdentifier {
     let keys = Keys::new(words);
-    HostName::of(&TargetAddress { keys: Some(keys.path()), ..TargetAddress::of(([127, 0, 0, 1], 0).into()) }).unwrap()
+    HostNameAndIdentifier::of(&TargetAddress {
+        keys: Some(keys.path()),
+        ..TargetAddress::of(([127, 0, 0, 1], 0).into())
+    })
+    .unwrap()
 }
 
 fn open(running: &Running, words: &[&str]) -> io::Result<Initiator> {
     let keys = Keys::new(words);
     let target = TargetAddress { keys: Some(keys.path()), ..running.target.clone() };
-    Initiator::open(&target, &HostName::of(&target)?, 0)
+    Initiator::open(&target, &HostNameAndIdentifier::of(&target)?, 0)
 }
 
 #[test]
@@ -101,8 +106,8 @@ fn host_with_other_keys_or_none_is_refused_and_a_right_one_is_served_after_it() 
         for words in attempts {
             assert!(open(&running, words).is_err(), "{served:?} {words:?}");
         }
-        // A host that the file does not name.
-        assert!(Initiator::open(&running.target, &HostName::default(), 0).is_err());
+        // A host that the key file does not list is refused.
+        assert!(Initiator::open(&running.target, &HostNameAndIdentifier::default(), 0).is_err());
         open(&running, served).unwrap().close().unwrap();
     }
 }
@@ -110,42 +115,44 @@ fn host_with_other_keys_or_none_is_refused_and_a_right_one_is_served_after_it() 
 #[test]
 fn commands_before_authentication_get_authentication_required() {
     let running = serve(&[KEY], 1);
-    let host = HostName { name: String::from(HOST), ..HostName::default() };
-    // Discovery tells of the drive only after authentication.
-    assert!(discover(running.target.port, running.target.digests, &host).is_err());
+    let host = HostNameAndIdentifier { name: String::from(HOST), ..HostNameAndIdentifier::default() };
+    // Discovery lists the drive only for authenticated hosts.
+    assert!(read_discovery_records(running.target.port, running.target.digests, &host).is_err());
     let known = host_of(&[KEY]);
-    assert_eq!(discover(running.target.port, running.target.digests, &known).unwrap().1.len(), 1);
+    assert_eq!(read_discovery_records(running.target.port, running.target.digests, &known).unwrap().1.len(), 1);
     let mut client = Client::connect(running.target.port, running.target.digests).unwrap();
-    let connect = Connect { entries_field: 31, ..Connect::default() };
+    let connect = ConnectCommandFields { entries_field: 31, ..ConnectCommandFields::default() };
     let data = ConnectData {
         host_id: host.id,
         controller: ANY_CONTROLLER,
         subsystem: running.subsystem.clone(),
         host: host.name.clone(),
     };
-    let entry = FabricsCommand::Connect(connect).entry(0);
-    let connected = client.execute(&entry, ClientData::Send(&data.encode())).unwrap();
+    let entry = FabricsCommand::ConnectCommandFields(connect).entry(0);
+    let connected = client.execute(&entry, ClientCommandData::Send(&data.encode())).unwrap();
     assert_eq!(connected.status, Status::SUCCESS);
     assert!(connected.result & u64::from(authentication::IN_BAND) != 0);
     let mut status_of = |command: FabricsCommand, data| client.execute(&command.entry(0), data).unwrap().status.kind();
     let enable = FabricsCommand::PropertySet { offset: 0x14, value: 0x46_0001, is_wide: false };
-    assert_eq!(status_of(enable, ClientData::None), status::AUTHENTICATION_REQUIRED);
-    // Fields of other security protocols, and a length that is not that of the data.
+    assert_eq!(status_of(enable, ClientCommandData::None), status::AUTHENTICATION_REQUIRED);
+    // Use fields of other security protocols, and a length that differs from the data's.
     for (protocol, specific, bytes) in [(0xea, 0x0101, 16), (0xe9, 0x0100, 16), (0xe9, 0x0001, 16), (0xe9, 0x0101, 15)]
     {
-        let send = FabricsCommand::AuthenticationSend(SecurityTransfer { protocol, specific, bytes });
-        assert_eq!(status_of(send, ClientData::Send(&[0; 16])), Status::INVALID_FIELD);
+        let send = FabricsCommand::AuthenticationSend(AuthenticationTransferFields { protocol, specific, bytes });
+        assert_eq!(status_of(send, ClientCommandData::Send(&[0; 16])), Status::INVALID_FIELD);
     }
-    let identify = client.execute(&io(opcode::READ, 0, 1), ClientData::Receive { bytes: 512, is_kept: false }).unwrap();
+    let identify =
+        client.execute(&io(opcode::READ, 0, 1), ClientCommandData::Receive { bytes: 512, is_kept: false }).unwrap();
     assert_eq!(identify.status.kind(), status::AUTHENTICATION_REQUIRED);
-    // A malformed message is answered with a failure, and the connection ends.
-    let transfer = SecurityTransfer { protocol: 0xe9, specific: 0x0101, bytes: 16 };
+    // A malformed authentication message is answered with a failure, and the connection ends.
+    let transfer = AuthenticationTransferFields { protocol: 0xe9, specific: 0x0101, bytes: 16 };
     let send = FabricsCommand::AuthenticationSend(transfer).entry(0);
-    assert_eq!(client.execute(&send, ClientData::Send(&[0xff; 16])).unwrap().status, Status::SUCCESS);
-    let receive = FabricsCommand::AuthenticationReceive(SecurityTransfer { bytes: 64, ..transfer }).entry(0);
-    let answer = client.execute(&receive, ClientData::Receive { bytes: 64, is_kept: true }).unwrap();
+    assert_eq!(client.execute(&send, ClientCommandData::Send(&[0xff; 16])).unwrap().status, Status::SUCCESS);
+    let receive =
+        FabricsCommand::AuthenticationReceive(AuthenticationTransferFields { bytes: 64, ..transfer }).entry(0);
+    let answer = client.execute(&receive, ClientCommandData::Receive { bytes: 64, is_kept: true }).unwrap();
     assert_eq!(answer.data[..8], [0, 0xf1, 0, 0, 0, 0, 1, 7]);
-    assert!(client.execute(&send, ClientData::Send(&[0xff; 16])).is_err());
+    assert!(client.execute(&send, ClientCommandData::Send(&[0xff; 16])).is_err());
     open(&running, &[KEY]).unwrap().close().unwrap();
 }
 
@@ -153,13 +160,17 @@ fn commands_before_authentication_get_authentication_required() {
 fn connect_unproven(running: &Running, subsystem: &str) -> Client {
     let mut client = Client::connect(running.target.port, running.target.digests).unwrap();
     let data = ConnectData {
-        host_id: HostName::default().id,
+        host_id: HostNameAndIdentifier::default().id,
         controller: ANY_CONTROLLER,
         subsystem: String::from(subsystem),
         host: String::from(HOST),
     };
-    let entry = FabricsCommand::Connect(Connect { entries_field: 31, ..Connect::default() }).entry(0);
-    let connected = client.execute(&entry, ClientData::Send(&data.encode())).unwrap();
+    let entry = FabricsCommand::ConnectCommandFields(ConnectCommandFields {
+        entries_field: 31,
+        ..ConnectCommandFields::default()
+    })
+    .entry(0);
+    let connected = client.execute(&entry, ClientCommandData::Send(&data.encode())).unwrap();
     assert_eq!(connected.status, Status::SUCCESS);
     assert!(connected.result & u64::from(authentication::IN_BAND) != 0);
     client
@@ -171,22 +182,24 @@ fn hosts_that_do_not_authenticate_keep_no_place_from_one_that_does_and_are_ended
     for subsystem in [DISCOVERY_NQN, &running.subsystem] {
         let mut unproven: Vec<Client> = (0..12).map(|_| connect_unproven(&running, subsystem)).collect();
         let mut initiator = open(&running, &[KEY, CONTROLLER_KEY]).unwrap();
-        // Nor can they take the queues of its controller: an I/O queue without proof gives way to the host's own.
+        // An unauthenticated I/O queue must not occupy a queue of the host's controller: it gives way to the host's own
+        // connection.
         let mut thief = Client::connect(running.target.port, running.target.digests).unwrap();
         let data = ConnectData {
-            host_id: HostName::default().id,
+            host_id: HostNameAndIdentifier::default().id,
             controller: initiator.controller_id,
             subsystem: running.subsystem.clone(),
             host: String::from(HOST),
         };
-        let connect = Connect { queue: 1, entries_field: 7, ..Connect::default() };
+        let connect = ConnectCommandFields { queue: 1, entries_field: 7, ..ConnectCommandFields::default() };
         thief.connect_queue(connect, &data).unwrap();
         let mut queue = initiator.queue(1, 8).unwrap();
         write(&mut queue, 0, &[5; 512]);
-        // A keep-alive timer hears the host of the controller alone, which is silent here, and time ends all others.
+        // The keep-alive timer counts only commands of the authenticated host, which is silent here. All other
+        // connections end by their time-out.
         let identify = FabricsCommand::PropertyGet { offset: 0, is_wide: true }.entry(0);
         let start = Instant::now();
-        let is_over = |client: &mut Client| client.execute(&identify, ClientData::None).is_err();
+        let is_over = |client: &mut Client| client.execute(&identify, ClientCommandData::None).is_err();
         if subsystem != DISCOVERY_NQN {
             while !unproven.iter_mut().all(is_over) {
                 assert!(start.elapsed() < Duration::from_secs(40), "hosts without proof are still connected");
@@ -201,7 +214,7 @@ fn hosts_that_do_not_authenticate_keep_no_place_from_one_that_does_and_are_ended
 
 #[test]
 fn target_that_does_not_authenticate_is_refused_by_a_host_with_a_key_for_it() {
-    // The server knows the host, and asks it for nothing.
+    // A server without keys accepts the host without asking for authentication.
     let running = serve(&[], 1);
     open(&running, &[KEY]).unwrap().close().unwrap();
     let refused = open(&running, &[KEY, CONTROLLER_KEY]).unwrap_err();
@@ -218,7 +231,7 @@ fn bytes_that_are_no_tls_do_not_harm_a_server_of_hosts_with_tls() {
         stream.write_all(bytes).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut answer = Vec::new();
-        // The server may reset a connection whose bytes it has not read.
+        // The server may reset a connection that has unread bytes, so ignore the error.
         let _ = stream.read_to_end(&mut answer);
     }
     open(&running, &[TLS]).unwrap().close().unwrap();

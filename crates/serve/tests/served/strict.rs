@@ -13,7 +13,7 @@ use phaselink_client::shared::memory::Memory;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
-use phaselink_serve::device::faults::{FaultScope, Faults};
+use phaselink_serve::device::faults::{FaultRuleScope, Faults};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::tally::{Tally, UndefinedBehaviour};
 use phaselink_serve::device::{metrics, report};
@@ -62,7 +62,7 @@ fn tally_of<Connected>(setup: &Setup<'_>, act: impl FnOnce(Client) -> Connected)
     let mut drive = Drive::shipped("nvme").unwrap();
     drive.nvme.queue_entries = setup.queue_entries;
     let mut device = device(drive, Store::in_memory(GEOMETRY).unwrap());
-    device.faults = Arc::new(Faults::new(FaultScope { model: timing, interrupts: true, connections: false }));
+    device.faults = Arc::new(Faults::new(FaultRuleScope { model: timing, interrupts: true, connections: false }));
     for rule in setup.faults {
         device.faults.add("test", device.drive.fault_from_line("test", rule).unwrap()).unwrap();
     }
@@ -258,7 +258,7 @@ fn next_completion(driver: &Driver, queue: usize) -> u64 {
 fn tells(tally: &Tally, behaviour: &'static UndefinedBehaviour) {
     let kinds: Vec<&str> = tally.undefined.iter().map(|(seen, _)| seen.kind).collect();
     assert_eq!(kinds, [behaviour.kind]);
-    let reported = &report::undefined_json(tally)[0];
+    let reported = &report::undefined_behaviour_json(tally)[0];
     assert_eq!([&reported["section"], &reported["what"]], [behaviour.section, behaviour.what]);
 }
 
@@ -308,7 +308,7 @@ fn driver_that_trusts_an_interrupt_without_looking_at_the_phase_tag_is_caught() 
             let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
             driver.client.set_vectors(&[event.as_fd()]).unwrap();
             driver.submit(0, admin::KEEP_ALIVE, 0, [0; 2], [0; 6]);
-            // The device sends an interrupt before the entry is new, and another one when it is.
+            // The device sends an interrupt before the entry is valid, and another one when it is.
             for _ in 0..if looks { 2 } else { 1 } {
                 rustix::io::read(&event, &mut [0; 8]).unwrap();
             }
@@ -377,7 +377,7 @@ fn queue_in_the_memory_of_another_queue_is_caught() {
     let setup = Setup { timing: false, is_strict: true, is_found: true, faults: &[], queue_entries: 1024 };
     let tally = tally_of(&setup, |client| {
         let mut driver = start(client);
-        // The completion queue of the admin queue begins at page 2.
+        // The admin completion queue begins at page 2, so this queue overlaps it.
         driver.administer(admin::CREATE_COMPLETION_QUEUE, 0, 2, [1 | 63 << 16, 1, 0, 0, 0, 0]);
         driver
     });

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::background::{Background, alone, device};
 use phaselink_client::{Client, Options, Queue};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::random::mix;
 use phaselink_core::time::Span;
 use phaselink_serve::device::store::{Geometry, Store};
@@ -17,13 +17,13 @@ use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
-use phaselink_serve::front::nbd::{self, ExportSocket, Nbd};
+use phaselink_serve::front::nbd::{self, ExportSocket, NbdFrontEnd};
 use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
-const WAITS: [Wait; 2] = [Wait::Spin, Wait::Block];
+const WAITS: [Wait; 2] = [Wait::Spin, Wait::PageBlock];
 
 /// A server that runs until this goes.
 struct Running {
@@ -36,7 +36,7 @@ struct Running {
 fn serve(test: &str, read: Duration, wait: Wait) -> Running {
     let alone = alone();
     let settings = [format!("media.read_ns={}", read.as_nanos()), String::from("media.banks_per_channel=1")];
-    let settings = settings.map(|text| Override::parse(&text).unwrap());
+    let settings = settings.map(|text| KeyOverride::parse(&text).unwrap());
     let drive = shipped::find("dc-express").unwrap();
     let socket = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.sock"));
     let listener = Listener::bind(&Uri::parse("nbd://127.0.0.1:0/").unwrap()).unwrap();
@@ -50,7 +50,7 @@ fn serve(test: &str, read: Duration, wait: Wait) -> Running {
         timing: true,
         wait,
         seed: 1,
-        fronts: vec![Box::new(Nbd(vec![ExportSocket { listener, export }])), Box::new(Shm(vec![share]))],
+        fronts: vec![Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }])), Box::new(Shm(vec![share]))],
         metrics: None,
         device_threads: 1,
         control: None,
@@ -86,7 +86,7 @@ impl Connection {
     /// The data of the next answer, which is to have so many bytes.
     fn answer(&mut self, bytes: usize) -> Vec<u8> {
         loop {
-            if let Some((data, answer)) = self.client.answer_with_data(|_| bytes).unwrap() {
+            if let Some((data, answer)) = self.client.take_reply_with_data(|_| bytes).unwrap() {
                 assert_eq!(answer.error, 0);
                 return data;
             }

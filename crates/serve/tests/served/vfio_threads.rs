@@ -13,7 +13,7 @@ use crate::vfio_client::{Client, Driver, ENTRIES, ISLAND, PAGE, RAM, RAM_BYTES, 
 use phaselink_client::chunk;
 use phaselink_client::shared::memory::Memory;
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, SubmissionEntry, admin};
 use phaselink_core::random::mix;
@@ -42,7 +42,7 @@ enum Ring {
 fn drive() -> Drive {
     let shipped = shipped::find("nvme").unwrap();
     let settings = [format!("nvme.queue_pairs={QUEUES}"), String::from("nvme.queue_entries=64")];
-    let settings: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
+    let settings: Vec<KeyOverride> = settings.iter().map(|text| KeyOverride::parse(text).unwrap()).collect();
     Drive::from_toml(shipped.file, shipped.text, &settings).unwrap()
 }
 

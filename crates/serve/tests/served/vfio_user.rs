@@ -223,7 +223,7 @@ fn a_client_that_takes_small_messages_is_asked_for_its_memory_in_parts() {
 
 #[test]
 fn a_device_that_sleeps_is_woken_by_messages_and_shares_no_doorbells() {
-    let server = serve("block", false, Wait::Block);
+    let server = serve("block", false, Wait::PageBlock);
     let client = attach(&server.path);
     assert_eq!(u32_at(&client.region_info(0, 64).0, 4), 3);
     let mut driver = Driver::start(client, RAM, Rings::Messages);
@@ -237,7 +237,7 @@ fn a_device_that_sleeps_is_woken_by_messages_and_shares_no_doorbells() {
 fn a_flush_of_a_file_is_answered_when_the_disk_is_done_with_timing_and_without() {
     for (name, timing) in [("disk-untimed", false), ("disk-modelled", true)] {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.store"));
-        let server = serve_store(name, timing, Wait::Block, Store::open(&path, GEOMETRY).unwrap());
+        let server = serve_store(name, timing, Wait::PageBlock, Store::open(&path, GEOMETRY).unwrap());
         let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
         driver.bring_up(0);
         driver.write(1, &pattern(512, 4));
@@ -257,7 +257,7 @@ fn flushes_and_durable_writes_of_a_host_take_modelled_time_and_are_counted_apart
     let mut drive = Drive::shipped("tlc-gen4").unwrap();
     let (program, nvme) = (drive.media.program, &mut drive.nvme);
     (nvme.queue_pairs, nvme.queue_entries, nvme.max_transfer_kib) = (QUEUE_PAIRS, 64, 64);
-    let server = serve_drive("flush-modelled", true, Wait::Block, Store::in_memory(GEOMETRY).unwrap(), drive);
+    let server = serve_drive("flush-modelled", true, Wait::PageBlock, Store::in_memory(GEOMETRY).unwrap(), drive);
     let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
     driver.bring_up(0);
     driver.write(1, &pattern(512, 4));
@@ -544,7 +544,7 @@ fn fifty_thousand_regions_are_mapped_used_and_taken_away() {
 
 #[test]
 fn a_client_that_says_nothing_holds_nobody_up() {
-    let server = serve("silent", false, Wait::Block);
+    let server = serve("silent", false, Wait::PageBlock);
     let silent = Client::connect(&server.path);
     attach(&server.path);
     assert!(silent.next().is_err());
@@ -552,7 +552,7 @@ fn a_client_that_says_nothing_holds_nobody_up() {
 
 #[test]
 fn a_host_that_wants_to_be_watched_and_falls_silent_finds_its_controller_fatal() {
-    let server = serve("keep-alive", false, Wait::Block);
+    let server = serve("keep-alive", false, Wait::PageBlock);
     let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
     driver.administer(admin::SET_FEATURES, 0, 0, [0x0f, 300, 0, 0, 0, 0]);
     for _ in 0..5 {

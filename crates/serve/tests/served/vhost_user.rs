@@ -11,7 +11,7 @@ use crate::vhost_guest::*;
 use phaselink_core::drive::Drive;
 use phaselink_core::time::Span;
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::FrontArguments;
+use phaselink_serve::front::FrontEndArguments;
 use phaselink_serve::front::vhost_user::KIND;
 use phaselink_serve::front::vhost_user::blk::{FEATURES, feature};
 use phaselink_serve::model::wall::Wait;
@@ -22,7 +22,7 @@ use vhost::vhost_user::message::VhostUserConfigFlags;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
-const WAITS: [Wait; 3] = [Wait::Spin, Wait::Block, Wait::Adaptive];
+const WAITS: [Wait; 3] = [Wait::Spin, Wait::PageBlock, Wait::Adaptive];
 
 struct Running {
     path: PathBuf,
@@ -33,7 +33,7 @@ fn serve(test: &str, drive: &str, store: Store, timing: bool, wait: Wait) -> Run
     let alone = alone();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("vhost-{test}.sock"));
     let drive = Drive::shipped(drive).unwrap();
-    let asked = FrontArguments { addresses: vec![path.display().to_string()], ..FrontArguments::default() };
+    let asked = FrontEndArguments { addresses: vec![path.display().to_string()], ..FrontEndArguments::default() };
     let front = (KIND.bind)(&asked, &drive, store.geometry()).unwrap();
     let server = Server {
         device: device(drive, store),
@@ -84,7 +84,7 @@ fn what_is_written_is_read_with_the_model_and_without_it_however_the_server_wait
 
 #[test]
 fn discards_and_zeros_leave_zeros_and_a_name_is_told() {
-    let running = Running::in_memory("zeros", false, Wait::Block);
+    let running = Running::in_memory("zeros", false, Wait::PageBlock);
     let mut guest = Guest::connect(&running.path, FEATURES);
     guest.put(DATA, &[7; 8192]);
     assert_eq!(guest.exchange(WRITE, 0, &[(0, 8192)]), (0, 1));
@@ -132,7 +132,7 @@ fn what_is_wrong_with_a_request_is_its_status_and_the_next_is_served() {
 fn writes_of_a_driver_that_cannot_flush_are_durable_when_they_are_answered() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("vhost-durable.store");
     let _ = std::fs::remove_file(&path);
-    let running = serve("durable", "nvme-polled", Store::open(&path, GEOMETRY).unwrap(), true, Wait::Block);
+    let running = serve("durable", "nvme-polled", Store::open(&path, GEOMETRY).unwrap(), true, Wait::PageBlock);
     let mut guest = Guest::connect(&running.path, FEATURES & !feature::FLUSH);
     guest.put(DATA, &[9; 512]);
     assert_eq!(guest.exchange(WRITE, 3, &[(0, 512)]), (0, 1));
@@ -145,7 +145,7 @@ fn writes_of_a_driver_that_cannot_flush_are_durable_when_they_are_answered() {
 #[test]
 fn requests_without_data_take_modelled_time_and_so_do_durable_writes() {
     for (features, flushes) in [(FEATURES, 1), (FEATURES & !feature::FLUSH, 4)] {
-        let running = serve("modelled", "tlc-gen4", Store::in_memory(GEOMETRY).unwrap(), true, Wait::Block);
+        let running = serve("modelled", "tlc-gen4", Store::in_memory(GEOMETRY).unwrap(), true, Wait::PageBlock);
         let mut guest = Guest::connect(&running.path, features);
         guest.put(DATA, &[9; 4096]);
         assert_eq!(guest.exchange(WRITE, 0, &[(0, 4096)]), (0, 1));
@@ -171,7 +171,7 @@ fn requests_without_data_take_modelled_time_and_so_do_durable_writes() {
 
 #[test]
 fn a_ring_that_is_taken_away_goes_on_where_it_stood_and_the_next_client_is_served() {
-    let running = Running::in_memory("again", true, Wait::Block);
+    let running = Running::in_memory("again", true, Wait::PageBlock);
     let mut guest = Guest::connect(&running.path, FEATURES);
     for sector in 0..3 {
         guest.ask(&Ask { kind: READ, sector, parts: &[(0, 512)] });
@@ -205,7 +205,7 @@ fn memory_that_goes_away_harms_nobody_but_its_client() {
 
 #[test]
 fn a_client_is_offered_rings_configuration_memory_by_the_region_and_resets() {
-    let running = Running::in_memory("offered", false, Wait::Block);
+    let running = Running::in_memory("offered", false, Wait::PageBlock);
     let mut guest = Guest::connect(&running.path, FEATURES);
     // Feature bits of the vhost-user protocol: multiple queues, REPLY_ACK, configuration, reset, memory slots.
     let expected = 1 | 1 << 3 | 1 << 9 | 1 << 13 | 1 << 15;
@@ -215,7 +215,7 @@ fn a_client_is_offered_rings_configuration_memory_by_the_region_and_resets() {
 #[test]
 fn a_client_that_says_nothing_whole_does_not_keep_a_server_from_ending() {
     use std::io::Write;
-    let running = Running::in_memory("silent", false, Wait::Block);
+    let running = Running::in_memory("silent", false, Wait::PageBlock);
     let mut stream = std::os::unix::net::UnixStream::connect(&running.path).unwrap();
     stream.write_all(&[1, 0]).unwrap();
     thread::sleep(Duration::from_millis(50));
@@ -226,7 +226,7 @@ fn a_client_that_says_nothing_whole_does_not_keep_a_server_from_ending() {
 
 #[test]
 fn clients_are_woken_when_they_want_to_be() {
-    let running = Running::in_memory("woken", false, Wait::Block);
+    let running = Running::in_memory("woken", false, Wait::PageBlock);
     for features in [FEATURES, FEATURES & !feature::EVENT_IDX] {
         let mut guest = Guest::connect(&running.path, features);
         guest.exchange(READ, 0, &[(0, 512)]);

@@ -1,10 +1,10 @@
 //! Answer of `breakeven` in words: text and HTML page.
 
-use phaselink_core::ledger::stage::LatencyCause;
+use phaselink_core::ledger::stage::CauseOfLatency;
 use phaselink_core::number::whole;
 
 use super::{BreakEven, BreakEvenAnswer, HISTORY, PARTS};
-use crate::report::html::axis::{PlotAxis, Scale};
+use crate::report::html::axis::{AxisScale, PlotAxis};
 use crate::report::html::colour;
 use crate::report::html::columns::{Column, LegendKey, columns};
 use crate::report::html::lines::{PlotLine, lines};
@@ -107,10 +107,12 @@ impl BreakEvenAnswer {
 
     /// Returns a plot of break-even times by block size, as stacked columns of their parts.
     fn parts_plot(&self) -> String {
-        let y = PlotAxis { name: "break-even time", scale: Scale::Linear, shown: &time };
-        let causes = [LatencyCause::Software, LatencyCause::Copy, LatencyCause::Memory];
-        let key =
-            |(name, cause): (&&str, LatencyCause)| LegendKey { name: (*name).into(), colour: colour::of_cause(cause) };
+        let y = PlotAxis { name: "break-even time", scale: AxisScale::Linear, shown: &time };
+        let causes = [CauseOfLatency::EngineStack, CauseOfLatency::Copy, CauseOfLatency::Memory];
+        let key = |(name, cause): (&&str, CauseOfLatency)| LegendKey {
+            name: (*name).into(),
+            colour: colour::latency_cause_colour(cause),
+        };
         let keys: Vec<LegendKey> = PARTS.iter().zip(causes).map(key).collect();
         let column = |it: &BreakEven| Column { name: size(it.block_bytes.into()), parts: it.parts_s.to_vec() };
         let drawn: Vec<Column> = self.times.iter().map(column).collect();
@@ -120,8 +122,8 @@ impl BreakEvenAnswer {
     /// Returns a plot of the published break-even times since 1987 and those of this description, by year.
     fn rule_plot(&self) -> String {
         let year = |year: f64| format!("{year:.0}");
-        let x = PlotAxis { name: "year", scale: Scale::Linear, shown: &year };
-        let y = PlotAxis { name: "break-even time", scale: Scale::Logarithmic, shown: &time };
+        let x = PlotAxis { name: "year", scale: AxisScale::Linear, shown: &year };
+        let y = PlotAxis { name: "break-even time", scale: AxisScale::Logarithmic, shown: &time };
         let of = |device: &str| {
             let rules = HISTORY.iter().filter(|rule| rule.device == device);
             let points = rules.map(|rule| (f64::from(rule.year), Some(rule.seconds())));

@@ -4,7 +4,7 @@ use crate::precision::Measurement;
 use crate::predict::usage;
 use crate::results::Figures;
 use crate::results::documents::ResourceUse;
-use crate::uncertainty::FigureIntervals;
+use crate::uncertainty::RunFigureIntervals;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{DirectionOutcome, Outcome, Stage};
 use phaselink_core::number::real;
@@ -58,7 +58,7 @@ pub struct Cell {
     /// Measurement of the figures whose precision ended the run, if it did.
     pub measurement: Option<Measurement>,
     /// Prediction intervals of the figures, if they were computed.
-    pub doubted: Option<FigureIntervals>,
+    pub doubted: Option<RunFigureIntervals>,
 }
 
 impl Cell {

@@ -118,7 +118,7 @@ mod tests {
     fn compared(names: [&str; 2], more: &[(&str, &str)]) -> (Vec<Drive>, ComparedPoint, ComparedGroup) {
         let options = [&[("rw", "randread"), ("number_ios", "4000"), ("iodepth", "64")], more].concat();
         let drives: Vec<Drive> = names.into_iter().map(|name| Drive::shipped(name).unwrap()).collect();
-        let written = UnresolvedJobs::new([fio::from_flags(&options).unwrap()], |_| unreachable!("no trace"));
+        let written = UnresolvedJobs::new([fio::job_from_flags(&options).unwrap()], |_| unreachable!("no trace"));
         let point = ComparedPoint::new(written.unwrap(), &drives).unwrap();
         let group = ComparedGroup { label: point.label.clone(), cells: run(&drives, &point.jobs) };
         (drives, point, group)
@@ -150,7 +150,7 @@ mod tests {
     fn at_a_given_load_a_drive_that_is_too_slow_says_what_it_reaches() {
         let drives: Vec<Drive> = ["tlc-gen3", "optane-p5800x"].map(|name| Drive::shipped(name).unwrap()).into();
         let options = [("rw", "randrw"), ("rwmixread", "70"), ("number_ios", "4000"), ("iodepth", "64"), ("bs", "4k")];
-        let written = UnresolvedJobs::new([fio::from_flags(&options).unwrap()], |_| unreachable!("no trace"));
+        let written = UnresolvedJobs::new([fio::job_from_flags(&options).unwrap()], |_| unreachable!("no trace"));
         let point = ComparedPoint::new(written.unwrap().offering(200_000.0), &drives).unwrap();
         assert_eq!(point.label.offered_iops, Some(200_000.0));
         let group = ComparedGroup { label: point.label.clone(), cells: run(&drives, &point.jobs) };

@@ -15,7 +15,7 @@ use crate::results::{Evidence, Finding, FindingKind, FindingPart, FindingUnit};
 use phaselink_core::config::Technology;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::ledger::stage::LatencyCause;
+use phaselink_core::ledger::stage::CauseOfLatency;
 use phaselink_core::time::Span;
 use phaselink_core::workload::Job;
 use serde_json::Value;
@@ -130,7 +130,7 @@ fn limit(drives: &[Drive], group: &ComparedGroup, named: NamedSizes) -> Option<F
     let told: Vec<String> = limits.iter().map(DriveLimit::text).collect();
     let place = named.place(&group.label);
     (!limits.is_empty()).then(|| Finding {
-        kind: FindingKind::Limit,
+        kind: FindingKind::TokenRateLimit,
         at: Some(group.label.place()),
         parts: limits.iter().map(|limit| FindingPart::new(&limit.drives, limit.resource, None)).collect(),
         sentence: match &entries(drives, group)[..] {
@@ -181,7 +181,8 @@ fn limit_sentence(drive: &Drive, cell: &Cell, group: &ComparedGroup) -> String {
         format!(" (busiest: {}, {:.0}{UNBROKEN}%)", used.resource, 100.0 * used.share)
     });
     // If a job reads and writes, judge it by its reads, because applications wait for these.
-    let judged = if cell.reads.ios > 0 && cell.writes.ios > 0 { JudgedLatency::Reads } else { JudgedLatency::All };
+    let judged =
+        if cell.reads.ios > 0 && cell.writes.ios > 0 { JudgedLatency::ReadRequestTags } else { JudgedLatency::All };
     let requests = judged.requests(cell);
     let longest = means_ns(requests).into_iter().max_by(|left, right| left.1.total_cmp(&right.1));
     let share = longest.filter(|(_, ns)| *ns > 0.0).map_or_else(String::new, |(cause, ns)| {
@@ -194,12 +195,12 @@ fn limit_sentence(drive: &Drive, cell: &Cell, group: &ComparedGroup) -> String {
 }
 
 /// Returns the resource for which requests of a result wait longest, if the cause of their time is queueing.
-fn wait(cause: LatencyCause, judged: JudgedLatency, cell: &Cell) -> Option<Wait> {
-    (cause == LatencyCause::Queueing).then(|| Wait::longest(cell, judged.requests(cell))).flatten()
+fn wait(cause: CauseOfLatency, judged: JudgedLatency, cell: &Cell) -> Option<Wait> {
+    (cause == CauseOfLatency::Queueing).then(|| Wait::longest(cell, judged.requests(cell))).flatten()
 }
 
 /// Returns a cause of latency as text, with what requests of a result wait for and why.
-fn cause_text(cause: LatencyCause, judged: JudgedLatency, cell: &Cell) -> String {
+fn cause_text(cause: CauseOfLatency, judged: JudgedLatency, cell: &Cell) -> String {
     wait(cause, judged, cell).map_or_else(|| String::from(cause.name()), |wait| wait.text())
 }
 
@@ -214,7 +215,7 @@ fn short_queues(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     let lacking =
         drives.iter().enumerate().filter(|(place, _)| groups.iter().any(|group| group.cells[*place].is_none()));
     let finding = |(_, drive): (usize, &Drive)| {
-        let slots = drive.limits().queue_slots();
+        let slots = drive.limits().queue_capacity();
         Finding {
             kind: FindingKind::ShortQueues,
             at: None,
@@ -279,7 +280,7 @@ impl<'a> Ranking<'a> {
 
     /// Returns the time that a request saves on the drive of `fast` compared with that of `slow`, by cause in ns, the
     /// largest saving first.
-    fn savings_ns(&self, slow: &Cell, fast: &Cell) -> Vec<(LatencyCause, f64)> {
+    fn savings_ns(&self, slow: &Cell, fast: &Cell) -> Vec<(CauseOfLatency, f64)> {
         savings_ns(self.judged.requests(slow), self.judged.requests(fast))
     }
 }
@@ -354,7 +355,7 @@ fn latency(group: &ComparedGroup, ranking: &Ranking, named: NamedSizes) -> Optio
     let by_cause = savings.iter().filter(|(_, ns)| *ns != 0.0).map(|(cause, ns)| {
         let longer = if *ns > 0.0 { slow_cell } else { fast_cell };
         let awaited = wait(*cause, ranking.judged, longer).map(|wait| wait.resource);
-        saved(Some(cause.name()), *ns).awaiting(awaited)
+        saved(Some(cause.name()), *ns).waiting_for_resource(awaited)
     });
     Some(Finding {
         kind: FindingKind::Latency,
@@ -385,11 +386,15 @@ fn latency(group: &ComparedGroup, ranking: &Ranking, named: NamedSizes) -> Optio
 
 /// Returns the causes of a saving as text: `saves 5.76 us of interrupt and wake-up, …`. `text` names a cause by which
 /// this many ns are saved.
-fn saved_in_words(savings: &[(LatencyCause, f64)], gap_ns: f64, text: impl Fn(LatencyCause, f64) -> String) -> String {
+fn saved_in_words(
+    savings: &[(CauseOfLatency, f64)],
+    gap_ns: f64,
+    text: impl Fn(CauseOfLatency, f64) -> String,
+) -> String {
     // The requests of one commit overlap, so their savings add up to more than the commit saves. Scale them down.
     let saved_ns: f64 = savings.iter().map(|(_, ns)| ns).sum();
     let overlap = if saved_ns > 0.0 { (gap_ns / saved_ns).min(1.0) } else { 1.0 };
-    let savings: Vec<(LatencyCause, f64)> = savings.iter().map(|(cause, ns)| (*cause, ns * overlap)).collect();
+    let savings: Vec<(CauseOfLatency, f64)> = savings.iter().map(|(cause, ns)| (*cause, ns * overlap)).collect();
     let large = savings.iter().take(CAUSES_MAX).filter(|(_, ns)| *ns > CAUSE_SHARE_MIN * gap_ns);
     let large: Vec<String> = large.map(|(cause, ns)| format!("{} of {}", time(*ns), text(*cause, *ns))).collect();
     let extra = savings.last().filter(|(_, ns)| -ns > RETURN_SHARE_MIN * gap_ns);
@@ -411,7 +416,7 @@ fn steps(group: &ComparedGroup, ranking: &Ranking) -> Option<Finding> {
         let wait = wait(cause, ranking.judged, slow);
         let told = wait.as_ref().map_or_else(|| String::from(cause.name()), Wait::name);
         let part = FindingPart::new(&names, Some(cause.name()), Some((gap_ns, FindingUnit::Ns)));
-        let part = part.awaiting(wait.map(|wait| wait.resource));
+        let part = part.waiting_for_resource(wait.map(|wait| wait.resource));
         Some(match gap_ns > (RATIO_MIN - 1.0) * mean_ns(slow) {
             true => (part, format!("{} saves {} ({mostly}{told})", drive.name, time(gap_ns))),
             false => (part, format!("{} takes about as long", drive.name)),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Cell, ComparedGroup, EqualLoadGroup, Label, keeps_up, promise};
 use crate::evidence;
 use crate::precision;
-use crate::report::stage_means;
+use crate::report::stage_mean_list;
 use crate::results::documents::{
     CellFigures, CellLabels, CompareDocument, ComparedAtLoad, ComparedCell, Description, MeasuredIn, RanCell,
     ShortCell, value,
@@ -55,9 +55,9 @@ fn entry(label: &Label, drive: &Drive, cell: Option<&Cell>) -> ComparedCell {
         acknowledged_write: promise(drive),
     };
     let Some(cell) = cell else {
-        return ComparedCell::Short(ShortCell { labels, iodepth_max: drive.limits().queue_slots() });
+        return ComparedCell::Short(ShortCell { labels, iodepth_max: drive.limits().queue_capacity() });
     };
-    ComparedCell::Ran(Box::new(RanCell {
+    ComparedCell::CommandOutput(Box::new(RanCell {
         labels,
         figures: CellFigures::of(&cell.figures),
         keeps_up: label.offered_iops.map(|offered| keeps_up(cell.outcome.iops(), offered)),
@@ -65,7 +65,7 @@ fn entry(label: &Label, drive: &Drive, cell: Option<&Cell>) -> ComparedCell {
         measured: MeasuredIn::of(cell.outcome.measured),
         limit: cell.limit().map(String::from),
         usage: cell.usage.clone(),
-        stages: stage_means(&cell.all, &cell.outcome.stack_stages),
+        stages: stage_mean_list(&cell.all, &cell.outcome.stack_stages),
         precision: cell.measurement.as_ref().map(precision::document),
         intervals: cell.doubted.as_ref().map(|doubted| doubted.document()),
     }))

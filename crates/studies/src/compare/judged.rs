@@ -11,7 +11,7 @@ pub enum JudgedLatency {
     /// All requests, which are either reads or writes.
     All,
     /// Reads of a mix of reads and writes.
-    Reads,
+    ReadRequestTags,
     /// Writes of a mix of reads and writes.
     Writes,
     /// Commits: each lasts from a write to the end of the flush that follows.
@@ -29,7 +29,7 @@ impl JudgedLatency {
         match cells().any(|cell| cell.commits.ios > 0) {
             true => &[JudgedLatency::Commits],
             false if cells().any(|cell| cell.queries.ios > 0) => &[JudgedLatency::Queries],
-            false if is_mixed => &[JudgedLatency::Reads, JudgedLatency::Writes],
+            false if is_mixed => &[JudgedLatency::ReadRequestTags, JudgedLatency::Writes],
             false => &[JudgedLatency::All],
         }
     }
@@ -38,7 +38,7 @@ impl JudgedLatency {
     pub(super) fn requests(self, cell: &Cell) -> &DirectionOutcome {
         match self {
             JudgedLatency::All => &cell.all,
-            JudgedLatency::Reads => &cell.reads,
+            JudgedLatency::ReadRequestTags => &cell.reads,
             JudgedLatency::Writes => &cell.writes,
             JudgedLatency::Commits => &cell.commits,
             JudgedLatency::Queries => &cell.queries,
@@ -62,7 +62,7 @@ impl JudgedLatency {
     pub(super) fn name(self, label: &Label) -> &'static str {
         match self {
             JudgedLatency::All => label.rw.map_or("requests", requests),
-            JudgedLatency::Reads => "reads",
+            JudgedLatency::ReadRequestTags => "reads",
             JudgedLatency::Writes => "writes",
             JudgedLatency::Commits => "commits",
             JudgedLatency::Queries => "queries",

@@ -3,7 +3,7 @@
 use super::Cell;
 use crate::results::words::UNBROKEN;
 use phaselink_core::ledger::DirectionOutcome;
-use phaselink_core::ledger::stage::{LatencyCause, Stage};
+use phaselink_core::ledger::stage::{CauseOfLatency, Stage};
 use phaselink_core::number::real;
 
 /// Words for each stage of waiting, other than that for the memory and for wires, whose resource results tell.
@@ -32,7 +32,7 @@ pub(super) struct Wait {
 impl Wait {
     /// Returns the resource for which `requests` of a result wait longest; `None` if they do not wait.
     pub(super) fn longest(cell: &Cell, requests: &DirectionOutcome) -> Option<Wait> {
-        let waits = Stage::every().filter(|stage| stage.cause() == LatencyCause::Queueing);
+        let waits = Stage::every().filter(|stage| stage.cause() == CauseOfLatency::Queueing);
         let stage = waits.max_by_key(|stage| requests.stages.get(*stage))?;
         if requests.stages.get(stage).is_zero() {
             return None;
@@ -80,7 +80,7 @@ fn busiest<'a>(cell: &'a Cell, beginnings: &[&str]) -> Option<&'a str> {
 fn detail(cell: &Cell, resource: &str) -> String {
     let is_of_flash =
         cell.busiest_of_flash().is_some() && (resource == "write buffer" || resource.starts_with("flash"));
-    // A full buffer waits for the dies.
+    // A full write buffer waits for the dies, so name the dies as the resource.
     let busy = if is_of_flash && resource == "write buffer" { cell.busiest_of_flash() } else { Some(resource) };
     let used = cell.usage.iter().find(|used| Some(used.resource.as_str()) == busy);
     let share = used.map(|used| {

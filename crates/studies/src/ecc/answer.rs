@@ -1,8 +1,10 @@
 //! Answer of `ecc` as one type: the JSON document, from which the text is made.
 
-use phaselink_core::media::ecc::endurance::{CELLS_OF_A_CHIP, Endurance, EnduranceSpread, SpreadFamily, spread_needed};
-use phaselink_core::media::ecc::rates::{self, ProbabilityEstimate, SampledRates};
-use phaselink_core::media::ecc::{CORRECTED_BITS, OutcomeCounts, SectorDamage, latency};
+use phaselink_core::media::ecc::endurance::{
+    CELLS_OF_A_CHIP, CellEndurance, CellEnduranceSpread, EnduranceDistribution, least_endurance_spread,
+};
+use phaselink_core::media::ecc::rates::{self, SampledDecoderRates, TrialProbability};
+use phaselink_core::media::ecc::{CORRECTED_BITS, DecodeOutcomeCounts, SectorDamage, latency};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -139,7 +141,7 @@ impl EccAnswer {
             seed: question.seed,
             rates: sampled.collect(),
             injected: injected.collect(),
-            raw_bit_error_rate_tolerated: rates::tolerated_raw_bit_error_rate(UBER),
+            raw_bit_error_rate_tolerated: rates::raw_error_rate_for_target(UBER),
             uncorrectable_bit_error_rate_target: UBER,
             endurance: STATEMENTS.iter().flat_map(PaperStatement::rows).collect(),
             injected_each: question.inject,
@@ -153,36 +155,36 @@ impl EccAnswer {
 }
 
 impl ErrorRates {
-    fn new(raw: f64, sampled: &SampledRates) -> ErrorRates {
+    fn new(raw: f64, sampled: &SampledDecoderRates) -> ErrorRates {
         ErrorRates {
             raw_bit_error_rate: raw,
-            uncorrectable_sector_rate: rates::uncorrectable_probability(raw),
+            uncorrectable_sector_rate: rates::uncorrectable_sector_probability(raw),
             uncorrectable_bit_error_rate: rates::uncorrectable_bit_error_rate(raw),
             uncorrectable_sector_rate_sampled: SampledProbability::from(sampled.uncorrectable),
-            miscorrected_sector_rate: rates::miscorrected_probability(raw),
+            miscorrected_sector_rate: rates::miscorrection_probability(raw),
             miscorrected_sector_rate_sampled: SampledProbability::from(sampled.miscorrected),
-            decode_ns_mean: latency::mean_nanoseconds(raw),
+            decode_ns_mean: latency::mean_decode_ns(raw),
         }
     }
 }
 
 impl InjectedDamage {
-    fn new(damage: SectorDamage, counts: OutcomeCounts) -> InjectedDamage {
-        let OutcomeCounts { corrected, reported, miscorrected } = counts;
+    fn new(damage: SectorDamage, counts: DecodeOutcomeCounts) -> InjectedDamage {
+        let DecodeOutcomeCounts { corrected, reported, miscorrected } = counts;
         let (fault, within_power) = (damage.description().into(), damage.is_within_power());
         InjectedDamage { fault, within_power, corrected, reported, miscorrected }
     }
 }
 
-impl From<ProbabilityEstimate> for SampledProbability {
-    fn from(ProbabilityEstimate { mean, low, high }: ProbabilityEstimate) -> SampledProbability {
+impl From<TrialProbability> for SampledProbability {
+    fn from(TrialProbability { mean, low, high }: TrialProbability) -> SampledProbability {
         SampledProbability { mean, low, high }
     }
 }
 
 impl PaperStatement {
-    fn spread(&self, family: SpreadFamily, cells: f64) -> Option<EnduranceSpread> {
-        spread_needed(family, cells, self.until_cycles / self.first_cycles, UBER)
+    fn spread(&self, family: EnduranceDistribution, cells: f64) -> Option<CellEnduranceSpread> {
+        least_endurance_spread(family, cells, self.until_cycles / self.first_cycles, UBER)
     }
 
     fn rows(&self) -> impl Iterator<Item = CellSpread> {
@@ -192,23 +194,23 @@ impl PaperStatement {
             corrected_until_cycles: self.until_cycles,
             first_error_of: (*watched).into(),
             cells: *cells,
-            lognormal_sigma_needed: self.spread(SpreadFamily::Lognormal, *cells).map(value),
-            weibull_shape_needed: self.spread(SpreadFamily::Weibull, *cells).map(value),
+            lognormal_sigma_needed: self.spread(EnduranceDistribution::Lognormal, *cells).map(value),
+            weibull_shape_needed: self.spread(EnduranceDistribution::Weibull, *cells).map(value),
         })
     }
 }
 
 impl CellSpread {
     /// Returns the lognormal endurance of the cells that agrees with the statement, or none if there is none.
-    pub(super) fn lognormal(&self) -> Option<Endurance> {
-        let spread = EnduranceSpread::Lognormal { deviation: self.lognormal_sigma_needed? };
-        Some(Endurance { cells: self.cells, first_cycles: self.first_error_cycles, spread })
+    pub(super) fn lognormal(&self) -> Option<CellEndurance> {
+        let spread = CellEnduranceSpread::Lognormal { deviation: self.lognormal_sigma_needed? };
+        Some(CellEndurance { cells: self.cells, first_cycles: self.first_error_cycles, spread })
     }
 }
 
-fn value(spread: EnduranceSpread) -> f64 {
+fn value(spread: CellEnduranceSpread) -> f64 {
     match spread {
-        EnduranceSpread::Lognormal { deviation } => deviation,
-        EnduranceSpread::Weibull { shape } => shape,
+        CellEnduranceSpread::Lognormal { deviation } => deviation,
+        CellEnduranceSpread::Weibull { shape } => shape,
     }
 }

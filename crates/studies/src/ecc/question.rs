@@ -1,8 +1,8 @@
 //! Question of `ecc`: numbers of damaged sectors, in tasks that callers run in parallel.
 
-use phaselink_core::media::ecc::rates::{SampledRates, sample};
-use phaselink_core::media::ecc::{OutcomeCounts, SectorCodec, SectorDamage, inject};
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::media::ecc::rates::{SampledDecoderRates, sample};
+use phaselink_core::media::ecc::{DecodeOutcomeCounts, SectorCodec, SectorDamage, inject};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::random::mix;
 use serde::Deserialize;
 
@@ -31,7 +31,7 @@ pub struct EccQuestion {
 #[derive(Clone, Copy, Debug)]
 pub enum EccTask {
     /// Decodes sectors with random bit errors.
-    Sample {
+    RandomCaseLimits {
         /// Raw bit error rate of the sectors.
         raw_bit_error_rate: f64,
         /// Number of decoded sectors.
@@ -54,9 +54,9 @@ pub enum EccTask {
 #[derive(Clone, Copy, Debug)]
 pub enum EccTaskResult {
     /// Error rates of sectors at a raw bit error rate.
-    Sampled(f64, SampledRates),
+    Sampled(f64, SampledDecoderRates),
     /// Outcomes of decoding sectors with one kind of damage.
-    Injected(SectorDamage, OutcomeCounts),
+    Injected(SectorDamage, DecodeOutcomeCounts),
 }
 
 impl Default for EccQuestion {
@@ -74,12 +74,15 @@ impl EccQuestion {
         let numbers = [("--trials", self.trials), ("--inject", self.inject)];
         let wrong = numbers.iter().filter(|(_, number)| !(1..=SECTORS_MAX).contains(number));
         let problem = |(flag, number): &(&str, u64)| {
-            Problem::new("command line", None, format!("{flag} is {number}"), format!("1 to {SECTORS_MAX}"))
+            InputProblem::new("command line", None, format!("{flag} is {number}"), format!("1 to {SECTORS_MAX}"))
         };
         Problems(wrong.map(problem).collect()).or(())?;
         let EccQuestion { trials, seed, .. } = *self;
-        let sampled =
-            RAW_RATES.into_iter().map(|raw_bit_error_rate| EccTask::Sample { raw_bit_error_rate, trials, seed });
+        let sampled = RAW_RATES.into_iter().map(|raw_bit_error_rate| EccTask::RandomCaseLimits {
+            raw_bit_error_rate,
+            trials,
+            seed,
+        });
         let injected = SectorDamage::ALL.into_iter().flat_map(|damage| self.pieces(damage));
         Ok(sampled.chain(injected).collect())
     }
@@ -104,7 +107,7 @@ impl EccTask {
     /// Decodes the sectors of the task.
     pub fn run(&self, codec: &SectorCodec) -> EccTaskResult {
         match *self {
-            EccTask::Sample { raw_bit_error_rate, trials, seed } => {
+            EccTask::RandomCaseLimits { raw_bit_error_rate, trials, seed } => {
                 EccTaskResult::Sampled(raw_bit_error_rate, sample(codec, raw_bit_error_rate, trials, seed))
             }
             EccTask::Inject { damage, trials, seed } => {

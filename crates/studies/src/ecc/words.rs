@@ -1,7 +1,7 @@
 //! Answer of `ecc` in words: text with tables of error rates, damage and endurance.
 
 use phaselink_core::media::ecc::rates;
-use phaselink_core::media::ecc::{STORED_BITS, endurance::Endurance};
+use phaselink_core::media::ecc::{STORED_BITS, endurance::CellEndurance};
 
 use super::{EccAnswer, SampledProbability};
 use crate::report::{Answer, Prose, Table};
@@ -16,7 +16,7 @@ impl Answer for EccAnswer {
              upper limit that the trials leave; a share of 2^{:.0} of heavily damaged words is within reach of a\ncodeword. \
              UBER: uncorrectable sectors for each bit read.",
             grouped(self.trials),
-            rates::log2_share_within_reach(),
+            rates::log2_decodable_share(),
         );
         let injected =
             format!("{} sectors of random bytes a row, compared with the truth.", grouped(self.injected_each));
@@ -40,7 +40,7 @@ impl EccAnswer {
         let mut table = Table::new().right("raw BER").right("corrected").right("uncorrectable").right("UBER");
         table = table.left("sampled uncorrectable").right("miscorrected").right("decoding ns");
         for row in &self.rates {
-            let damaged = rates::probability_above(STORED_BITS, row.raw_bit_error_rate, 0);
+            let damaged = rates::probability_more_wrong(STORED_BITS, row.raw_bit_error_rate, 0);
             table.row([
                 format!("{:.0e}", row.raw_bit_error_rate),
                 format!("{:.3e}", damaged - row.uncorrectable_sector_rate),
@@ -91,7 +91,7 @@ impl EccAnswer {
     fn cycle_table(&self) -> Table {
         let of_chips = self.endurance.chunk_by(|one, other| one.claim == other.claim).filter_map(|rows| rows.first());
         let known = of_chips.filter_map(|row| Some((row.lognormal_sigma_needed?, row.lognormal()?)));
-        let endurances: Vec<(f64, Endurance)> = known.collect();
+        let endurances: Vec<(f64, CellEndurance)> = known.collect();
         let mut table = Table::new().right("cycles");
         for (sigma, _) in &endurances {
             table = table.right(format!("raw BER, sigma {sigma:.2}")).right("UBER");

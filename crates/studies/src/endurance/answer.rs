@@ -1,7 +1,7 @@
 //! Answer of `endurance` as one type: the JSON document, from which the text is made.
 
 use phaselink_core::drive::Drive;
-use phaselink_core::media::lifetime::Lifetime;
+use phaselink_core::media::lifetime::MemoryLifetime;
 use phaselink_core::number::real;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -35,7 +35,7 @@ pub struct EnduranceAnswer {
 #[serde(untagged)]
 pub enum LifetimeRows {
     /// Lifetimes of flash behind a translation layer.
-    Flash(Vec<FlashLifetimeRow>),
+    FlashDrive(Vec<FlashLifetimeRow>),
     /// Lifetimes of a memory without a translation layer.
     Lines(Vec<LineLifetimeRow>),
 }
@@ -97,8 +97,8 @@ impl FlashLifetimeRow {
     }
 }
 
-impl From<&Lifetime> for LineLifetimeRow {
-    fn from(lifetime: &Lifetime) -> LineLifetimeRow {
+impl From<&MemoryLifetime> for LineLifetimeRow {
+    fn from(lifetime: &MemoryLifetime) -> LineLifetimeRow {
         LineLifetimeRow {
             workload: lifetime.workload.name().into(),
             levelling: lifetime.wear_levelling.name().into(),

@@ -1,7 +1,7 @@
 //! Answer of `endurance` in words: text with a table of lifetimes.
 
 use phaselink_core::drive::Drive;
-use phaselink_core::media::wear::LineLayout;
+use phaselink_core::media::wear::WearLineLayout;
 use phaselink_core::number::real;
 
 use super::{EnduranceAnswer, FlashLifetimeRow, LifetimeRows, LineLifetimeRow};
@@ -16,7 +16,7 @@ impl Answer for EnduranceAnswer {
     fn text(&self) -> Prose {
         let drive = &self.constants;
         match &self.lifetimes {
-            LifetimeRows::Flash(rows) => Prose::default()
+            LifetimeRows::FlashDrive(rows) => Prose::default()
                 .paragraph(flash_conclusion(&self.drive, rows), "")
                 .gap()
                 .table(flash_table(rows, self.per_day))
@@ -97,7 +97,7 @@ fn flash_assumptions(drive: &Drive) -> String {
 
 /// Returns the lines and the wear levelling of a memory without a translation layer as a paragraph.
 fn line_assumptions(name: &str, drive: &Drive) -> String {
-    let (media, layout) = (&drive.media, LineLayout::of(&drive.media));
+    let (media, layout) = (&drive.media, WearLineLayout::of(&drive.media));
     let banks = u64::from(media.banks());
     format!(
         "{}: {} of {} of {} bytes, each good for {}; with Start-Gap, {} a bank, and a gap moves every {}. Ideal are as \

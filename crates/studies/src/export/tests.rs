@@ -36,7 +36,7 @@ fn the_table_returns_what_was_simulated_at_conditions_and_nothing_outside() {
     for (bytes, in_flight) in [(4095.0, 4.0), (65_537.0, 4.0), (4096.0, 0.0), (4096.0, 17.0)] {
         assert_eq!(table.ns(bytes, in_flight, 0.5), None);
     }
-    assert!(answer.table(table::Level::Load, 100.0, "write").is_none());
+    assert!(answer.table(table::Level::ServerLoad, 100.0, "write").is_none());
 }
 
 #[test]
@@ -67,7 +67,8 @@ fn forms_name_the_drive_its_axes_and_requests_that_a_mix_lacks() {
         json.contains("\"verb\": \"export\"") && csv.starts_with("read_percent,direction,bytes,in_flight,"),
         "{csv}"
     );
-    // Two mixes with reads, one with writes, each at two numbers of requests in flight and six loads.
+    // Two mixes contain reads and one writes, which makes three tables, each with two numbers of requests in flight and
+    // six loads.
     assert_eq!(csv.lines().count(), 1 + 3 * (2 + 6));
     assert!(header.contains("phaselink_in_flight[2] = {1, 2};") && header.contains("-1, -1"));
     assert!(python.contains("READ_PERCENTS = [100, 70]\n") && python.contains("None]"));

@@ -164,8 +164,8 @@ impl Misfit {
         let chance: Vec<f64> = solution.chance.iter().map(|seed| left(seed)).collect();
         let by_themselves = squares(alone, &solution.weights);
         let mean = chance.iter().sum::<f64>() / real_length(chance.len()) + by_themselves;
-        // The independent variation of all figures together rarely exceeds two standard deviations, so its sum of
-        // squares rarely exceeds four times the mean.
+        // The summed independent variation rarely exceeds two standard deviations, so its sum of squares rarely exceeds
+        // four times the mean.
         let most = chance.iter().copied().fold(0.0, f64::max) + 4.0 * by_themselves;
         let found = left(&solution.residuals);
         let free = question.figures().map(|figure| figure.share()).sum::<f64>() - real_length(slopes.len());
@@ -219,7 +219,7 @@ fn variances(solution: &Solution, slopes: &Rows, alone: &[f64], misfit: f64) -> 
     };
     let by_themselves: Rows = (0..alone.len()).map(by_figure).collect();
     let squares = |moves: &Rows, key: usize| moves.iter().map(|moved| moved[key] * moved[key]).sum::<f64>();
-    // The measurements say nothing about a short axis, so the values along it keep their full uncertainty.
+    // Measurements do not determine values along a short axis, so these keep their full uncertainty.
     let longest = axes.lengths.iter().copied().fold(0.0, f64::max);
     let unknown = axes.lengths.iter().zip(&axes.axes).filter(|(length, _)| **length <= UNKNOWN_MOST * longest);
     let unknown: Vec<&Vec<f64>> = unknown.map(|(_, axis)| axis).collect();

@@ -30,13 +30,13 @@ pub use key::{FitKey, keys};
 pub use observed::{FigureKind, MeasuredFigure, ObservedRun, RequestDirection, read};
 pub use text::text;
 
-use phaselink_core::drive_file::{Described, Override};
+use phaselink_core::drive_file::{Described, KeyOverride};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::number::length;
-use phaselink_core::problem::{Problem, Problems, all};
+use phaselink_core::problem::{InputProblem, Problems, all};
 use phaselink_core::random::mix;
 use phaselink_core::simulation::simulate;
-use phaselink_core::workload::JobFile;
+use phaselink_core::workload::WrittenJobFile;
 use search::FitSearch;
 
 /// Computes the principal axes of a symmetric matrix, for solving linear equations.
@@ -67,7 +67,7 @@ pub struct FitTask {
     keys: Vec<FitKey>,
     runs: Vec<ObservedRun>,
     /// Jobs of each measured run in the form in which they are simulated, and their number of requests.
-    jobs: Vec<(Vec<JobFile>, u64)>,
+    jobs: Vec<(Vec<WrittenJobFile>, u64)>,
     effort: Effort,
 }
 
@@ -130,14 +130,14 @@ impl FitTask {
     /// Simulates one trial and returns the logarithms of its figures.
     fn simulate_trial(&self, trial: &FitTrial) -> TrialFigures {
         let texts = self.settings(&trial.values);
-        let overrides = all(texts.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
+        let overrides = all(texts.iter().map(|text| KeyOverride::parse(text).map_err(Problems::from)))?;
         let described = self.described.with(&overrides)?;
         let limits = described.drive().limits();
         let (files, _) = &self.jobs[trial.run];
         let jobs = all(files.iter().map(|file| file.resolve(&limits, &BTreeMap::new())))?.concat();
         let outcome = simulate(described.drive(), &jobs, trial.seed)?;
         let figures = self.runs[trial.run].figures.iter();
-        figures.map(|figure| simulated(figure, &outcome)).collect::<Result<_, Problem>>().map_err(Problems::from)
+        figures.map(|figure| simulated(figure, &outcome)).collect::<Result<_, InputProblem>>().map_err(Problems::from)
     }
 
     /// Returns one trial for each measured run with these values. Each run gets its own random numbers, as measured
@@ -170,7 +170,7 @@ pub fn fit(question: &FitTask, each: SimulateEach) -> Result<Fit, Problems> {
 }
 
 /// Returns the logarithm of a figure in the outcome of a simulation. Fails if no request counted for it.
-fn simulated(figure: &MeasuredFigure, outcome: &Outcome) -> Result<f64, Problem> {
+fn simulated(figure: &MeasuredFigure, outcome: &Outcome) -> Result<f64, InputProblem> {
     let value = outcome.jobs.get(figure.job).map_or(0.0, |job| {
         let direction = match figure.direction {
             RequestDirection::Read => &job.read,
@@ -186,5 +186,5 @@ fn simulated(figure: &MeasuredFigure, outcome: &Outcome) -> Result<f64, Problem>
         return Ok(libm::log(value));
     }
     let found = format!("a simulation of job {} has no request for the figure {}", figure.name, figure.heading());
-    Err(Problem::new("command line", None, found, "more requests a run, by --number-ios"))
+    Err(InputProblem::new("command line", None, found, "more requests a run, by --number-ios"))
 }

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value as Json};
 
 use phaselink_core::number::{real, whole};
-use phaselink_core::problem::{Problem, Problems, all};
-use phaselink_core::workload::{JobFile, JobPlace, fio};
+use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::workload::{JobPlace, WrittenJobFile, fio};
 
 /// Options of fio that say when a job ends. A fit ignores them and sets an end of its own, because figures do not
 /// depend on the length of a run.
@@ -115,11 +115,11 @@ pub fn read(file: &str, text: &str, without: &[String]) -> Result<Vec<ObservedRu
     let start = text.find('{').unwrap_or(0);
     let document: Json = serde_json::from_str(&text[start..]).map_err(|error| {
         let line = text[..start].lines().count() + error.line();
-        Problem::new(file, line, format!("not JSON: {error}"), "the output of fio --output-format=json")
+        InputProblem::new(file, line, format!("not JSON: {error}"), "the output of fio --output-format=json")
     })?;
     let Some(jobs) = document["jobs"].as_array().filter(|jobs| !jobs.is_empty()) else {
         let found = "no `jobs`, or none in it";
-        return Err(Problem::new(file, None, found, "the output of fio --output-format=json").into());
+        return Err(InputProblem::new(file, None, found, "the output of fio --output-format=json").into());
     };
     let is_ours = document["fio version"].as_str().is_some_and(|version| version.starts_with("phaselink-"));
     let reader = FioReader { file, global: options(&document["global options"]), without, is_ours };
@@ -143,7 +143,7 @@ impl FioReader<'_> {
     fn job(&self, job: &Json) -> Result<ReadJob, Problems> {
         let name = job["jobname"].as_str().unwrap_or("job").to_string();
         let place = JobPlace::new(format!("{}, job {name}", self.file), None);
-        let problem = |found: String, allowed: &str| Problem::new(place.file.clone(), None, found, allowed);
+        let problem = |found: String, allowed: &str| InputProblem::new(place.file.clone(), None, found, allowed);
         if let Some(error) = job["error"].as_i64().filter(|error| *error != 0) {
             return Err(problem(format!("the job ended with error {error}"), "jobs that ended without an error").into());
         }
@@ -198,14 +198,14 @@ impl FioReader<'_> {
 
     /// Fails if fio reports several jobs of one name (threads without `group_reporting`): their percentiles cannot be
     /// merged.
-    fn check_distinct_names(&self, jobs: &[ReadJob]) -> Result<(), Problem> {
+    fn check_distinct_names(&self, jobs: &[ReadJob]) -> Result<(), InputProblem> {
         let is_second = |place: usize| jobs[..place].iter().any(|(other, _, _)| other.name == jobs[place].0.name);
         match (0..jobs.len()).find(|place| is_second(*place)) {
             None => Ok(()),
             Some(place) => {
                 let found = format!("a second job `{}`", jobs[place].0.name);
                 let allowed = "a name of its own for each job, and group_reporting=1 where numjobs is above 1";
-                Err(Problem::new(self.file, None, found, allowed))
+                Err(InputProblem::new(self.file, None, found, allowed))
             }
         }
     }
@@ -214,12 +214,12 @@ impl FioReader<'_> {
 impl MeasuredJob {
     /// Returns a job file of this job that ends after `ios` requests of each thread, counted after a ramp of `ramp_us`
     /// microseconds.
-    fn file(&self, ios: u64, ramp_us: u64) -> Result<JobFile, Problems> {
+    fn file(&self, ios: u64, ramp_us: u64) -> Result<WrittenJobFile, Problems> {
         let (ios, ramp) = (ios.to_string(), format!("{ramp_us}us"));
         let own = self.options.iter().map(|(name, value)| (name.as_str(), value.as_str(), None));
         let end = [("name", self.name.as_str()), ("number_ios", &ios), ("ramp_time", &ramp), ("io_size", ENDLESS)];
         let end = end.map(|(name, value)| (name, value, None));
-        fio::from_lines(self.place.clone(), &own.chain(end).collect::<Vec<_>>())
+        fio::job_from_lines(self.place.clone(), &own.chain(end).collect::<Vec<_>>())
     }
 
     /// Returns the number of threads of the job (fio's `numjobs`).
@@ -250,7 +250,7 @@ impl ObservedRun {
     /// Returns the run's jobs for a simulation, and their number of requests: at most about `ios_max`. All jobs end at
     /// about the same time. Requests of the ramp do not count: measured runs are so long that their start does not
     /// matter.
-    pub(super) fn jobs(&self, ios_max: u64) -> Result<(Vec<JobFile>, u64), Problems> {
+    pub(super) fn jobs(&self, ios_max: u64) -> Result<(Vec<WrittenJobFile>, u64), Problems> {
         let part = (real(ios_max) / real(self.ios)).min(1.0);
         let of_thread = |job: &MeasuredJob| (whole(real(job.ios) * part) / job.threads()).max(1);
         let ios: u64 = self.jobs.iter().map(|job| of_thread(job) * job.threads()).sum();

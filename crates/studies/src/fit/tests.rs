@@ -1,5 +1,5 @@
 use super::*;
-use phaselink_core::drive_file::no_files;
+use phaselink_core::drive_file::refuse_files;
 
 /// Output of fio 3.33 as test input, reduced to the parts that are read.
 const FIO: &str = r#"fio: this platform does not support process shared mutexes
@@ -25,7 +25,7 @@ fn problems(text: &str) -> String {
 }
 
 fn described(name: &str) -> Described {
-    Described::shipped(name, &[], no_files).unwrap()
+    Described::shipped(name, &[], refuse_files).unwrap()
 }
 
 fn key_problem(drive: &str, name: &str) -> String {

@@ -10,7 +10,7 @@ mod question;
 mod words;
 
 pub use answer::{KneeAnswer, LoadPoint};
-pub use question::{KneeQuestion, KneeStudy, parse_rates};
+pub use question::{KneeQuestion, KneeStudy, parse_offered_rates};
 
 #[cfg(test)]
 mod tests;

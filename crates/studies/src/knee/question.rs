@@ -10,7 +10,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::number::real_length;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::workload::{Job, UnresolvedJobs};
 
 /// Loads of a question that gives none, as shares of the throughput at the job's queue depth.
@@ -53,9 +53,9 @@ impl KneeQuestion {
     /// # Errors
     /// Rates that are none, and jobs that the drive cannot run or whose load cannot be set.
     pub fn study(&self, drive: &Drive, written: UnresolvedJobs) -> Result<KneeStudy, Problems> {
-        let rates = if self.rates.trim().is_empty() { Vec::new() } else { parse_rates(&self.rates)? };
+        let rates = if self.rates.trim().is_empty() { Vec::new() } else { parse_offered_rates(&self.rates)? };
         let jobs = written.on(&drive.limits())?;
-        // Any load shows whether the load of the job can be set at all.
+        // Try any load, to find out whether the job's load can be set at all.
         written.clone().offering(1000.0).on(&drive.limits())?;
         Ok(KneeStudy { drive: drive.clone(), written, job: jobs[0].clone(), rates, seed: self.seed })
     }
@@ -65,11 +65,11 @@ impl KneeQuestion {
 ///
 /// # Errors
 /// A text that is neither.
-pub fn parse_rates(text: &str) -> Result<Vec<f64>, Problem> {
+pub fn parse_offered_rates(text: &str) -> Result<Vec<f64>, InputProblem> {
     let wrong = || {
         let allowed =
             "requests a second in rising order, as in 10k,50k,100k, or the lowest and the highest, as in 10k:200k";
-        Problem::new("command line", None, format!("--rates {text}"), allowed)
+        InputProblem::new("command line", None, format!("--rates {text}"), allowed)
     };
     let rate = |text: &str| parse_count(text).filter(|rate| *rate >= 1.0);
     let rates: Option<Vec<f64>> = match text.split_once(':') {

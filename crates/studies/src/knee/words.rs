@@ -1,7 +1,7 @@
 //! Answer of `knee` in words: text and HTML page.
 
 use super::{KneeAnswer, LoadPoint};
-use crate::report::html::axis::{PlotAxis, Scale};
+use crate::report::html::axis::{AxisScale, PlotAxis};
 use crate::report::html::lines::{PlotLine, lines};
 use crate::report::html::page::{Page, side_by_side};
 use crate::report::{Answer, Prose, Table};
@@ -26,7 +26,7 @@ impl Answer for KneeAnswer {
             .overload_sentence()
             .into_iter()
             .chain(self.widest_tail_sentence())
-            .chain(self.unknown())
+            .chain(self.unsupported_tail_sentence())
             .chain([String::from(HOW)]);
         Prose::default().paragraph(self.conclusion(), "").gap().table(self.table()).gap().paragraphs(notes, "  ")
     }
@@ -37,7 +37,7 @@ impl Answer for KneeAnswer {
             .conclusion(&[self.conclusion()])
             .section("Latency against load", &self.plots())
             .table("All loads", &self.table())
-            .table("95 % intervals", &self.intervals());
+            .table("95 % intervals", &self.tail_interval_table());
         let notes: String = [HOW].iter().map(|note| crate::report::html::page::paragraph(note)).collect();
         Some(page.section("How it was measured", &notes).finish())
     }
@@ -46,7 +46,7 @@ impl Answer for KneeAnswer {
 impl KneeAnswer {
     /// Returns plots of the percentiles of reads and of writes against load, as HTML.
     pub fn plots(&self) -> String {
-        side_by_side(&KINDS.iter().filter_map(|kind| self.plot(kind)).collect::<Vec<_>>())
+        side_by_side(&KINDS.iter().filter_map(|kind| self.percentile_plot_by_throughput(kind)).collect::<Vec<_>>())
     }
 
     /// Returns a sentence with the load at the knee and the growth of the tail up to it.
@@ -104,7 +104,7 @@ impl KneeAnswer {
     }
 
     /// Returns a table of the 95 % confidence intervals of all tails, with a row for each load.
-    fn intervals(&self) -> Table {
+    fn tail_interval_table(&self) -> Table {
         let columns: Vec<&Figure> = self.columns().into_iter().filter(|figure| !figure.name.contains("p50")).collect();
         let table =
             columns.iter().fold(Table::new().right("IOPS").labels(), |table, figure| table.right(figure.heading));
@@ -145,7 +145,7 @@ impl KneeAnswer {
     }
 
     /// Returns a sentence on the number of requests that a tail needs which no load has; `None` if all are known.
-    fn unknown(&self) -> Option<String> {
+    fn unsupported_tail_sentence(&self) -> Option<String> {
         let name = |kind: &&str| format!("{kind}_p99_99_ns");
         let point = self.points.first()?;
         let tails = KINDS.iter().filter_map(|kind| Some((find(&name(kind))?, point.tail(&name(kind))?)));
@@ -155,15 +155,15 @@ impl KneeAnswer {
 
     /// Returns a plot of the percentiles of reads or of writes against the throughput reached; `None` without such
     /// requests.
-    fn plot(&self, kind: &str) -> Option<String> {
+    fn percentile_plot_by_throughput(&self, kind: &str) -> Option<String> {
         let columns = self.columns().into_iter().filter(|figure| figure.name.starts_with(kind));
         let line = |figure: &'static Figure| {
             PlotLine::through(figure.heading, self.points.iter().map(|point| (point.iops, point.ns(figure.name))))
         };
         let drawn: Vec<PlotLine> = columns.map(line).collect();
-        let x = PlotAxis { name: "requests a second", scale: Scale::Linear, shown: &count };
+        let x = PlotAxis { name: "requests a second", scale: AxisScale::Linear, shown: &count };
         let seconds = |ns: f64| quantity(ns / 1e9, "s");
-        let y = PlotAxis { name: "latency", scale: Scale::Logarithmic, shown: &seconds };
+        let y = PlotAxis { name: "latency", scale: AxisScale::Logarithmic, shown: &seconds };
         (!drawn.is_empty()).then(|| lines(&x, &y, &drawn, &format!("{kind}s")))
     }
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::request::{ConversationTurn, PromptRequest};
 use phaselink_core::number::{real, real_length, whole, wide_index};
-use phaselink_core::random::Random;
+use phaselink_core::random::RandomStream;
 
 /// Longest generated prompt in tokens. A conversation that reaches it ends.
 const INPUT_TOKENS_MAX: u64 = 131_072;
@@ -37,7 +37,7 @@ pub enum PromptMix {
 
 /// Parameters of a generated inference trace: probability of a next turn, and mean lengths in tokens.
 #[derive(Debug)]
-struct MixStatistics {
+struct PromptStatistics {
     /// Probability that a conversation has another turn.
     goes_on: f64,
     /// Number of tokens of a shared (system) prompt, with which many generated conversations begin.
@@ -61,16 +61,16 @@ impl PromptMix {
         }
     }
 
-    fn statistics(self) -> MixStatistics {
+    fn statistics(self) -> PromptStatistics {
         match self {
-            PromptMix::Conversation => MixStatistics {
+            PromptMix::Conversation => PromptStatistics {
                 goes_on: 0.385,
                 shared_tokens: 512,
                 first_tokens: 10_450.0,
                 later_tokens: 1500.0,
                 answer_tokens: 343.0,
             },
-            PromptMix::ToolAgent => MixStatistics {
+            PromptMix::ToolAgent => PromptStatistics {
                 goes_on: 0.21,
                 shared_tokens: 4096,
                 first_tokens: 4260.0,
@@ -100,7 +100,7 @@ impl GeneratedTrace {
     /// Returns an iterator that generates all requests of the trace from the first. Every call generates equal
     /// requests.
     pub fn requests(&self) -> GeneratedRequests {
-        let mut random = Random::stream(self.seed, "conversations");
+        let mut random = RandomStream::stream(self.seed, "conversations");
         let statistics = self.mix.statistics();
         let begin_s = random.exponential() / (self.rate_per_s * (1.0 - statistics.goes_on));
         GeneratedRequests {
@@ -121,8 +121,8 @@ impl GeneratedTrace {
 #[derive(Debug)]
 pub struct GeneratedRequests {
     trace: GeneratedTrace,
-    statistics: MixStatistics,
-    random: Random,
+    statistics: PromptStatistics,
+    random: RandomStream,
     /// Time at which the next conversation begins, in seconds since the start of the trace.
     next_begin_s: f64,
     /// Pending turns as a priority queue, earliest first: time in nanoseconds, and key in `conversations`.
@@ -176,12 +176,12 @@ impl GeneratedRequests {
         let block_tokens = self.trace.block_tokens;
         let (known, (ids, repeated_blocks), text) = match &before {
             Some(before) => (before.tokens, (before.ids.clone(), before.ids.len()), self.statistics.later_tokens),
-            None => (self.statistics.shared_tokens, self.shared_ids(), self.statistics.first_tokens),
+            None => (self.statistics.shared_tokens, self.draw_shared_prompt_ids(), self.statistics.first_tokens),
         };
         let text = self.length(text, TEXT_DEVIATION);
         let input_tokens = (known + text).min(INPUT_TOKENS_MAX);
         let output_tokens = self.length(self.statistics.answer_tokens, ANSWER_DEVIATION);
-        let ids = self.filled_up(ids, input_tokens.div_ceil(block_tokens) as usize);
+        let ids = self.extend_with_new_ids(ids, input_tokens.div_ceil(block_tokens) as usize);
         let chat = self.chats;
         self.chats += 1;
         let turn = before.as_ref().map_or(1, |before| before.turn + 1);
@@ -207,7 +207,7 @@ impl GeneratedRequests {
 
     /// Draws a shared prompt and returns its block identities, and how many of them earlier requests have used (all or
     /// none). The k-th prompt is drawn with a probability proportional to 1/k.
-    fn shared_ids(&mut self) -> (Vec<u64>, usize) {
+    fn draw_shared_prompt_ids(&mut self) -> (Vec<u64>, usize) {
         let weights = (1..=SHARED_PROMPTS).map(|rank| 1.0 / real_length(rank));
         let mut level = self.random.unit() * weights.clone().sum::<f64>();
         let chosen = weights.into_iter().position(|weight| {
@@ -218,12 +218,12 @@ impl GeneratedRequests {
         let blocks = wide_index(self.statistics.shared_tokens / self.trace.block_tokens);
         let repeated_blocks = self.shared[chosen].len();
         if repeated_blocks == 0 {
-            self.shared[chosen] = self.filled_up(Vec::new(), blocks);
+            self.shared[chosen] = self.extend_with_new_ids(Vec::new(), blocks);
         }
         (self.shared[chosen].clone(), repeated_blocks)
     }
 
-    fn filled_up(&mut self, mut ids: Vec<u64>, blocks: usize) -> Vec<u64> {
+    fn extend_with_new_ids(&mut self, mut ids: Vec<u64>, blocks: usize) -> Vec<u64> {
         while ids.len() < blocks {
             ids.push(self.ids);
             self.ids += 1;

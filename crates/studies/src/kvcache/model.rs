@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use phaselink_core::number::real;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::spelling;
 
 /// Text of the file `models.toml`: the language models that the project ships, one TOML table each.
@@ -46,12 +46,12 @@ impl LanguageModel {
     ///
     /// # Errors
     /// If no shipped model has this name; the message suggests the nearest name.
-    pub fn shipped_named(name: &str) -> Result<LanguageModel, Problem> {
+    pub fn shipped_named(name: &str) -> Result<LanguageModel, InputProblem> {
         shipped().remove(name).ok_or_else(|| {
             let names = LanguageModel::shipped_names();
             let meant = spelling::question(spelling::nearest(name, names.iter().map(String::as_str)));
             let allowed = format!("{}, or a file with {KEYS}", names.join(", "));
-            Problem::new("--kv-model", None, format!("there is no model `{name}`{meant}"), allowed)
+            InputProblem::new("--kv-model", None, format!("there is no model `{name}`{meant}"), allowed)
         })
     }
 
@@ -62,9 +62,9 @@ impl LanguageModel {
     pub fn parse(file: &str, text: &str) -> Result<LanguageModel, Problems> {
         let model: LanguageModel = toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
-            Problem::new(file, line, error.message(), KEYS)
+            InputProblem::new(file, line, error.message(), KEYS)
         })?;
-        let problem = |found: String, allowed: &str| Problem::new(file, None, found, allowed);
+        let problem = |found: String, allowed: &str| InputProblem::new(file, None, found, allowed);
         let mut problems = Problems::default();
         if model.kv_heads.is_some() == model.latent_values.is_some() {
             let found = "kv_heads and latent_values: both or neither";
@@ -88,7 +88,9 @@ impl LanguageModel {
         }
         // The checks above bound each count so that the product of three fits in 64 bits. This check bounds the whole
         // product.
-        if problems.0.is_empty() && u128::from(model.layer_bytes()) * u128::from(model.layers) > 1 << 30 {
+        if problems.0.is_empty()
+            && u128::from(model.cached_bytes_per_token_layer()) * u128::from(model.layers) > 1 << 30
+        {
             problems.0.push(problem(String::from("a token of more than 1 GiB"), "fewer layers, heads or dimensions"));
         }
         problems.or(model)
@@ -96,7 +98,7 @@ impl LanguageModel {
 
     /// Returns the cached bytes of one token in one layer: key and value of each key-value head, or the compressed
     /// values.
-    pub fn layer_bytes(&self) -> u64 {
+    pub fn cached_bytes_per_token_layer(&self) -> u64 {
         let values = match self.latent_values {
             Some(values) => u64::from(values),
             None => 2 * u64::from(self.kv_heads.unwrap_or(1)) * u64::from(self.head_dim),
@@ -107,13 +109,13 @@ impl LanguageModel {
     /// Returns the cached bytes of one token: 2 x layers x key-value heads x dimension of a head x bytes of a value, or
     /// layers x compressed values x bytes of a value.
     pub fn token_bytes(&self) -> u64 {
-        u64::from(self.layers) * self.layer_bytes()
+        u64::from(self.layers) * self.cached_bytes_per_token_layer()
     }
 
     /// Returns the floating-point operations that compute `tokens` tokens of a prompt after `cached` cached tokens.
     /// Each token takes two operations per parameter. Attention takes four per layer, value of the query heads, and
     /// pair of a token with an earlier one.
-    pub fn prefill_operations(&self, cached: u64, tokens: u64) -> f64 {
+    pub fn prefill_flops(&self, cached: u64, tokens: u64) -> f64 {
         let (cached, tokens) = (real(cached), real(tokens));
         let width = f64::from(self.query_heads) * f64::from(self.head_dim);
         let pairs = tokens * cached + tokens * tokens / 2.0;
@@ -130,32 +132,32 @@ fn shipped() -> std::collections::BTreeMap<String, LanguageModel> {
 #[serde(rename_all = "lowercase")]
 pub enum KvLayout {
     /// Block is one object: all layers of all its tokens.
-    Block,
+    PageBlock,
     /// Block has one object for each layer of the model, with all its tokens.
-    Layer,
+    StageUnderConversion,
     /// Block has one object for each token, with all layers.
-    Token,
+    PacketToken,
 }
 
 impl KvLayout {
     /// All ways to split a key-value block into objects: one per block, one per layer, one per token.
-    pub const ALL: [KvLayout; 3] = [KvLayout::Block, KvLayout::Layer, KvLayout::Token];
+    pub const ALL: [KvLayout; 3] = [KvLayout::PageBlock, KvLayout::StageUnderConversion, KvLayout::PacketToken];
 
     /// Returns the name of this key-value layout on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            KvLayout::Block => "block",
-            KvLayout::Layer => "layer",
-            KvLayout::Token => "token",
+            KvLayout::PageBlock => "block",
+            KvLayout::StageUnderConversion => "layer",
+            KvLayout::PacketToken => "token",
         }
     }
 
     /// Returns the number of storage objects of a block of `tokens` tokens, and the bytes of each object.
     pub fn objects(self, model: &LanguageModel, tokens: u64) -> (u64, u64) {
         match self {
-            KvLayout::Block => (1, tokens * model.token_bytes()),
-            KvLayout::Layer => (model.layers.into(), tokens * model.layer_bytes()),
-            KvLayout::Token => (tokens, model.token_bytes()),
+            KvLayout::PageBlock => (1, tokens * model.token_bytes()),
+            KvLayout::StageUnderConversion => (model.layers.into(), tokens * model.cached_bytes_per_token_layer()),
+            KvLayout::PacketToken => (tokens, model.token_bytes()),
         }
     }
 }
@@ -201,6 +203,6 @@ impl Accelerators {
     /// Returns the seconds to compute `tokens` tokens of a prompt after `cached` cached tokens, without queueing for
     /// other prompts.
     pub fn prefill_s(&self, model: &LanguageModel, cached: u64, tokens: u64) -> f64 {
-        model.prefill_operations(cached, tokens) / (self.operations_per_s * self.utilisation)
+        model.prefill_flops(cached, tokens) / (self.operations_per_s * self.utilisation)
     }
 }

@@ -18,7 +18,7 @@ use crate::results::words::counted;
 use crate::simulations::{SimulateEach, simulated};
 use phaselink_core::drive::Drive;
 use phaselink_core::number::{narrow, real};
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::workload;
 use phaselink_core::workload::trace::File;
 
@@ -92,12 +92,12 @@ impl Default for KvCacheQuestion {
             duration: None,
             kv_model: String::from("llama-3.1-70b"),
             kv_model_text: None,
-            layout: KvLayout::Block,
+            layout: KvLayout::PageBlock,
             accelerator_memory: 160 << 30,
             host_memory: 1 << 40,
             drive_size: None,
             drives_per_host: 1,
-            replacement: TierReplacement::Lru,
+            replacement: TierReplacement::LruReplacement,
             drive_writes: DriveWrites::Evicted,
             io_size: 1 << 20,
             accelerator: String::from("h100"),
@@ -140,8 +140,8 @@ fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u6
     Ok(Option::<Size>::deserialize(deserializer)?.map(|size| size.0))
 }
 
-fn command_line(found: impl Into<String>, allowed: impl Into<String>) -> Problem {
-    Problem::new("command line", None, found, allowed)
+fn command_line(found: impl Into<String>, allowed: impl Into<String>) -> InputProblem {
+    InputProblem::new("command line", None, found, allowed)
 }
 
 impl KvCacheQuestion {
@@ -151,7 +151,7 @@ impl KvCacheQuestion {
     /// # Errors
     /// Invalid options, options of a generated trace beside a file, and an invalid trace.
     pub fn source(&self, file: Option<File>, is_saved: bool) -> Result<PromptSource, Problems> {
-        self.check_requests(file.is_some(), is_saved)?;
+        self.check_request_source(file.is_some(), is_saved)?;
         if let Some(file) = file {
             return Ok(PromptSource::File(TokenTrace::open(file, self.trace_format, self.block_tokens)?));
         }
@@ -170,7 +170,7 @@ impl KvCacheQuestion {
         Ok(source)
     }
 
-    fn check_requests(&self, has_file: bool, is_saved: bool) -> Result<(), Problems> {
+    fn check_request_source(&self, has_file: bool, is_saved: bool) -> Result<(), Problems> {
         const POSITIVE: RangeInclusive<f64> = 1e-6..=1e9;
         let mut problems = Problems::default();
         let generated =
@@ -223,7 +223,7 @@ impl KvCacheQuestion {
     }
 
     fn check(&self) -> Result<(), Problems> {
-        let mut problems: Vec<Problem> = [
+        let mut problems: Vec<InputProblem> = [
             outside("--windows", self.windows, 2..=1000),
             outside("--drives-per-host", self.drives_per_host, 1..=64),
             outside("--accelerators", self.accelerators, 1..=100_000),
@@ -259,9 +259,9 @@ impl KvCacheStudy {
             command_line(found, "one drive; --drives-per-host says how many there are")
         }));
         for drive in drives {
-            match self.plan_on(drive) {
+            match self.cache_plan_for_drive(drive) {
                 Err(problem) => problems.0.push(problem),
-                // Nothing is simulated in vain.
+                // If there are problems already, skip the simulation.
                 Ok(_) if !problems.0.is_empty() => {}
                 Ok(plan) => match self.on(drive, &plan, each)? {
                     Some(drive) => answered.push(drive),
@@ -278,7 +278,7 @@ impl KvCacheStudy {
     }
 
     /// Returns the cache plan with the capacity of these drives, or `--drive-size`, for the third tier.
-    fn plan_on(&self, drive: &Drive) -> Result<CachePlan, Problem> {
+    fn cache_plan_for_drive(&self, drive: &Drive) -> Result<CachePlan, InputProblem> {
         let StripedDrives { count, chunk_bytes } = self.striped();
         // No chunk spans two drives, so count the whole chunks that fit each drive.
         let capacity_bytes = drive.limits().capacity_bytes / chunk_bytes * chunk_bytes * count;
@@ -300,7 +300,7 @@ impl KvCacheStudy {
     fn on(&self, drive: &Drive, plan: &CachePlan, each: SimulateEach) -> Result<Option<KvCacheDrive>, Problems> {
         let (sums, drives, seed) = (self.source.sums(), self.striped(), self.question.seed);
         let walk_with = |windows: &[SampledWindow]| walk(&self.source, plan, &self.accelerators, windows, drives);
-        // Windows are as long as what reaches the drive lets them be.
+        // The length of a window follows from how often requests reach the drive.
         let totals = walk_with(&[])?.totals;
         let object_bytes = plan.layout.objects(&plan.model, plan.block_tokens).1;
         let pieces = real(totals.hits[2].bytes + totals.written.bytes) / real(drives.chunk_bytes.min(object_bytes));
@@ -309,12 +309,13 @@ impl KvCacheStudy {
         let windows = SampledWindow::draw(sums.requests, asked, pieces, PIECES / asked, seed);
         let walk = walk_with(&windows)?;
         let cache = CacheDrive::new(drive, has_writes(&walk.windows), seed);
-        let full_rate = evenly_spaced(&walk.windows, self.full_rate_windows());
-        let at_full_rate = |place: usize| cache.run_at_full_rate(full_rate[place], FULL_RATE_PIECES);
+        let full_rate = pick_evenly_spaced(&walk.windows, self.full_rate_windows());
+        let at_full_rate = |place: usize| cache.simulate_at_full_rate(full_rate[place], FULL_RATE_PIECES);
         let Some(full_rate) = simulated(each, full_rate.len(), at_full_rate) else { return Ok(None) };
         let load = CacheLoad::of(&walk, sums, drives, &full_rate);
-        // Skip runs at the recorded times if a drive falls behind: waits would only grow with the length of a window.
-        let is_run = load.is_none_or(|load| !load.is_too_much());
+        // If a drive falls behind, skip runs at recorded times, because its waits would only grow with the window's
+        // length.
+        let is_run = load.is_none_or(|load| !load.exceeds_bandwidth());
         let at_own_times = |place: usize| is_run.then(|| cache.run(&walk.windows[place]));
         let Some(open) = simulated(each, walk.windows.len(), at_own_times) else { return Ok(None) };
         let open = open.into_iter().flatten().collect();
@@ -324,7 +325,7 @@ impl KvCacheStudy {
 }
 
 /// Returns `count` of the items, or all if there are fewer, at even distances.
-fn evenly_spaced<T>(items: &[T], count: usize) -> Vec<&T> {
+fn pick_evenly_spaced<T>(items: &[T], count: usize) -> Vec<&T> {
     let count = count.min(items.len());
     (0..count).map(|place| &items[(2 * place + 1) * items.len() / (2 * count)]).collect()
 }

@@ -39,7 +39,7 @@ pub struct ConversationTurn {
 impl PromptRequest {
     /// Returns the number of tokens in the prompt's block of index `place`. The last block may hold fewer than
     /// `block_tokens`.
-    pub fn tokens_of(&self, place: usize, block_tokens: u64) -> u64 {
+    pub fn tokens_in_block(&self, place: usize, block_tokens: u64) -> u64 {
         let first = length(place) * block_tokens;
         self.input_tokens.saturating_sub(first).min(block_tokens)
     }

@@ -4,7 +4,7 @@ use super::formats::TokenTrace;
 use super::generate::GeneratedTrace;
 use super::request::PromptRequest;
 use crate::results::units::grouped;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 
 /// Trace of prompts that can be read from the start any number of times: a file or a generator.
 #[derive(Clone, Debug)]
@@ -12,12 +12,12 @@ pub enum PromptSource {
     /// Requests are read from a trace file of prompts or objects.
     File(TokenTrace),
     /// Prompts are generated from a seed. The sums over all of them are computed beforehand.
-    Generated(GeneratedTrace, PromptSums),
+    Generated(GeneratedTrace, PromptTotals),
 }
 
 /// Totals over all requests of a trace of prompts: count, duration, tokens and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PromptSums {
+pub struct PromptTotals {
     /// Number of requests in the trace.
     pub requests: u64,
     /// Time from the first to the last request of the trace, in nanoseconds.
@@ -31,7 +31,7 @@ pub struct PromptSums {
 impl PromptSource {
     /// Returns a source for a generated trace. Generates all requests once to compute their totals.
     pub fn generated(trace: GeneratedTrace) -> PromptSource {
-        let mut sums = PromptSums::default();
+        let mut sums = PromptTotals::default();
         let mut first_ns = None;
         for request in trace.requests() {
             sums.requests += 1;
@@ -42,10 +42,10 @@ impl PromptSource {
     }
 
     /// Returns the totals over all requests of this source: count, duration, tokens and bytes.
-    pub fn sums(&self) -> PromptSums {
+    pub fn sums(&self) -> PromptTotals {
         match self {
             PromptSource::Generated(_, sums) => *sums,
-            PromptSource::File(trace) => PromptSums {
+            PromptSource::File(trace) => PromptTotals {
                 requests: trace.requests,
                 duration_ns: trace.duration_ns,
                 input_tokens: trace.input_tokens,
@@ -84,7 +84,7 @@ impl PromptSource {
     }
 
     /// Returns an iterator over all requests of the trace, from the first. A file can yield errors.
-    pub fn requests(&self) -> Box<dyn Iterator<Item = Result<PromptRequest, Problem>> + '_> {
+    pub fn requests(&self) -> Box<dyn Iterator<Item = Result<PromptRequest, InputProblem>> + '_> {
         match self {
             PromptSource::File(trace) => Box::new(trace.requests()),
             PromptSource::Generated(trace, _) => Box::new(trace.requests().map(Ok)),

@@ -4,13 +4,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::model::Accelerators;
-use super::source::{PromptSource, PromptSums};
-use super::tiers::{BlockCount, CachePlan, CacheTotals, RequestParts, Tiers};
-use super::windows::{FullRateTimes, SampledWindow, StripedDrives, WindowRequest, WindowTimes, WindowWork, add_pieces};
+use super::source::{PromptSource, PromptTotals};
+use super::tiers::{BlockCount, CachePlan, CacheTotals, RequestBlockParts, Tiers};
+use super::windows::{
+    FullRateResult, SampledWindow, StripedDrives, WindowRequest, WindowTimes, WindowWork, add_first_drive_pieces,
+};
 use crate::predict::lifetime::{WrittenPattern, flash_lifetime};
 use phaselink_core::drive::Drive;
 use phaselink_core::number::{length, real, real_length, whole, wide_index};
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::request::Op;
 use phaselink_core::time::Span;
 
@@ -28,18 +30,18 @@ const KEPT_MAX: usize = 1 << 16;
 /// Result of serving a whole trace from the tiers: exact totals, times of the prompts, and the drive's work in each
 /// window.
 #[derive(Clone, Debug)]
-pub struct CacheWalk {
+pub struct CacheWalkResult {
     /// Exact totals of the cache over all requests of the trace.
     pub totals: CacheTotals,
     /// Times to compute and copy prompts, summed over all requests of the trace; they do not depend on the drive.
-    pub prompts: PromptTimes,
+    pub prompts: PromptTimeSums,
     /// Requests and drive accesses in each sampled window (a range of the trace in which the drive is simulated).
     pub windows: Vec<WindowWork>,
 }
 
 /// Times of one request that follow from its cached and computed blocks alone, without the drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct PartTimes {
+pub struct RequestBaseTimes {
     /// Seconds to compute the prompt: with the whole cache, without its drive, without any cache.
     pub prefill_s: [f64; 3],
     /// Seconds to copy the request's blocks from host memory to the accelerators.
@@ -50,22 +52,22 @@ pub struct PartTimes {
 
 /// Sums of the computation and copy times over all requests, with a sample of requests for percentiles.
 #[derive(Clone, Debug)]
-pub struct PromptTimes {
+pub struct PromptTimeSums {
     /// Number of requests whose computation and copy times are summed up.
     requests: u64,
     prefill_s: [f64; 3],
     copy_s: f64,
     /// Computation and copy times of every `stride`-th request, for percentiles.
-    kept: Vec<PartTimes>,
+    kept: Vec<RequestBaseTimes>,
     stride: u64,
 }
 
-impl PromptTimes {
-    fn new() -> PromptTimes {
-        PromptTimes { requests: 0, prefill_s: [0.0; 3], copy_s: 0.0, kept: Vec::new(), stride: 1 }
+impl PromptTimeSums {
+    fn new() -> PromptTimeSums {
+        PromptTimeSums { requests: 0, prefill_s: [0.0; 3], copy_s: 0.0, kept: Vec::new(), stride: 1 }
     }
 
-    fn add(&mut self, times: PartTimes) {
+    fn add(&mut self, times: RequestBaseTimes) {
         if self.requests.is_multiple_of(self.stride) {
             if self.kept.len() == KEPT_MAX {
                 let mut place = 0;
@@ -95,7 +97,7 @@ impl PromptTimes {
         let copies = if place < 2 { self.copy_s } else { 0.0 };
         let exact_s = (self.prefill_s[place] + copies) / real(self.requests.max(1));
         let bytes = if place == 0 { real(drive_bytes) / real(self.requests.max(1)) } else { 0.0 };
-        let of_request = |times: &PartTimes| {
+        let of_request = |times: &RequestBaseTimes| {
             let copy_s = if place < 2 { times.copy_s } else { 0.0 };
             let bytes = if place == 0 { real(times.drive_bytes) } else { 0.0 };
             times.prefill_s[place] + copy_s + bytes * wait.s_per_byte
@@ -156,9 +158,9 @@ pub fn walk(
     accelerators: &Accelerators,
     windows: &[SampledWindow],
     drives: StripedDrives,
-) -> Result<CacheWalk, Problem> {
+) -> Result<CacheWalkResult, InputProblem> {
     let mut tiers = Tiers::new(plan.clone());
-    let mut prompts = PromptTimes::new();
+    let mut prompts = PromptTimeSums::new();
     let mut works = vec![WindowWork::default(); windows.len()];
     let (mut place, mut start_ns) = (0, 0);
     for (number, request) in (0u64..).zip(source.requests()) {
@@ -169,29 +171,29 @@ pub fn walk(
         let window = windows.get(place).filter(|window| number >= window.first);
         let Some(window) = window else {
             let parts = tiers.serve(&request, &mut |_| ());
-            prompts.add(part_times(plan, accelerators, &parts));
+            prompts.add(request_base_times(plan, accelerators, &parts));
             continue;
         };
         if number == window.first {
             start_ns = request.at_ns;
         }
         let work = &mut works[place];
-        let parts = tiers.serve(&request, &mut |access| add_pieces(work, drives, &access));
-        prompts.add(part_times(plan, accelerators, &parts));
+        let parts = tiers.serve(&request, &mut |access| add_first_drive_pieces(work, drives, &access));
+        prompts.add(request_base_times(plan, accelerators, &parts));
         let counts = number >= window.first + window.lead_in;
         work.requests.push(WindowRequest { at: Span::from_ns(request.at_ns - start_ns), counts, parts });
     }
-    Ok(CacheWalk { totals: tiers.totals().clone(), prompts, windows: works })
+    Ok(CacheWalkResult { totals: tiers.totals().clone(), prompts, windows: works })
 }
 
-fn part_times(plan: &CachePlan, accelerators: &Accelerators, parts: &RequestParts) -> PartTimes {
+fn request_base_times(plan: &CachePlan, accelerators: &Accelerators, parts: &RequestBlockParts) -> RequestBaseTimes {
     let token_bytes = plan.model.token_bytes();
     // A block of an object trace has a size in bytes and no tokens, so convert bytes to tokens.
     let tokens = |count: &BlockCount| count.tokens.max(count.bytes.div_ceil(token_bytes));
     let hits = parts.hits.each_ref().map(tokens);
     let cached = [hits.iter().sum::<u64>(), hits[0] + hits[1], 0];
     let all = cached[0] + tokens(&parts.computed);
-    PartTimes {
+    RequestBaseTimes {
         prefill_s: cached.map(|cached| accelerators.prefill_s(&plan.model, cached, all - cached)),
         copy_s: real(parts.hits[1].bytes) / accelerators.host_bytes_per_s,
         drive_bytes: parts.hits[2].bytes,
@@ -213,10 +215,10 @@ impl CacheLoad {
     /// Returns the load of a trace on the drives, from windows simulated at full rate. `None` if no window has an
     /// access.
     pub fn of(
-        walk: &CacheWalk,
-        sums: PromptSums,
+        walk: &CacheWalkResult,
+        sums: PromptTotals,
         drives: StripedDrives,
-        full_rate: &[FullRateTimes],
+        full_rate: &[FullRateResult],
     ) -> Option<CacheLoad> {
         let windows: Vec<(f64, f64)> = full_rate.iter().map(|times| (times.busy.as_s(), real(times.bytes))).collect();
         let busy = TimePerByte::of(&windows);
@@ -232,12 +234,12 @@ impl CacheLoad {
 
     /// True if the whole confidence interval of the load is above 1. Waits then grow as long as the load lasts and have
     /// no mean.
-    pub fn is_too_much(&self) -> bool {
+    pub fn exceeds_bandwidth(&self) -> bool {
         self.interval[0] > 1.0
     }
 }
 
-fn duration_s(sums: PromptSums) -> f64 {
+fn duration_s(sums: PromptTotals) -> f64 {
     (real(sums.duration_ns) / 1e9).max(1e-9)
 }
 
@@ -363,7 +365,7 @@ pub struct CacheAnswer {
 impl CacheAnswer {
     /// True if the drives are overloaded for certain: their load is above 1 within its whole confidence interval.
     pub fn falls_behind(&self) -> bool {
-        self.load.is_some_and(|load| load.is_too_much())
+        self.load.is_some_and(|load| load.exceeds_bandwidth())
     }
 }
 
@@ -375,11 +377,11 @@ pub struct CacheMeasurement<'a> {
     /// Number of drives in the tier, and the chunk size by which data is striped over them.
     pub drives: StripedDrives,
     /// Totals over all requests of the trace, such as its duration.
-    pub sums: PromptSums,
+    pub sums: PromptTotals,
     /// Configuration of the tiered key-value cache: model, tier sizes, replacement and write rule.
     pub plan: &'a CachePlan,
     /// Exact totals of the cache, and the drive accesses in each simulated window of the trace.
-    pub walk: &'a CacheWalk,
+    pub walk: &'a CacheWalkResult,
     /// Load of the drives relative to their maximum bandwidth. `None` if no window has an access.
     pub load: Option<CacheLoad>,
     /// Waits for drive reads in each sampled window, simulated at the arrival times of the trace; empty if the drives
@@ -390,7 +392,8 @@ pub struct CacheMeasurement<'a> {
 impl CacheMeasurement<'_> {
     /// Computes the results of the cache on the drive: load, times to the first token, lifetime.
     pub fn answer(&self) -> CacheAnswer {
-        let windows: Vec<Vec<(f64, u64)>> = self.walk.windows.iter().zip(&self.open).map(waits).collect();
+        let windows: Vec<Vec<(f64, u64)>> =
+            self.walk.windows.iter().zip(&self.open).map(read_waits_with_bytes).collect();
         let sums = windows.iter().map(|window| {
             window.iter().fold((0.0, 0.0), |sum, (wait_s, bytes)| (sum.0 + wait_s, sum.1 + real(*bytes)))
         });
@@ -410,7 +413,7 @@ impl CacheMeasurement<'_> {
             written_bytes_per_s,
             load: self.load,
             read_wait: SampledTime::of(&waits_s),
-            first_token: self.load.is_none_or(|load| !load.is_too_much()).then(|| first_token(0)),
+            first_token: self.load.is_none_or(|load| !load.exceeds_bandwidth()).then(|| first_token(0)),
             without_drive: first_token(1),
             recomputed: first_token(2),
             prefill_shares: prompts.mean_prefill_s().map(|mean_s| mean_s * per_s),
@@ -446,8 +449,8 @@ impl CacheMeasurement<'_> {
                 rated_writes_per_day: real(media.endurance_cycles) / (5.0 * YEAR_DAYS),
             });
         }
-        let write_bytes = self.plan.block_room_bytes().min(WRITE_BYTES_MAX) as u32;
-        match flash_lifetimes(drive, write_bytes) {
+        let write_bytes = self.plan.block_padded_bytes().min(WRITE_BYTES_MAX) as u32;
+        match flash_lifetimes_of_cache(drive, write_bytes) {
             Ok([mixed, placed]) => CacheLifetime::Known(CellLifetime {
                 write_amplification: mixed.write_amplification,
                 years: mixed.years_at(bytes_per_day),
@@ -459,16 +462,19 @@ impl CacheMeasurement<'_> {
     }
 }
 
-fn flash_lifetimes(drive: &Drive, bytes: u32) -> Result<[crate::predict::lifetime::FlashLifetime; 2], Problems> {
+fn flash_lifetimes_of_cache(
+    drive: &Drive,
+    bytes: u32,
+) -> Result<[crate::predict::lifetime::FlashLifetime; 2], Problems> {
     Ok([
-        flash_lifetime(drive, WrittenPattern::Random, bytes)?,
+        flash_lifetime(drive, WrittenPattern::RandomStream, bytes)?,
         flash_lifetime(drive, WrittenPattern::Sequential, bytes)?,
     ])
 }
 
 /// Returns, for each counted request of a window that read, its wait in seconds and the bytes that it read from all
 /// drives.
-fn waits((work, times): (&WindowWork, &WindowTimes)) -> Vec<(f64, u64)> {
+fn read_waits_with_bytes((work, times): (&WindowWork, &WindowTimes)) -> Vec<(f64, u64)> {
     let pairs = work.requests.iter().zip(&times.read_waits).filter(|(request, _)| request.counts);
     pairs.filter_map(|(request, wait)| Some((wait.as_ref()?.as_s(), request.parts.hits[2].bytes))).collect()
 }

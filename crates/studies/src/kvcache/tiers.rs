@@ -38,22 +38,23 @@ const DRIVE: usize = 2;
 #[serde(rename_all = "lowercase")]
 pub enum TierReplacement {
     /// Evicts the least recently used block.
-    Lru,
+    LruReplacement,
     /// Evicts the block that entered the tier first, whether used since or not.
-    Fifo,
+    FifoPolicy,
     /// Evicts the first block of the queue that was not used since it was last examined (second chance).
     Clock,
 }
 
 impl TierReplacement {
     /// All replacement policies of a tier.
-    pub const ALL: [TierReplacement; 3] = [TierReplacement::Lru, TierReplacement::Fifo, TierReplacement::Clock];
+    pub const ALL: [TierReplacement; 3] =
+        [TierReplacement::LruReplacement, TierReplacement::FifoPolicy, TierReplacement::Clock];
 
     /// Returns the name of this replacement policy on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            TierReplacement::Lru => "lru",
-            TierReplacement::Fifo => "fifo",
+            TierReplacement::LruReplacement => "lru",
+            TierReplacement::FifoPolicy => "fifo",
             TierReplacement::Clock => "clock",
         }
     }
@@ -110,7 +111,7 @@ impl CachePlan {
     }
 
     /// Returns the bytes that a full block occupies in a tier, with each of its objects padded.
-    pub fn block_room_bytes(&self) -> u64 {
+    pub fn block_padded_bytes(&self) -> u64 {
         self.room_bytes(self.block_tokens)
     }
 }
@@ -163,7 +164,7 @@ pub struct CacheTotals {
 
 /// Cached and computed blocks of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequestParts {
+pub struct RequestBlockParts {
     /// Cached blocks of the request, by the tier that had them.
     pub hits: [BlockCount; 3],
     /// Blocks of the request that are computed. Its tokens include those of no block with an identity.
@@ -276,7 +277,7 @@ impl SeenIdentities {
 }
 
 /// Returns the index in a block's `links` and `was_used` for a tier: 0 for both memories, 1 for the drive.
-fn links_of(tier: usize) -> usize {
+fn tier_link_index(tier: usize) -> usize {
     usize::from(tier == DRIVE)
 }
 
@@ -303,12 +304,12 @@ impl Tiers {
 
     /// Serves a request: counts its hits and moves its blocks to the fastest tier. Calls `access` for each read and
     /// write of the drive, in order. Returns the cached and computed blocks of the request.
-    pub fn serve(&mut self, request: &PromptRequest, access: &mut impl FnMut(DriveAccess)) -> RequestParts {
-        self.count_ideal(request);
-        if request.object_bytes.is_some() && (request.is_write || self.has_other_size(request)) {
+    pub fn serve(&mut self, request: &PromptRequest, access: &mut impl FnMut(DriveAccess)) -> RequestBlockParts {
+        self.count_unlimited_cache_hits(request);
+        if request.object_bytes.is_some() && (request.is_write || self.has_changed_block_size(request)) {
             self.forget(request.ids[0]);
         }
-        let parts = self.count_parts(request, access);
+        let parts = self.count_cached_and_computed(request, access);
         for place in (0..request.ids.len()).rev() {
             let (tokens, bytes, room_bytes) = self.size(request, place);
             self.use_block(request.ids[place], (tokens, bytes, room_bytes), access);
@@ -328,19 +329,19 @@ impl Tiers {
         match request.object_bytes {
             Some(bytes) => (0, bytes, bytes.next_multiple_of(PADDING_BYTES)),
             None => {
-                let tokens = request.tokens_of(place, self.plan.block_tokens);
-                (tokens, tokens * self.plan.model.token_bytes(), self.plan.block_room_bytes())
+                let tokens = request.tokens_in_block(place, self.plan.block_tokens);
+                (tokens, tokens * self.plan.model.token_bytes(), self.plan.block_padded_bytes())
             }
         }
     }
 
-    fn has_other_size(&self, request: &PromptRequest) -> bool {
+    fn has_changed_block_size(&self, request: &PromptRequest) -> bool {
         let block = self.places.get(&request.ids[0]).map(|place| &self.blocks[index(*place)]);
         block.is_some_and(|block| Some(block.bytes) != request.object_bytes)
     }
 
     /// Counts the request's new blocks, and the hits that a cache of unlimited size would have for it.
-    fn count_ideal(&mut self, request: &PromptRequest) {
+    fn count_unlimited_cache_hits(&mut self, request: &PromptRequest) {
         let known = request.ids.iter().take_while(|id| !request.is_write && self.seen.contains(**id)).count();
         for (place, id) in request.ids.iter().enumerate() {
             let (tokens, bytes, _) = self.size(request, place);
@@ -354,8 +355,12 @@ impl Tiers {
     }
 
     /// Counts the cached and the computed blocks of a request, and reads the blocks that only the drive has.
-    fn count_parts(&mut self, request: &PromptRequest, access: &mut impl FnMut(DriveAccess)) -> RequestParts {
-        let mut parts = RequestParts::default();
+    fn count_cached_and_computed(
+        &mut self,
+        request: &PromptRequest,
+        access: &mut impl FnMut(DriveAccess),
+    ) -> RequestBlockParts {
+        let mut parts = RequestBlockParts::default();
         let mut is_cached = true;
         for (place, id) in request.ids.iter().enumerate() {
             let (tokens, bytes, _) = self.size(request, place);
@@ -400,15 +405,17 @@ impl Tiers {
     fn use_block(&mut self, id: u64, size: (u64, u64, u64), access: &mut impl FnMut(DriveAccess)) {
         let (block, is_new) = match self.places.get(&id) {
             Some(block) => (*block, false),
-            None => (self.create(id, size), true),
+            None => (self.create_cached_block(id, size), true),
         };
         let this = &self.blocks[index(block)];
         let (memory, is_on_drive) = (this.memory, this.on_drive.is_some());
         if is_on_drive {
-            self.touch(DRIVE, block);
+            self.touch_block(DRIVE, block);
         }
         match memory {
-            Some(tier) if tier == ACCELERATOR || size.2 > self.plan.tier_bytes[ACCELERATOR] => self.touch(tier, block),
+            Some(tier) if tier == ACCELERATOR || size.2 > self.plan.tier_bytes[ACCELERATOR] => {
+                self.touch_block(tier, block)
+            }
             Some(tier) => {
                 self.unlink(tier, block);
                 self.blocks[index(block)].memory = None;
@@ -423,7 +430,7 @@ impl Tiers {
         }
     }
 
-    fn create(&mut self, id: u64, (tokens, bytes, room_bytes): (u64, u64, u64)) -> u32 {
+    fn create_cached_block(&mut self, id: u64, (tokens, bytes, room_bytes): (u64, u64, u64)) -> u32 {
         let block = CachedBlock {
             id,
             tokens,
@@ -454,13 +461,13 @@ impl Tiers {
     fn insert_block(&mut self, tier: usize, block: u32, access: &mut impl FnMut(DriveAccess)) {
         let room = self.blocks[index(block)].room_bytes;
         if tier == DRIVE {
-            return self.leave_memory(block, access);
+            return self.handle_memory_eviction(block, access);
         }
         if room > self.plan.tier_bytes[tier] {
             return self.insert_block(tier + 1, block, access);
         }
         while self.lists[tier].used_bytes + room > self.plan.tier_bytes[tier] {
-            let victim = self.take_victim(tier);
+            let victim = self.take_eviction_victim(tier);
             self.blocks[index(victim)].memory = None;
             self.insert_block(tier + 1, victim, access);
         }
@@ -470,13 +477,13 @@ impl Tiers {
     }
 
     /// Handles a block that host memory evicts: writes it to the drive if the write rule says so, or frees it.
-    fn leave_memory(&mut self, block: u32, access: &mut impl FnMut(DriveAccess)) {
+    fn handle_memory_eviction(&mut self, block: u32, access: &mut impl FnMut(DriveAccess)) {
         let CachedBlock { on_drive, was_hit, .. } = self.blocks[index(block)];
         let is_worth = self.plan.writes != DriveWrites::Reused || was_hit;
         if on_drive.is_none() && is_worth {
             self.write(block, access);
         }
-        self.free_if_nowhere(block);
+        self.free_block_if_unused(block);
     }
 
     /// Writes a block to the drive and evicts others for it. Does nothing if the block is larger than the tier.
@@ -486,11 +493,11 @@ impl Tiers {
             return;
         }
         while self.lists[DRIVE].used_bytes + room_bytes > self.plan.tier_bytes[DRIVE] {
-            let victim = self.take_victim(DRIVE);
-            self.leave_drive(victim);
-            self.free_if_nowhere(victim);
+            let victim = self.take_eviction_victim(DRIVE);
+            self.evict_from_drive(victim);
+            self.free_block_if_unused(victim);
         }
-        let offset = self.take_room(room_bytes);
+        let offset = self.allocate_drive_offset(room_bytes);
         let this = &mut self.blocks[index(block)];
         (this.on_drive, this.was_used[1]) = (Some(offset), false);
         self.link(DRIVE, block);
@@ -500,7 +507,7 @@ impl Tiers {
 
     /// Returns the offset of free space on the drive for `bytes` bytes. Objects of many sizes fragment the drive;
     /// allocation then starts again at offset 0.
-    fn take_room(&mut self, bytes: u64) -> u64 {
+    fn allocate_drive_offset(&mut self, bytes: u64) -> u64 {
         if let Some(offset) = self.free_room.get_mut(&bytes).and_then(Vec::pop) {
             return offset;
         }
@@ -512,14 +519,14 @@ impl Tiers {
         offset
     }
 
-    fn leave_drive(&mut self, block: u32) {
+    fn evict_from_drive(&mut self, block: u32) {
         let this = &mut self.blocks[index(block)];
         if let Some(offset) = this.on_drive.take() {
             self.free_room.entry(this.room_bytes).or_default().push(offset);
         }
     }
 
-    fn free_if_nowhere(&mut self, block: u32) {
+    fn free_block_if_unused(&mut self, block: u32) {
         let this = &self.blocks[index(block)];
         if this.memory.is_none() && this.on_drive.is_none() {
             self.places.remove(&this.id);
@@ -535,30 +542,30 @@ impl Tiers {
         }
         if self.blocks[index(block)].on_drive.is_some() {
             self.unlink(DRIVE, block);
-            self.leave_drive(block);
+            self.evict_from_drive(block);
         }
-        self.free_if_nowhere(block);
+        self.free_block_if_unused(block);
     }
 
     /// Tells the replacement policy of a tier that one of its blocks is used.
-    fn touch(&mut self, tier: usize, block: u32) {
+    fn touch_block(&mut self, tier: usize, block: u32) {
         match self.plan.replacement {
-            TierReplacement::Lru => {
+            TierReplacement::LruReplacement => {
                 self.unlink(tier, block);
                 self.link(tier, block);
             }
-            TierReplacement::Fifo => {}
-            TierReplacement::Clock => self.blocks[index(block)].was_used[links_of(tier)] = true,
+            TierReplacement::FifoPolicy => {}
+            TierReplacement::Clock => self.blocks[index(block)].was_used[tier_link_index(tier)] = true,
         }
     }
 
     /// Removes the block that the replacement policy evicts next from its tier's list. Returns its index.
-    fn take_victim(&mut self, tier: usize) -> u32 {
+    fn take_eviction_victim(&mut self, tier: usize) -> u32 {
         loop {
             let last = self.lists[tier].last;
             assert!(last != NONE, "a tier that is full has a block");
             self.unlink(tier, last);
-            let was_used = std::mem::take(&mut self.blocks[index(last)].was_used[links_of(tier)]);
+            let was_used = std::mem::take(&mut self.blocks[index(last)].was_used[tier_link_index(tier)]);
             if self.plan.replacement == TierReplacement::Clock && was_used {
                 self.link(tier, last);
                 continue;
@@ -569,7 +576,7 @@ impl Tiers {
     }
 
     fn link(&mut self, tier: usize, block: u32) {
-        let (list, side) = (&mut self.lists[tier], links_of(tier));
+        let (list, side) = (&mut self.lists[tier], tier_link_index(tier));
         let first = std::mem::replace(&mut list.first, block);
         if list.last == NONE {
             list.last = block;
@@ -582,7 +589,7 @@ impl Tiers {
     }
 
     fn unlink(&mut self, tier: usize, block: u32) {
-        let side = links_of(tier);
+        let side = tier_link_index(tier);
         let (before, behind) = self.blocks[index(block)].links[side];
         match before {
             NONE => self.lists[tier].first = behind,

@@ -3,12 +3,12 @@
 //! The trace is divided into as many parts as there are windows, and one window of consecutive requests is drawn from
 //! each part. The first requests of a window are a warm-up that fills queues, and do not count.
 
-use super::tiers::{DriveAccess, RequestParts};
+use super::tiers::{DriveAccess, RequestBlockParts};
 use phaselink_core::config::Precondition;
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{Completed, Engine, Input};
+use phaselink_core::engine::{CompletedInjection, Engine, ExternalInput};
 use phaselink_core::number::{index, narrow, real, short_length, whole, wide_index};
-use phaselink_core::random::Random;
+use phaselink_core::random::RandomStream;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
@@ -38,14 +38,14 @@ impl SampledWindow {
     /// Draws at most `windows` windows from `requests` requests, one from each equal part. A request has about
     /// `pieces_per_request` drive accesses; each window counts as many requests as make about `pieces` accesses.
     pub fn draw(requests: u64, windows: u64, pieces_per_request: f64, pieces: u64, seed: u64) -> Vec<SampledWindow> {
-        let mut random = Random::stream(seed, "windows");
+        let mut random = RandomStream::stream(seed, "windows");
         let windows = windows.min(requests / COUNTED_MIN).max(1);
         let part = requests / windows;
         let wanted = whole(real(pieces) / pieces_per_request.max(1e-9));
         let counted = wanted.clamp(COUNTED_MIN, COUNTED_MAX).min(part);
         let lead_in = (counted / LEAD_IN).max(1).min(part - counted);
         let room = part - counted - lead_in + 1;
-        let first = |window: u64, random: &mut Random| window * part + whole(random.unit() * real(room));
+        let first = |window: u64, random: &mut RandomStream| window * part + whole(random.unit() * real(room));
         (0..windows).map(|window| SampledWindow { first: first(window, &mut random), lead_in, counted }).collect()
     }
 
@@ -63,7 +63,7 @@ pub struct WindowRequest {
     /// True if the request counts; false in the warm-up at the start of the window.
     pub counts: bool,
     /// Cached and computed blocks of the request.
-    pub parts: RequestParts,
+    pub parts: RequestBlockParts,
 }
 
 /// Read or write of one drive, as part of a request in a sampled window.
@@ -87,7 +87,7 @@ pub struct WindowWork {
 impl WindowWork {
     /// Returns every n-th drive access of the sampled window, at most `pieces_max`. Even spacing keeps the mix of reads
     /// and writes.
-    fn every_nth_access(&self, pieces_max: usize) -> Vec<DrivePiece> {
+    fn evenly_spaced_accesses(&self, pieces_max: usize) -> Vec<DrivePiece> {
         let stride = self.pieces.len().div_ceil(pieces_max.max(1)).max(1);
         self.pieces.iter().copied().step_by(stride).collect()
     }
@@ -142,7 +142,7 @@ pub struct WindowTimes {
 
 /// Time and bytes of a window's accesses when the drive runs at full rate, without the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FullRateTimes {
+pub struct FullRateResult {
     /// Time from the end of the warm-up until all drive accesses of the sampled window are complete.
     pub busy: Span,
     /// Bytes of the drive accesses in a sampled window after the warm-up, reads and writes together.
@@ -155,11 +155,11 @@ impl CacheDrive {
     pub fn new(drive: &Drive, writes: bool, seed: u64) -> CacheDrive {
         let mut drive = drive.as_only_drive();
         if drive.translation.precondition == Precondition::Auto {
-            drive.translation.precondition = if writes { Precondition::Random } else { Precondition::Sequential };
+            drive.translation.precondition = if writes { Precondition::RandomStream } else { Precondition::Sequential };
         }
         let mut engine = Engine::new(&drive, seed);
         let threads = THREADS.min(drive.host.processors().into()).max(1);
-        let depth = DEPTH.min(drive.limits().queue_slots());
+        let depth = DEPTH.min(drive.limits().queue_capacity());
         let threads = (0..threads).map(|_| engine.add_client(depth)).collect();
         CacheDrive { engine, threads }
     }
@@ -180,10 +180,10 @@ impl CacheDrive {
 
     /// Simulates accesses of a window at full rate: all arrive at time 0. At most `pieces_max` evenly chosen accesses
     /// run. A warm-up fills queues and buffers, and does not count.
-    pub fn run_at_full_rate(&self, work: &WindowWork, pieces_max: usize) -> FullRateTimes {
-        let pieces = work.every_nth_access(pieces_max);
+    pub fn simulate_at_full_rate(&self, work: &WindowWork, pieces_max: usize) -> FullRateResult {
+        let pieces = work.evenly_spaced_accesses(pieces_max);
         let lead_in = pieces.len() / wide_index(LEAD_IN);
-        let (mut done_before, mut begin, mut times) = (0, Span::ZERO, FullRateTimes::default());
+        let (mut done_before, mut begin, mut times) = (0, Span::ZERO, FullRateResult::default());
         self.complete(
             &pieces,
             |_| Span::ZERO,
@@ -210,17 +210,18 @@ impl CacheDrive {
         let CacheDrive { mut engine, threads } = self.clone();
         let start = engine.now() + Span::from_us(100);
         let mut left = pieces.len();
-        let mut note = |completed: Completed| on_done(&pieces[index(completed.token)], completed.at.since(start));
+        let mut note =
+            |completed: CompletedInjection| on_done(&pieces[index(completed.token)], completed.at.since(start));
         for (token, piece) in (0..).zip(pieces) {
             let thread = threads[index(token) % threads.len()];
-            engine.inject(start + arrival(piece), Input::Request { thread, io: piece.io, token });
+            engine.inject(start + arrival(piece), ExternalInput::Request { thread, io: piece.io, token });
             while let Some(completed) = engine.take_completed() {
                 note(completed);
                 left -= 1;
             }
         }
         while left > 0 {
-            let (_, completed) = engine.run_some_until_completed(Time::NEVER, EVENTS);
+            let (_, completed) = engine.run_events_until_completed(Time::NEVER, EVENTS);
             if let Some(completed) = completed {
                 note(completed);
                 left -= 1;
@@ -230,7 +231,7 @@ impl CacheDrive {
 }
 
 /// Adds the parts of a cache access that go to the first drive to a window, for the request that is added next.
-pub(super) fn add_pieces(work: &mut WindowWork, drives: StripedDrives, access: &DriveAccess) {
+pub(super) fn add_first_drive_pieces(work: &mut WindowWork, drives: StripedDrives, access: &DriveAccess) {
     let request = short_length(work.requests.len());
     work.pieces.extend(drives.pieces(access).map(|io| DrivePiece { request, io }));
 }

@@ -3,14 +3,14 @@
 use super::study::{CacheLifetime, CellLifetime, SampledTime};
 use super::tiers::{BlockCount, TIER_NAMES};
 use super::{KvCacheAnswer, KvCacheDrive};
-use crate::report::html::axis::{PlotAxis, Scale};
+use crate::report::html::axis::{AxisScale, PlotAxis};
 use crate::report::html::colour;
 use crate::report::html::columns::{Column, LegendKey, columns};
 use crate::report::html::page::{Page, paragraph, side_by_side};
 use crate::report::{Answer, Prose, Table};
 use crate::results::units::{self, grouped, quantity};
 use crate::results::words::{capacity, counted, figure, listed, size};
-use phaselink_core::ledger::stage::LatencyCause;
+use phaselink_core::ledger::stage::CauseOfLatency;
 use phaselink_core::number::{real, whole};
 
 /// Lifetime of a drive's cells in years above which the text says `over 1000 years`.
@@ -32,7 +32,7 @@ impl Answer for KvCacheAnswer {
         for (place, one) in self.drives.iter().enumerate() {
             let is_told = self.drives[..place].iter().any(|other| other.blocks == one.blocks);
             if !is_told {
-                let heading = format!("Blocks with {}:", self.names_with_blocks_of(one));
+                let heading = format!("Blocks with {}:", self.names_with_equal_block_counts(one));
                 prose = prose.gap().paragraph(heading, "").table(one.blocks());
             }
         }
@@ -55,7 +55,7 @@ impl Answer for KvCacheAnswer {
 
 impl KvCacheAnswer {
     /// Returns the names of all drives whose block counts equal those of this one.
-    fn names_with_blocks_of(&self, one: &KvCacheDrive) -> String {
+    fn names_with_equal_block_counts(&self, one: &KvCacheDrive) -> String {
         let same = self.drives.iter().filter(|other| other.blocks == one.blocks);
         listed(&same.map(|one| one.drive.clone()).collect::<Vec<_>>())
     }
@@ -71,7 +71,7 @@ impl KvCacheAnswer {
     /// Returns the conclusion: for each drive whether it pays, by how much, and when its cells wear out; then the share of
     /// the prompts that the cache holds.
     fn conclusion(&self) -> Vec<String> {
-        let mut sentences: Vec<String> = self.drives.iter().map(|one| self.verdict(one)).collect();
+        let mut sentences: Vec<String> = self.drives.iter().map(|one| self.drive_verdict_sentence(one)).collect();
         let all_alike = self.drives.windows(2).all(|pair| pair[0].blocks == pair[1].blocks);
         for one in self.drives.iter().take(if all_alike { 1 } else { usize::MAX }) {
             let hits = one.blocks.hits().map(|hits| hits.bytes);
@@ -88,7 +88,7 @@ impl KvCacheAnswer {
     }
 
     /// Returns a sentence on one drive: whether it pays, by how much, and when its cells wear out.
-    fn verdict(&self, one: &KvCacheDrive) -> String {
+    fn drive_verdict_sentence(&self, one: &KvCacheDrive) -> String {
         let (title, without) = (self.title(one), quantity(one.first_token_without_drive.mean_s, "s"));
         let Some(first_token) = &one.first_token else {
             let [load, low, high] = [one.load, one.load_low, one.load_high].map(Option::unwrap_or_default);
@@ -97,10 +97,10 @@ impl KvCacheAnswer {
                 counted(whole(one.drives_needed.unwrap_or_default()), "drive"),
             );
         };
-        let change = units::percent(one.sooner_share().unwrap_or_default().abs());
+        let change = units::percent(one.first_token_reduction_share().unwrap_or_default().abs());
         let means = format!("{}, {without} without the drive", interval(first_token));
-        let end = one.lifetime_phrase() + &one.doubtful_load();
-        match one.does_pay() {
+        let end = one.lifetime_phrase() + &one.overload_phrase();
+        match one.shortens_first_token() {
             Some(true) => format!("{title} pays: the first token comes {change} sooner ({means}){end}."),
             Some(false) if one.blocks.drive_hits.blocks == 0 => {
                 format!(
@@ -136,13 +136,13 @@ impl KvCacheAnswer {
         for one in &self.drives {
             table.row([
                 one.drive.clone(),
-                String::from(one.does_pay().map_or("unsure", |pays| if pays { "yes" } else { "no" })),
+                String::from(one.shortens_first_token().map_or("unsure", |pays| if pays { "yes" } else { "no" })),
                 one.shown(&one.first_token, |it| it.mean_s),
-                one.sooner_share().map_or(String::from("-"), units::percent),
+                one.first_token_reduction_share().map_or(String::from("-"), units::percent),
                 one.shown(&one.read_wait, |it| it.mean_s),
                 one.load.map_or(String::from("-"), units::percent),
                 figure(one.drive_writes_per_day),
-                one.lifetime_figure(|cells| Some(years(cells.years))),
+                one.lifetime_figure_text(|cells| Some(years(cells.years))),
             ]);
         }
         table
@@ -170,9 +170,11 @@ impl KvCacheAnswer {
         row("first token, p99", &|one| one.shown(&one.first_token, |it| it.p99_s));
         row("first token without the drive", &|one| seconds(&one.first_token_without_drive));
         row("first token without a cache", &|one| seconds(&one.first_token_without_cache));
-        row("DWPD that last five years", &|one| one.lifetime_figure(|cells| Some(figure(cells.rated_writes_per_day))));
-        row("write amplification", &|one| one.lifetime_figure(|cells| Some(figure(cells.write_amplification))));
-        row("lasts if placed (FDP)", &|one| one.lifetime_figure(|cells| cells.placed_years.map(years)));
+        row("DWPD that last five years", &|one| {
+            one.lifetime_figure_text(|cells| Some(figure(cells.rated_writes_per_day)))
+        });
+        row("write amplification", &|one| one.lifetime_figure_text(|cells| Some(figure(cells.write_amplification))));
+        row("lasts if placed (FDP)", &|one| one.lifetime_figure_text(|cells| cells.placed_years.map(years)));
         table
     }
 
@@ -188,7 +190,7 @@ impl KvCacheAnswer {
              with 95 % intervals: loads in {} at full rate, {}{}; of several drives, one is simulated with its share. Waiting for other prompts on the accelerators is left out: \
              they compute prompts for {} of the time (without the drive {}, without a cache {}).",
             assumed.source,
-            self.counted_requests(),
+            self.request_count_text(),
             grouped(self.input_tokens),
             quantity(self.duration_s, "s"),
             size(self.token_bytes),
@@ -222,7 +224,7 @@ impl KvCacheAnswer {
         }
     }
 
-    fn counted_requests(&self) -> String {
+    fn request_count_text(&self) -> String {
         match (self.assumed.request, self.requests) {
             ("object access", 2..) => format!("{} object accesses", grouped(self.requests)),
             (request, number) => counted(number, request),
@@ -232,15 +234,17 @@ impl KvCacheAnswer {
     /// Returns a plot of the mean time to the first token on each drive, without a drive, and without a cache.
     fn first_token_plot(&self) -> String {
         let seconds = |s: f64| quantity(s, "s");
-        let y = PlotAxis { name: "mean time to the first token", scale: Scale::Linear, shown: &seconds };
-        let keys =
-            [key("computing", LatencyCause::Software), key("waiting for cached blocks", LatencyCause::DataTransfer)];
+        let y = PlotAxis { name: "mean time to the first token", scale: AxisScale::Linear, shown: &seconds };
+        let keys = [
+            key("computing", CauseOfLatency::EngineStack),
+            key("waiting for cached blocks", CauseOfLatency::DataTransfer),
+        ];
         let requests_per_s = real(self.requests) / self.duration_s.max(1e-9);
         let column = |name: String, computing: f64, time: &SampledTime| {
             let prefill_s = (computing / requests_per_s).min(time.mean_s);
             Column { name, parts: vec![prefill_s, time.mean_s - prefill_s] }
         };
-        // A drive that falls behind has no column, as it has no mean.
+        // A drive that falls behind has no mean, and therefore no column.
         let with_mean = self.drives.iter().filter_map(|one| Some((one, one.first_token.as_ref()?)));
         let with_drive = with_mean.map(|(one, time)| column(self.title(one), one.prefill_shares[0], time));
         let without = self.drives.first().map(|one| {
@@ -257,10 +261,10 @@ impl KvCacheAnswer {
     /// Returns a plot of the tiers in which blocks were found, one column for each drive.
     fn tier_plot(&self) -> String {
         let share = |share: f64| units::percent(share);
-        let y = PlotAxis { name: "share of the bytes of prompts", scale: Scale::Linear, shown: &share };
-        let causes = [LatencyCause::Copy, LatencyCause::Memory, LatencyCause::DataTransfer];
+        let y = PlotAxis { name: "share of the bytes of prompts", scale: AxisScale::Linear, shown: &share };
+        let causes = [CauseOfLatency::Copy, CauseOfLatency::Memory, CauseOfLatency::DataTransfer];
         let mut keys: Vec<LegendKey> = TIER_NAMES.iter().zip(causes).map(|(name, cause)| key(name, cause)).collect();
-        keys.push(key("computed", LatencyCause::Software));
+        keys.push(key("computed", CauseOfLatency::EngineStack));
         let column = |one: &KvCacheDrive| {
             let counts = one.blocks.hits().into_iter().chain([one.blocks.computed]);
             Column { name: self.title(one), parts: counts.map(|count| one.blocks.share(count.bytes)).collect() }
@@ -273,7 +277,7 @@ impl KvCacheAnswer {
 impl KvCacheDrive {
     /// Returns a phrase on the load of a drive that may not keep up with the cache's reads and writes; empty for other
     /// drives.
-    fn doubtful_load(&self) -> String {
+    fn overload_phrase(&self) -> String {
         match (self.load_low, self.load_high) {
             (Some(low), Some(high)) if high > 1.0 => {
                 let [low, high] = [low, high].map(units::percent);
@@ -285,7 +289,7 @@ impl KvCacheDrive {
 
     /// True if the drive makes the first token come sooner, beyond the 95 % interval; false if it makes it come later, has
     /// no block that is used, or falls behind. `None` if that is unsure.
-    fn does_pay(&self) -> Option<bool> {
+    fn shortens_first_token(&self) -> Option<bool> {
         let without_s = self.first_token_without_drive.mean_s;
         match &self.first_token {
             _ if self.falls_behind() || self.blocks.drive_hits.blocks == 0 => Some(false),
@@ -296,7 +300,7 @@ impl KvCacheDrive {
     }
 
     /// Returns the share by which the drive shortens the mean time to the first token; below 0 if it lengthens it.
-    fn sooner_share(&self) -> Option<f64> {
+    fn first_token_reduction_share(&self) -> Option<f64> {
         Some(1.0 - self.first_token.as_ref()?.mean_s / self.first_token_without_drive.mean_s)
     }
 
@@ -310,7 +314,7 @@ impl KvCacheDrive {
     }
 
     /// Formats a figure of the cells' lifetime; `unknown` if the drive lacks a value for it.
-    fn lifetime_figure(&self, value: impl Fn(&CellLifetime) -> Option<String>) -> String {
+    fn lifetime_figure_text(&self, value: impl Fn(&CellLifetime) -> Option<String>) -> String {
         match &self.lifetime {
             CacheLifetime::Known(cells) => value(cells).unwrap_or(String::from("-")),
             CacheLifetime::Missing { .. } => String::from("unknown"),
@@ -361,8 +365,8 @@ impl KvCacheDrive {
     }
 }
 
-fn key(name: &str, cause: LatencyCause) -> LegendKey {
-    LegendKey { name: name.into(), colour: colour::of_cause(cause) }
+fn key(name: &str, cause: CauseOfLatency) -> LegendKey {
+    LegendKey { name: name.into(), colour: colour::latency_cause_colour(cause) }
 }
 
 /// Formats a mean time with its confidence interval.

@@ -1,6 +1,6 @@
 //! Slices of a run, and batches of consecutive slices, from which confidence intervals are computed.
 
-use super::{BATCHES, KnownFigure, PrecisionEstimate, TooShort};
+use super::{BATCHES, KnownFigure, PrecisionEstimate, TooShortReason};
 use phaselink_core::ledger::Latency;
 use phaselink_core::number::real_length;
 
@@ -17,15 +17,15 @@ const CORRELATION_MAX: f64 = 0.3;
 
 /// Consecutive parts of a run with equal numbers of requests, each with its latencies.
 #[derive(Clone, Debug)]
-pub(super) struct Slices {
+pub(super) struct RunSlices {
     ios_per_slice: u64,
     slices: Vec<Latency>,
 }
 
-impl Slices {
+impl RunSlices {
     /// Returns an empty list of slices that will have `ios_per_slice` requests each.
-    pub(super) fn of(ios_per_slice: u64) -> Slices {
-        Slices { ios_per_slice, slices: Vec::new() }
+    pub(super) fn of(ios_per_slice: u64) -> RunSlices {
+        RunSlices { ios_per_slice, slices: Vec::new() }
     }
 
     /// Number of requests in each slice.
@@ -47,29 +47,29 @@ impl Slices {
     /// Merges slices in pairs, so that half as many remain, with twice as many requests each.
     pub(super) fn pair(&mut self) {
         self.ios_per_slice *= 2;
-        self.slices = self.slices.chunks(2).map(merged).collect();
+        self.slices = self.slices.chunks(2).map(merge_slice_latencies).collect();
     }
 
     /// Estimates mean and p99 latency from the slices after the warm-up, with their confidence intervals. Fails if the
     /// run is too short.
-    pub(super) fn estimate(&self) -> Result<PrecisionEstimate, TooShort> {
+    pub(super) fn estimate(&self) -> Result<PrecisionEstimate, TooShortReason> {
         let means: Vec<f64> = self.slices.iter().map(Latency::mean_ns).collect();
         if means.len() < 2 * BATCHES {
-            return Err(TooShort::Requests);
+            return Err(TooShortReason::Requests);
         }
-        let warm_up = warm_up(&means).ok_or(TooShort::WarmUp)?;
+        let warm_up = warm_up(&means).ok_or(TooShortReason::WarmUpState)?;
         let length = (self.slices.len() - warm_up) / BATCHES;
         // Leave out the oldest slices that do not fill a batch, because the warm-up has affected them most.
         let first = self.slices.len() - length * BATCHES;
-        let batches: Vec<Latency> = self.slices[first..].chunks(length).map(merged).collect();
+        let batches: Vec<Latency> = self.slices[first..].chunks(length).map(merge_slice_latencies).collect();
         if batches.iter().any(|batch| batch.samples_beyond(99.0) < BEYOND_MIN) {
-            return Err(TooShort::Requests);
+            return Err(TooShortReason::Requests);
         }
-        let all = merged(&batches);
+        let all = merge_slice_latencies(&batches);
         let means: Vec<f64> = batches.iter().map(Latency::mean_ns).collect();
         let tails: Vec<f64> = batches.iter().map(|batch| batch.percentile(99.0).as_ns()).collect();
         if correlation(&means) > CORRELATION_MAX {
-            return Err(TooShort::Correlated);
+            return Err(TooShortReason::Correlated);
         }
         let p99_ns = all.percentile(99.0).as_ns();
         Ok(PrecisionEstimate {
@@ -81,7 +81,7 @@ impl Slices {
     }
 }
 
-fn merged(slices: &[Latency]) -> Latency {
+fn merge_slice_latencies(slices: &[Latency]) -> Latency {
     let mut whole = Latency::default();
     slices.iter().for_each(|slice| whole.merge(slice));
     whole
@@ -89,11 +89,11 @@ fn merged(slices: &[Latency]) -> Latency {
 
 /// Returns half the width of the 95 % confidence interval of the mean of independent values, one for each batch.
 pub(super) fn half_width(values: &[f64]) -> f64 {
-    STUDENT_T * libm::sqrt(square_sum(values) / real_length(values.len() - 1) / real_length(values.len()))
+    STUDENT_T * libm::sqrt(squared_deviation_sum(values) / real_length(values.len() - 1) / real_length(values.len()))
 }
 
 /// Returns the sum of squared deviations of the values from their mean.
-fn square_sum(values: &[f64]) -> f64 {
+fn squared_deviation_sum(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / real_length(values.len());
     values.iter().map(|value| (value - mean) * (value - mean)).sum()
 }
@@ -102,7 +102,7 @@ fn square_sum(values: &[f64]) -> f64 {
 pub(super) fn correlation(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / real_length(values.len());
     let together: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
-    let apart = square_sum(values);
+    let apart = squared_deviation_sum(values);
     // If the values differ only by rounding errors, they do not vary.
     if apart <= mean * mean * 1e-18 { 0.0 } else { together / apart }
 }
@@ -112,7 +112,7 @@ pub(super) fn correlation(values: &[f64]) -> f64 {
 pub(super) fn warm_up(values: &[f64]) -> Option<usize> {
     let error = |cut: usize| {
         let rest = &values[cut..];
-        square_sum(rest) / real_length(rest.len() * rest.len())
+        squared_deviation_sum(rest) / real_length(rest.len() * rest.len())
     };
     let half = values.len() / 2;
     let best = (0..=half).min_by(|left, right| error(*left).total_cmp(&error(*right)))?;

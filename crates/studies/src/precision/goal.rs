@@ -1,6 +1,6 @@
 //! Goals of `--precision`: figures of a run, and the relative precision to which they have to be known.
 
-use crate::results::{Figure, find_tail};
+use crate::results::{Figure, tail_by_name};
 
 /// Figures of a run that have to be known, and their relative precision: half width of the 95 % interval over the value.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ impl PrecisionGoal {
         let (name, percent) = text.split_once('=').map_or((None, text), |(name, percent)| (Some(name), percent));
         let percent: Option<f64> = percent.strip_suffix('%').and_then(|number| number.trim().parse().ok());
         let share = percent.filter(|percent| (0.01..=100.0).contains(percent)).map(|percent| percent / 100.0);
-        let tail = name.map(|name| find_tail(name.trim()));
+        let tail = name.map(|name| tail_by_name(name.trim()));
         match (share, tail) {
             (Some(share), None) => Ok(share.into()),
             (Some(share), Some(Some(figure))) => Ok(PrecisionGoal { share, tail: Some(figure) }),

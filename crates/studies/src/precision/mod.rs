@@ -17,13 +17,13 @@ mod goal;
 mod json;
 
 pub use crate::results::documents::KnownFigure;
-use crate::tails::{Tail, independent_beyond, tail_of};
-use batches::Slices;
+use crate::tails::{Tail, independent_requests_beyond, tail_of};
+use batches::RunSlices;
 pub use goal::PrecisionGoal;
 pub use json::document;
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::Latency;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use phaselink_core::workload::{Job, side_by_side};
 
 /// Number of batches into which a run is divided for its confidence intervals.
@@ -37,7 +37,7 @@ const SLICES_BETWEEN: usize = 16;
 /// Number of requests in each slice at first. Slices are merged in pairs whenever there are twice as many as needed.
 const SLICE_IOS: u64 = 400;
 /// Smallest number of independent requests beyond a percentile at which a run ends because the percentile is known. They
-/// are counted as if requests were correlated as strongly as at lower percentiles ([`independent_beyond`]).
+/// are counted as if requests were correlated as strongly as at lower percentiles ([`independent_requests_beyond`]).
 const BEYOND_AT_END: f64 = 10.0;
 /// Number of simulated events between two checks of how many requests are complete.
 const EVENTS: u64 = 256;
@@ -57,11 +57,11 @@ pub struct PrecisionEstimate {
 
 /// Reason why a run is too short to estimate its precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TooShort {
+pub enum TooShortReason {
     /// Run has too few requests: each batch needs some that are slower than its p99.
     Requests,
     /// Warm-up reaches into the second half of the run, so that latencies still drift.
-    WarmUp,
+    WarmUpState,
     /// Consecutive batches are correlated, so that each of them is too short.
     Correlated,
 }
@@ -75,9 +75,9 @@ pub struct Measurement {
     tail: Option<Tail>,
     /// True if the latest estimate of that percentile may end the run.
     can_end: bool,
-    slices: Slices,
+    slices: RunSlices,
     seen: Latency,
-    estimate: Result<PrecisionEstimate, TooShort>,
+    estimate: Result<PrecisionEstimate, TooShortReason>,
 }
 
 /// Returns the relative precision of a figure: half width of its confidence interval over its value.
@@ -97,12 +97,12 @@ impl PrecisionEstimate {
     }
 }
 
-impl std::fmt::Display for TooShort {
+impl std::fmt::Display for TooShortReason {
     fn fmt(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
         formatter.write_str(match self {
-            TooShort::Requests => "the run has too few requests",
-            TooShort::WarmUp => "the run ends while latencies still drift",
-            TooShort::Correlated => "the run is too short for batches that do not depend on each other",
+            TooShortReason::Requests => "the run has too few requests",
+            TooShortReason::WarmUpState => "the run ends while latencies still drift",
+            TooShortReason::Correlated => "the run is too short for batches that do not depend on each other",
         })
     }
 }
@@ -110,8 +110,8 @@ impl std::fmt::Display for TooShort {
 impl Measurement {
     /// Returns a measurement until the goal is reached; a share, such as 0.01 for 1 %, is that of mean and p99.
     pub fn until_precision(goal: impl Into<PrecisionGoal>) -> Measurement {
-        let estimate = Err(TooShort::Requests);
-        let (goal, slices) = (goal.into(), Slices::of(SLICE_IOS));
+        let estimate = Err(TooShortReason::Requests);
+        let (goal, slices) = (goal.into(), RunSlices::of(SLICE_IOS));
         Measurement { goal, tail: None, can_end: goal.tail.is_none(), slices, seen: Latency::default(), estimate }
     }
 
@@ -131,7 +131,7 @@ impl Measurement {
             if let Some(figure) = self.goal.tail {
                 let outcome = simulation.outcome();
                 self.tail = tail_of(figure, &outcome);
-                self.can_end = independent_beyond(figure, &outcome) >= BEYOND_AT_END;
+                self.can_end = independent_requests_beyond(figure, &outcome) >= BEYOND_AT_END;
             }
         }
         if count >= 2 * SLICES_MIN {
@@ -141,7 +141,7 @@ impl Measurement {
     }
 
     /// Returns the latest estimate of mean and p99, or the reason why there is none yet.
-    pub fn estimate(&self) -> Result<PrecisionEstimate, TooShort> {
+    pub fn estimate(&self) -> Result<PrecisionEstimate, TooShortReason> {
         self.estimate
     }
 
@@ -163,12 +163,12 @@ impl Measurement {
 ///
 /// # Errors
 /// If some jobs run one after another.
-pub fn check(jobs: &[Job]) -> Result<(), Problem> {
+pub fn check(jobs: &[Job]) -> Result<(), InputProblem> {
     match side_by_side(jobs).count() {
         0 | 1 => Ok(()),
         _ => {
             let found = "a precision for jobs that run one after the other (stonewall)";
-            Err(Problem::new("command line", None, found, "a run for each group of jobs"))
+            Err(InputProblem::new("command line", None, found, "a run for each group of jobs"))
         }
     }
 }

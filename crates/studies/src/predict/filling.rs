@@ -2,7 +2,7 @@
 
 use super::JobPrediction;
 use phaselink_core::closed_form::flash::GARBAGE_COLLECTION;
-use phaselink_core::closed_form::{Class, Demand};
+use phaselink_core::closed_form::{Class, ServiceDemand};
 use phaselink_core::number::real;
 use phaselink_core::request::DataDirection;
 
@@ -12,9 +12,9 @@ impl JobPrediction {
     /// the ramp leaves: at its end the buffer holds the bytes that came faster than dies and channels take them.
     pub(super) fn leaving_share(&self, capacity: f64) -> f64 {
         let is_flash =
-            |demand: &&Demand| demand.resource.starts_with("flash ") || demand.resource == GARBAGE_COLLECTION;
+            |demand: &&ServiceDemand| demand.resource.starts_with("flash ") || demand.resource == GARBAGE_COLLECTION;
         let (flash, others): (Vec<_>, Vec<_>) = self.demands.iter().partition(is_flash);
-        let leaving_iops = flash.into_iter().map(Demand::bound_iops).fold(f64::INFINITY, f64::min);
+        let leaving_iops = flash.into_iter().map(ServiceDemand::saturation_iops).fold(f64::INFINITY, f64::min);
         if leaving_iops.is_infinite() {
             return 1.0;
         }

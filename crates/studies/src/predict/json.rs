@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{JobPrediction, Prediction, mean_stages};
+use super::{JobPrediction, Prediction, stages_of_mean_flash_read};
 use crate::results::documents::{
     AloneLatency, CertaintyName, Description, LoadedJob, OpName, PredictDocument, PredictedClass, PredictedDrive,
     PredictedJob, PredictedLoneFlashRead, ResourceLimit, StageName, StageTime, value,
@@ -33,8 +33,8 @@ fn entry(job: &JobPrediction, stack: &[String]) -> PredictedJob {
         resource: demand.resource.clone(),
         servers: demand.servers,
         busy_ns: demand.busy_ns,
-        iops_max: demand.bound_iops(),
-        bytes_per_s_max: demand.bound_iops() * bytes,
+        iops_max: demand.saturation_iops(),
+        bytes_per_s_max: demand.saturation_iops() * bytes,
     });
     PredictedJob {
         name: job.name.clone(),
@@ -83,7 +83,7 @@ fn lone_latency(latency: &Latency, read: Option<&FlashReadMean>, stack: &[String
         stages: latency.stages.named(stack).map(stage).collect(),
         total_ns: latency.stages.total().as_ns(),
         flash_read: read.map(|read| PredictedLoneFlashRead {
-            latency_ns: mean_stages(latency, read).total().as_ns(),
+            latency_ns: stages_of_mean_flash_read(latency, read).total().as_ns(),
             cells_share: read.cells_share,
             page_read_ns: read.pages.iter().map(|page| page.as_ns()).collect(),
             pages_together: read.pages_together,

@@ -8,7 +8,7 @@ use phaselink_core::config::Precondition;
 use phaselink_core::drive::Drive;
 use phaselink_core::media::flash::shape;
 use phaselink_core::number::real;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::workload::fio;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,18 +26,18 @@ pub enum WrittenPattern {
     /// Writes of the whole drive in order, again and again, so that garbage collection finds empty blocks.
     Sequential,
     /// Writes of blocks at random over the whole drive, all with the same probability.
-    Random,
+    RandomStream,
 }
 
 impl WrittenPattern {
     /// All patterns of writes.
-    pub const ALL: [WrittenPattern; 2] = [WrittenPattern::Sequential, WrittenPattern::Random];
+    pub const ALL: [WrittenPattern; 2] = [WrittenPattern::Sequential, WrittenPattern::RandomStream];
 
     /// Returns the name of the pattern on the command line.
     pub fn name(self) -> &'static str {
         match self {
             WrittenPattern::Sequential => "sequential",
-            WrittenPattern::Random => "random",
+            WrittenPattern::RandomStream => "random",
         }
     }
 
@@ -47,10 +47,10 @@ impl WrittenPattern {
     }
 
     /// Returns the value of fio's `rw` for the pattern.
-    fn rw(self) -> &'static str {
+    fn fio_rw_value(self) -> &'static str {
         match self {
             WrittenPattern::Sequential => "write",
-            WrittenPattern::Random => "randwrite",
+            WrittenPattern::RandomStream => "randwrite",
         }
     }
 }
@@ -91,18 +91,18 @@ pub fn flash_lifetime(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) 
     let mut drive = drive.as_only_drive();
     drive.translation.precondition = match pattern {
         WrittenPattern::Sequential => Precondition::Sequential,
-        WrittenPattern::Random => Precondition::Random,
+        WrittenPattern::RandomStream => Precondition::RandomStream,
     };
     let shape = shape(&drive.media, &drive.translation);
     let unit_bytes = drive.translation.unit_bytes;
     let write_amplification = match pattern {
         WrittenPattern::Sequential => 1.0,
         // Each zone is written in order, so random writes to zones cause no write amplification.
-        WrittenPattern::Random if drive.zones.is_there() => 1.0,
-        WrittenPattern::Random => {
+        WrittenPattern::RandomStream if drive.zones.is_there() => 1.0,
+        WrittenPattern::RandomStream => {
             let unit_shares =
                 f64::from(block_bytes.div_ceil(unit_bytes)) * f64::from(unit_bytes) / f64::from(block_bytes);
-            unit_shares * shape.steady_amplification(shape.units, block_bytes / unit_bytes)
+            unit_shares * shape.steady_write_amplification(shape.units, block_bytes / unit_bytes)
         }
     };
     // The drive fails with its most worn block. Wear levelling allows a difference of this many erases, so the average
@@ -123,8 +123,8 @@ pub fn flash_lifetime(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) 
     })
 }
 
-fn check(drive: &Drive) -> Result<(), Problem> {
-    let problem = |found: &str, allowed: &str| Problem::new(&drive.name, None, String::from(found), allowed);
+fn check(drive: &Drive) -> Result<(), InputProblem> {
+    let problem = |found: &str, allowed: &str| InputProblem::new(&drive.name, None, String::from(found), allowed);
     if !drive.is_flash() {
         return Err(problem("the memory has no translation layer", "translation.mapping=\"page\""));
     }
@@ -137,7 +137,12 @@ fn check(drive: &Drive) -> Result<(), Problem> {
 /// Returns the largest number of writes a second that a drive accepts in the steady state, alone on its host.
 fn most_iops(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) -> Result<f64, Problems> {
     let size = block_bytes.to_string();
-    let file = fio::from_flags(&[("rw", pattern.rw()), ("bs", &size), ("iodepth", "256"), ("io_size", "1024p")])?;
+    let file = fio::job_from_flags(&[
+        ("rw", pattern.fio_rw_value()),
+        ("bs", &size),
+        ("iodepth", "256"),
+        ("io_size", "1024p"),
+    ])?;
     let jobs = file.resolve(&drive.limits(), &Default::default())?;
     Ok(super::predict(drive, &jobs).jobs[0].loaded().most_iops)
 }
@@ -151,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn sequential_writes_last_for_all_cycles_of_all_cells() {
+    fn sequential_writes_use_all_program_erase_cycles() {
         let drive = Drive::shipped("tlc-gen4").unwrap();
         let found = lifetime("tlc-gen4", WrittenPattern::Sequential, 131_072);
         let cells_bytes = (drive.media.capacity_mib << 20) as f64 * (1.0 + drive.translation.over_provisioning);
@@ -163,18 +168,22 @@ mod tests {
     }
 
     #[test]
-    fn lifetime_of_random_writes_counts_amplification_and_small_blocks_as_whole_units() {
-        let [sequential, random, small] =
-            [(WrittenPattern::Sequential, 4096), (WrittenPattern::Random, 4096), (WrittenPattern::Random, 512)]
-                .map(|(pattern, bytes)| lifetime("tlc-gen5", pattern, bytes));
+    fn random_write_lifetime_counts_amplification_and_partial_units() {
+        let [sequential, random, small] = [
+            (WrittenPattern::Sequential, 4096),
+            (WrittenPattern::RandomStream, 4096),
+            (WrittenPattern::RandomStream, 512),
+        ]
+        .map(|(pattern, bytes)| lifetime("tlc-gen5", pattern, bytes));
         let ratio = sequential.written_bytes / random.written_bytes;
         assert!((ratio / random.write_amplification - 1.0).abs() < 1e-9 && ratio > 2.0, "{ratio}");
         assert!((small.write_amplification / random.write_amplification - 8.0).abs() < 1e-9, "{small:?}");
     }
 
     #[test]
-    fn memories_without_a_translation_layer_or_without_an_end_are_refused() {
-        let refused = |drive: &Drive| flash_lifetime(drive, WrittenPattern::Random, 4096).unwrap_err().to_string();
+    fn lifetime_without_translation_layer_or_endurance_is_refused() {
+        let refused =
+            |drive: &Drive| flash_lifetime(drive, WrittenPattern::RandomStream, 4096).unwrap_err().to_string();
         assert!(refused(&Drive::shipped("nvme").unwrap()).contains("no translation layer"));
         let mut eternal = Drive::shipped("tlc-gen4").unwrap();
         eternal.media.endurance_cycles = 0;

@@ -6,8 +6,8 @@
 //! bounds: Zahorjan et al., "Balanced Job Bound Analysis of Queueing Networks", CACM 1982). Every figure is marked as
 //! exact, a mean or a bound.
 //!
-//! A protocol adds one file with its [`Form`], which [`protocol_form`] finds by the list of protocols;
-//! [`Form::of_data`] gives the bounds that hold for any protocol. If the pieces or pages of a request wait for each
+//! A protocol adds one file with its [`ClosedForm`], which [`closed_form_of_protocol`] finds by the list of protocols;
+//! [`ClosedForm::of_data_path`] gives the bounds that hold for any protocol. If the pieces or pages of a request wait for each
 //! other, the form is a recurrence over them, because each wire, buffer and bank serves in order.
 //!
 //! # Parts shared with the simulator
@@ -33,11 +33,13 @@ pub use usage::usage;
 
 use crate::uncertainty::NamedFigures;
 use phaselink_core::closed_form::flash::FlashReadMean;
-use phaselink_core::closed_form::{Certainty, Class, Demand, Demands, Form, Latency, Parts, Workload};
+use phaselink_core::closed_form::{
+    Certainty, Class, ClosedForm, Latency, Parts, ServiceDemand, ServiceDemands, Workload,
+};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{Stage, StageTimes};
 use phaselink_core::number::real;
-use phaselink_core::protocol::form::protocol_form;
+use phaselink_core::protocol::form::closed_form_of_protocol;
 use phaselink_core::request::DataDirection;
 use phaselink_core::workload::Job;
 
@@ -67,7 +69,7 @@ pub struct JobPrediction {
     /// for other classes.
     pub flash_reads: Vec<Option<FlashReadMean>>,
     /// Demands of the mean request on each resource, the bottleneck first; there is at least one.
-    pub demands: Vec<Demand>,
+    pub demands: Vec<ServiceDemand>,
     /// Mean time in ns until a lone request is complete and no resource works for it any more; none if requests do not
     /// queue as theory assumes.
     round_ns: Option<f64>,
@@ -79,7 +81,7 @@ pub struct LoadBounds {
     /// Upper bound of the throughput in requests per second.
     pub most_iops: f64,
     /// Throughput of the job in requests per second if requests queue at the bottleneck as with random service times,
-    /// and short ones wait behind long ones. `None` if queueing theory does not apply: see [`foresees_queues`].
+    /// and short ones wait behind long ones. `None` if queueing theory does not apply: see [`queueing_theory_covers`].
     pub balanced_iops: Option<f64>,
     /// Lower bound of the mean latency in ns; none without a closed form.
     pub least_ns: Option<f64>,
@@ -88,18 +90,18 @@ pub struct LoadBounds {
 /// Predicts each of `jobs` on `drive`. The jobs must fit the drive ([`Job::problems`]).
 pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
     let drive = &*drive.preconditioned_for(jobs);
-    let drive = &*drive.for_all_hosts();
+    let drive = &*drive.combined_hosts();
     let parts = Parts::new(drive);
     Prediction {
         drive: drive.title(),
-        jobs: jobs.iter().map(|job| predict_job(&parts, job, protocol_form)).collect(),
-        stack_stages: drive.stage_names(),
+        jobs: jobs.iter().map(|job| predict_job(&parts, job, closed_form_of_protocol)).collect(),
+        stack_stages: drive.software_stage_names(),
     }
 }
 
 /// Predicts one job with the closed form of the drive's protocol. On flash, a first prediction gives the share of the
 /// writes that leave the write buffer.
-fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> Form) -> JobPrediction {
+fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> ClosedForm) -> JobPrediction {
     let parts = &parts.of_job(job);
     let workload = Workload::new(job, parts.drive.media.capacity_mib << 20, parts.drive.drives);
     let steady = predict_workload(parts, job, workload, form);
@@ -117,38 +119,42 @@ fn predict_workload(
     parts: &Parts,
     job: &Job,
     workload: Workload,
-    form: fn(&Parts, &Workload, &Class) -> Form,
+    form: fn(&Parts, &Workload, &Class) -> ClosedForm,
 ) -> JobPrediction {
     let (uplink, uplinks, peer) = (parts.uplink(), parts.uplinks(&workload), parts.peer());
-    let mut demands = Demands::default();
+    let mut demands = ServiceDemands::default();
     let (mut latencies, mut rounds, mut flash_reads) = (Vec::new(), Vec::new(), Vec::new());
     for class in &workload.classes {
-        let form = parts.with_engine(form(parts, &workload, class), class);
-        demands.add_share(&form.demands, class.share);
-        let longest_ns = form.demands.iter().map(Demand::use_ns).fold(0.0, f64::max);
+        let form = parts.with_dma_engine_demand(form(parts, &workload, class), class);
+        demands.add_weighted_demands(&form.demands, class.share);
+        let longest_ns = form.demands.iter().map(ServiceDemand::residual_use_ns).fold(0.0, f64::max);
         let round = form.latency.as_ref().map(|latency| class.share * latency.stages.total().as_ns().max(longest_ns));
         rounds.push(round);
         flash_reads.push(form.latency.as_ref().and_then(|latency| flash_read_mean(parts, &workload, class, latency)));
-        latencies.push(form.latency.map(|latency| vary(latency, parts.drive.host.variation)));
+        latencies
+            .push(form.latency.map(|latency| average_over_software_variation(latency, parts.drive.host.variation)));
         match (&peer, &uplink) {
             // With a peer device, only commands cross the uplinks, which are not modelled as a bound here.
             (Some(peer), _) => {
                 let whole = peer.drive.peer.has(false);
-                let shared =
-                    if whole { protocol_form(peer, &workload, class) } else { Form::of_data(peer, &workload, class) };
-                demands.add_share(&shared.demands.of_peer(), class.share);
+                let shared = if whole {
+                    closed_form_of_protocol(peer, &workload, class)
+                } else {
+                    ClosedForm::of_data_path(peer, &workload, class)
+                };
+                demands.add_weighted_demands(&shared.demands.of_peer_link(), class.share);
             }
             (None, Some(uplink)) => {
-                let shared = protocol_form(uplink, &workload, class).demands;
-                demands.add_share(&shared.of_uplinks(uplinks), class.share);
+                let shared = closed_form_of_protocol(uplink, &workload, class).demands;
+                demands.add_weighted_demands(&shared.of_switch_uplinks(uplinks), class.share);
             }
             (None, None) => {}
         }
     }
-    let demands = demands.over(workload.drives).by_bound();
+    let demands = demands.over(workload.drives).sorted_by_bottleneck();
     // A round waits for its slowest read. The closed form does not give the distribution of latencies, so it predicts
     // only rounds of one read.
-    let is_foreseen = foresees_queues(parts, &workload) && (job.query_rounds == 0 || job.iodepth == 1);
+    let is_foreseen = queueing_theory_covers(parts, &workload) && (job.query_rounds == 0 || job.iodepth == 1);
     let round_ns = rounds.into_iter().sum::<Option<f64>>().filter(|_| is_foreseen);
     JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, flash_reads, demands, round_ns }
 }
@@ -164,14 +170,14 @@ fn flash_read_mean(parts: &Parts, workload: &Workload, class: &Class, latency: &
 }
 
 /// Returns the stages of the mean read of flash: those of the lower bound, with the mean time in the memory.
-fn mean_stages(latency: &Latency, read: &FlashReadMean) -> StageTimes {
+fn stages_of_mean_flash_read(latency: &Latency, read: &FlashReadMean) -> StageTimes {
     latency.stages.with(Stage::Media, read.access)
 }
 
 /// True if queueing theory predicts how requests wait for each other. It does not for writes to flash: the write buffer
 /// keeps dies busy with writes of which no request is in flight any more, and reads may or may not pass programs, as
 /// the buffer fills.
-fn foresees_queues(parts: &Parts, workload: &Workload) -> bool {
+fn queueing_theory_covers(parts: &Parts, workload: &Workload) -> bool {
     let writes = workload.classes.iter().any(|class| class.direction == DataDirection::Write);
     match parts.is_mapped() {
         true => !writes,
@@ -180,7 +186,7 @@ fn foresees_queues(parts: &Parts, workload: &Workload) -> bool {
 }
 
 /// Turns an exact latency into a mean if the times of software vary: closed forms use the mean times of software.
-fn vary(mut latency: Latency, variation: f64) -> Latency {
+fn average_over_software_variation(mut latency: Latency, variation: f64) -> Latency {
     if variation > 0.0 && latency.certainty == Certainty::Exact {
         latency.certainty = Certainty::Mean("the times of software vary");
     }
@@ -193,8 +199,10 @@ impl Prediction {
         let of_job = |(place, job): (usize, &JobPrediction)| {
             let loaded = job.loaded();
             let bytes = job.workload.mean_bytes();
-            let limits =
-                job.demands.iter().map(|demand| (format!("limit {}, 1/s", demand.resource), Some(demand.bound_iops())));
+            let limits = job
+                .demands
+                .iter()
+                .map(|demand| (format!("limit {}, 1/s", demand.resource), Some(demand.saturation_iops())));
             let named = [
                 ("alone_ns", job.alone_ns()),
                 ("saturation_depth", job.saturation_depth()),
@@ -212,7 +220,7 @@ impl Prediction {
 
 impl JobPrediction {
     /// Returns the demand on the resource that limits throughput.
-    pub fn bottleneck(&self) -> &Demand {
+    pub fn bottleneck(&self) -> &ServiceDemand {
         &self.demands[0]
     }
 
@@ -224,13 +232,13 @@ impl JobPrediction {
     /// Returns the number of requests in flight at which the bottleneck can be busy all the time (Little's law); none
     /// without a closed form.
     pub fn saturation_depth(&self) -> Option<f64> {
-        Some(self.alone_ns()? * self.bottleneck().bound_iops() / 1e9)
+        Some(self.alone_ns()? * self.bottleneck().saturation_iops() / 1e9)
     }
 
     /// Returns the bounds of throughput and latency with the job's requests in flight.
     pub fn loaded(&self) -> LoadBounds {
         let outstanding = real(self.workload.outstanding);
-        let bound = self.bottleneck().bound_iops();
+        let bound = self.bottleneck().saturation_iops();
         // With other requests in flight, a request may skip stages that a lone request has, such as a wake-up.
         let least_ns = match self.workload.outstanding {
             1 => self.alone_ns(),
@@ -254,7 +262,8 @@ impl JobPrediction {
     /// the throughput.
     fn balanced_iops(&self, latency_ns: f64) -> f64 {
         let outstanding = real(self.workload.outstanding);
-        let uneven: f64 = self.demands.iter().map(|demand| demand.uneven_ns() / demand.bound_iops() * 1e9).sum();
+        let uneven: f64 =
+            self.demands.iter().map(|demand| demand.residual_wait_ns() / demand.saturation_iops() * 1e9).sum();
         // Positive root of uneven * x^2 + latency * x = outstanding, in requests per nanosecond.
         let root = libm::sqrt(latency_ns * latency_ns + 4.0 * uneven * outstanding);
         2.0 * outstanding / (latency_ns + root) * 1e9

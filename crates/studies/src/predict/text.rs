@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{JobPrediction, Prediction, mean_stages};
+use super::{JobPrediction, Prediction, stages_of_mean_flash_read};
 use crate::report::table::{Table, bar};
 use crate::results::units;
 use phaselink_core::closed_form::flash::FlashReadMean;
@@ -20,8 +20,8 @@ pub fn text(prediction: &Prediction) -> String {
         let classes = job.workload.classes.iter().zip(job.latencies.iter().zip(&job.flash_reads)).enumerate();
         let each = classes.map(|(place, (class, (latency, read)))| {
             let request = match place {
-                0 => format!("On {}, a lone {}", prediction.drive, what(class)),
-                _ => format!("A lone {}", what(class)),
+                0 => format!("On {}, a lone {}", prediction.drive, request_class_text(class)),
+                _ => format!("A lone {}", request_class_text(class)),
             };
             lone_latency_text(&request, latency.as_ref().zip(Some(read.as_ref())), &prediction.stack_stages) + "\n"
         });
@@ -31,7 +31,7 @@ pub fn text(prediction: &Prediction) -> String {
 }
 
 /// Returns a class of requests as text, such as `read of 4,096 bytes`, with its share if there are other classes.
-fn what(class: &Class) -> String {
+fn request_class_text(class: &Class) -> String {
     let direction = if class.direction == DataDirection::Read { "read" } else { "write" };
     match class.share {
         1.0 => format!("{direction} of {} bytes", units::grouped(class.bytes.into())),
@@ -46,7 +46,7 @@ fn lone_latency_text(request: &str, latency: Option<(&Latency, Option<&FlashRead
             "{request}: no closed form of its latency, as the driver splits it into commands that overlap.\n"
         );
     };
-    let stages = read.map_or_else(|| latency.stages.clone(), |read| mean_stages(latency, read));
+    let stages = read.map_or_else(|| latency.stages.clone(), |read| stages_of_mean_flash_read(latency, read));
     let (total, least) = (stages.total(), units::span(latency.stages.total()));
     let certainty = match (latency.certainty, read) {
         (Certainty::AtLeast(why), Some(read)) => {
@@ -95,7 +95,7 @@ fn read_origin_sentence(read: &FlashReadMean) -> String {
 fn limits(job: &JobPrediction) -> Table {
     let mut table = Table::new().left("limit").right("of it").right("ns each").right("at most, 1/s").right("GB/s");
     for demand in &job.demands {
-        let iops = demand.bound_iops();
+        let iops = demand.saturation_iops();
         table.row([
             demand.resource.clone(),
             format!("{:.0}", demand.servers),
@@ -150,12 +150,12 @@ pub fn table(predictions: &[Prediction]) -> String {
 fn line(drive: &str, job: &JobPrediction) -> [String; 11] {
     let alone = job.alone_ns().map_or(String::from("unknown"), |ns| units::quantity(ns / 1e9, "s"));
     let depth = job.saturation_depth().map_or(String::from("unknown"), |depth| format!("{:.1}", depth.max(1.0)));
-    let (bound, most) = (job.bottleneck().bound_iops(), job.loaded().most_iops);
+    let (bound, most) = (job.bottleneck().saturation_iops(), job.loaded().most_iops);
     [
         drive.to_string(),
         job.name.clone(),
         alone,
-        String::from(certainty_words(job)),
+        String::from(certainty_phrase(job)),
         job.bottleneck().resource.clone(),
         units::count(bound),
         gigabytes(job, bound),
@@ -168,7 +168,7 @@ fn line(drive: &str, job: &JobPrediction) -> [String; 11] {
 
 /// Returns words for the certainty of the job's latencies of lone requests: the least certain of "exactly", "on
 /// average" and "at least".
-fn certainty_words(job: &JobPrediction) -> &'static str {
+fn certainty_phrase(job: &JobPrediction) -> &'static str {
     let certainties = job.latencies.iter().flatten().map(|latency| latency.certainty);
     let worth = |certainty| match certainty {
         Certainty::Exact => 0,

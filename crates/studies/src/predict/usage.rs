@@ -17,7 +17,7 @@ use phaselink_core::workload::Job;
 /// comes first. Resources are named as in a prediction: `wire to host`, `media banks`, `cores`.
 pub fn usage(drive: &Drive, jobs: &[Job], outcome: &Outcome) -> Vec<ResourceUse> {
     let prediction = predict(drive, jobs);
-    let mut usage = usage_by_demands(&prediction, outcome);
+    let mut usage = usage_by_utilisation_law(&prediction, outcome);
     for part in outcome.parts.iter().filter(|part| !part.busy.is_zero()) {
         if usage.iter().all(|used| used.resource != part.resource) {
             usage.push(ResourceUse { resource: String::from(part.resource), share: 0.0 });
@@ -33,13 +33,13 @@ pub fn usage(drive: &Drive, jobs: &[Job], outcome: &Outcome) -> Vec<ResourceUse>
 
 /// Returns the utilisation of each resource by the utilisation law, for all jobs together; garbage collection is left
 /// out.
-fn usage_by_demands(prediction: &Prediction, outcome: &Outcome) -> Vec<ResourceUse> {
+fn usage_by_utilisation_law(prediction: &Prediction, outcome: &Outcome) -> Vec<ResourceUse> {
     let mut usage: Vec<ResourceUse> = Vec::new();
     for (job, measured) in prediction.jobs.iter().zip(&outcome.jobs) {
         let iops = measured.read.iops() + measured.write.iops();
         // Garbage collection is part of the use of dies and channels, so do not list it as well.
         for demand in job.demands.iter().filter(|demand| demand.resource != GARBAGE_COLLECTION) {
-            let share = iops / demand.bound_iops();
+            let share = iops / demand.saturation_iops();
             match usage.iter_mut().find(|used| used.resource == demand.resource) {
                 Some(used) => used.share += share,
                 None => usage.push(ResourceUse { resource: demand.resource.clone(), share }),
@@ -56,7 +56,7 @@ fn measured(resource: &str, prediction: &Prediction, outcome: &Outcome) -> Optio
     let (up, down) = (outcome.upstream.busy_share(elapsed), outcome.downstream.busy_share(elapsed));
     match resource {
         "cores" => {
-            let cores: f64 = prediction.jobs.iter().map(|job| core_count(job, resource)).sum();
+            let cores: f64 = prediction.jobs.iter().map(|job| resource_core_count(job, resource)).sum();
             let busy = outcome.cpu.working + outcome.cpu.switching;
             Some(per(per(busy.as_ns(), elapsed.as_ns()), cores.min(outcome.cpu.cores.into())))
         }
@@ -69,6 +69,6 @@ fn measured(resource: &str, prediction: &Prediction, outcome: &Outcome) -> Optio
     }
 }
 
-fn core_count(job: &super::JobPrediction, resource: &str) -> f64 {
+fn resource_core_count(job: &super::JobPrediction, resource: &str) -> f64 {
     job.demands.iter().find(|demand| demand.resource == resource).map_or(0.0, |demand| demand.servers)
 }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::workload;
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error};
@@ -37,38 +37,38 @@ pub trait Answer: Serialize + JsonSchema + Sized {
 /// # Errors
 /// A text that is not a JSON object, all keys that the question does not have, and all values that a key does not allow.
 pub fn read_question<Q: DeserializeOwned>(text: &str) -> Result<Q, Problems> {
-    question_of(serde_json::from_str(text).map_err(not_an_object)?)
+    question_from_keys(serde_json::from_str(text).map_err(not_a_json_object_problem)?)
 }
 
 /// Reads a question from the keys of a JSON object. Keys that are left out have their defaults.
 ///
 /// # Errors
 /// All keys that the question does not have, and all values that a key does not allow.
-pub fn question_of<Q: DeserializeOwned>(keys: Map<String, Value>) -> Result<Q, Problems> {
-    // An error of serde does not name its key, so each key is read alone before all of them together.
+pub fn question_from_keys<Q: DeserializeOwned>(keys: Map<String, Value>) -> Result<Q, Problems> {
+    // serde's errors do not name the key, so parse each key alone before parsing all of them together.
     let problems = keys.iter().filter_map(|(key, value)| {
         let alone = Map::from_iter([(key.clone(), value.clone())]);
         let error = serde_json::from_value::<Q>(Value::Object(alone)).err()?.to_string();
         let (found, allowed) = error.split_once("; allowed: ").unwrap_or((&error, ""));
-        Some(Problem::new("question", None, format!("{key}: {found}"), allowed))
+        Some(InputProblem::new("question", None, format!("{key}: {found}"), allowed))
     });
     Problems(problems.collect()).or(())?;
-    Ok(serde_json::from_value(Value::Object(keys)).map_err(not_an_object)?)
+    Ok(serde_json::from_value(Value::Object(keys)).map_err(not_a_json_object_problem)?)
 }
 
-fn not_an_object(error: serde_json::Error) -> Problem {
-    Problem::new("question", None, error.to_string(), "a JSON object")
+fn not_a_json_object_problem(error: serde_json::Error) -> InputProblem {
+    InputProblem::new("question", None, error.to_string(), "a JSON object")
 }
 
 /// Returns a problem if the value of an option lies outside its range.
-pub fn outside<T: PartialOrd + Display>(option: &str, value: T, range: RangeInclusive<T>) -> Option<Problem> {
+pub fn outside<T: PartialOrd + Display>(option: &str, value: T, range: RangeInclusive<T>) -> Option<InputProblem> {
     let allowed = || format!("{} to {}", range.start(), range.end());
-    let problem = || Problem::new("command line", None, format!("{option} {value}"), allowed());
+    let problem = || InputProblem::new("command line", None, format!("{option} {value}"), allowed());
     (!range.contains(&value)).then(problem)
 }
 
 /// Parses the size of a block in bytes, such as `4k`; none for a text that is not a size, or for 0.
-pub fn parse_block_size(text: &str) -> Option<u32> {
+pub fn parse_block_bytes(text: &str) -> Option<u32> {
     workload::bytes(text).and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| *bytes > 0)
 }
 
@@ -79,7 +79,7 @@ pub fn parse_block_size(text: &str) -> Option<u32> {
 pub fn block_sizes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>, D::Error> {
     let wrong = |text: &str| D::Error::custom(format!("size `{text}`; allowed: a number of bytes, or a size as in 4k"));
     let texts = Vec::<String>::deserialize(deserializer)?;
-    texts.iter().map(|text| parse_block_size(text).ok_or_else(|| wrong(text))).collect()
+    texts.iter().map(|text| parse_block_bytes(text).ok_or_else(|| wrong(text))).collect()
 }
 
 #[cfg(test)]
@@ -87,7 +87,7 @@ mod tests {
     use crate::breakeven::BreakEvenQuestion;
 
     #[test]
-    fn problems_of_a_question_are_listed_together_with_their_keys() {
+    fn all_problems_of_a_question_are_reported_with_their_keys() {
         let question = r#"{"bs": ["4x"], "drives": "two", "host_iops": null, "size": 1}"#;
         let found = super::read_question::<BreakEvenQuestion>(question).expect_err("three problems").to_string();
         let lines: Vec<&str> = found.lines().collect();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_a_question_leaves_out_have_their_defaults() {
+    fn omitted_question_keys_take_their_defaults() {
         let question: BreakEvenQuestion = super::read_question("{}").expect("a question");
         let answer = question.answer().expect("an answer");
         assert_eq!(answer.times.iter().map(|time| time.block_bytes).collect::<Vec<_>>(), [512, 1024, 2048, 4096]);

@@ -35,19 +35,19 @@ pub(super) fn job(outcome: &Outcome, job: &JobOutcome) -> Value {
         "read": direction(&job.read),
         "write": direction(&job.write),
         "trim": direction(&job.discard),
-        "sync": { "total_ios": job.flush.ios, "lat_ns": latency_with_percentiles(&job.flush.total) },
+        "sync": { "total_ios": job.flush.ios, "lat_ns": fio_latency_object(&job.flush.total) },
         "job_runtime": whole_ms(outcome.elapsed).saturating_mul(u64::from(job.threads)),
         "usr_cpu": processor.user_percent,
         "sys_cpu": processor.system_percent,
         "ctx": processor.context_switches,
         "majf": 0,
         "minf": 0,
-        "iodepth_level": one_class(DEPTHS, depth_class(job.iodepth), &total),
-        "iodepth_submit": one_class(CALLS, 1, &total),
-        "iodepth_complete": one_class(CALLS, 1, &total),
-        "latency_ns": classes(&total, &CLASSES, Span::ZERO, Span::from_ns),
-        "latency_us": classes(&total, &CLASSES, Span::from_us(1), Span::from_us),
-        "latency_ms": ms_classes(&total),
+        "iodepth_level": single_class_shares(DEPTHS, fio_depth_class_index(job.iodepth), &total),
+        "iodepth_submit": single_class_shares(CALLS, 1, &total),
+        "iodepth_complete": single_class_shares(CALLS, 1, &total),
+        "latency_ns": latency_class_shares(&total, &CLASSES, Span::ZERO, Span::from_ns),
+        "latency_us": latency_class_shares(&total, &CLASSES, Span::from_us(1), Span::from_us),
+        "latency_ms": millisecond_class_shares(&total),
         "latency_depth": 1,
         "latency_target": 0,
         "latency_percentile": 100.0,
@@ -87,7 +87,7 @@ fn direction(figures: &DirectionOutcome) -> Value {
         "short_ios": 0,
         "drop_ios": 0,
         "slat_ns": latency(&figures.submission),
-        "clat_ns": latency_with_percentiles(&figures.completion),
+        "clat_ns": fio_latency_object(&figures.completion),
         "lat_ns": latency(&figures.total),
         "bw_min": whole(bytes_per_s) / 1024,
         "bw_max": whole(bytes_per_s) / 1024,
@@ -108,13 +108,13 @@ fn latency(latency: &Latency) -> Value {
         "min": whole_ns(latency.min()),
         "max": whole_ns(latency.max()),
         "mean": latency.mean_ns(),
-        "stddev": latency.deviation_ns(),
+        "stddev": latency.standard_deviation_ns(),
         "N": latency.count(),
     })
 }
 
 /// Returns fio's figures of a latency distribution, with percentiles unless nothing was counted, as in fio.
-fn latency_with_percentiles(distribution: &Latency) -> Value {
+fn fio_latency_object(distribution: &Latency) -> Value {
     let mut fields = latency(distribution);
     if distribution.count() > 0 {
         fields["percentile"] = percentiles(distribution);
@@ -158,13 +158,13 @@ impl Processor {
 
 /// Returns the index of fio's class of queue depth for a job, which keeps its depth all the time: 2 and 3 are in the
 /// second class, 4 to 7 in the third, ….
-fn depth_class(iodepth: u32) -> usize {
+fn fio_depth_class_index(iodepth: u32) -> usize {
     (iodepth.max(1).ilog2() as usize).min(DEPTHS.len() - 1)
 }
 
 /// Returns a JSON object with a share of the requests in per cent for each of `names`: 100 for number `place`, 0 for
 /// the others. All shares are 0 if there are no requests.
-fn one_class(names: [&str; 7], place: usize, total: &Latency) -> Value {
+fn single_class_shares(names: [&str; 7], place: usize, total: &Latency) -> Value {
     let percent = |this: usize| {
         if this == place && total.count() > 0 { 100.0 } else { 0.0 }
     };
@@ -174,7 +174,7 @@ fn one_class(names: [&str; 7], place: usize, total: &Latency) -> Value {
 
 /// Returns the share of the requests, in per cent, in each of fio's latency classes with these upper `ends`; the lowest
 /// class begins at `from`.
-fn classes(total: &Latency, ends: &[u64], mut from: Span, unit: fn(u64) -> Span) -> Map<String, Value> {
+fn latency_class_shares(total: &Latency, ends: &[u64], mut from: Span, unit: fn(u64) -> Span) -> Map<String, Value> {
     let mut shares = Map::new();
     for end in ends {
         let until = unit(*end);
@@ -184,8 +184,8 @@ fn classes(total: &Latency, ends: &[u64], mut from: Span, unit: fn(u64) -> Span)
     shares
 }
 
-fn ms_classes(total: &Latency) -> Map<String, Value> {
-    let mut shares = classes(total, &MS_CLASSES, Span::from_ms(1), Span::from_ms);
+fn millisecond_class_shares(total: &Latency) -> Map<String, Value> {
+    let mut shares = latency_class_shares(total, &MS_CLASSES, Span::from_ms(1), Span::from_ms);
     let slowest = percent_between(total, Span::from_s(2), Span::MAX);
     shares.insert(">=2000".to_string(), slowest.into());
     shares
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_the_keys_of_fio_in_its_order() {
+    fn fio_job_object_has_fios_keys_in_order() {
         let job = sample_job();
         assert_eq!(keys(&job), JOB_KEYS);
         for direction in ["read", "write", "trim"] {
@@ -248,14 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn options_are_texts_and_at_least_those_that_every_job_has() {
+    fn fio_job_options_are_strings_with_the_required_ones() {
         let options = &sample_job()["job options"];
         assert_eq!(keys(options), "name rw bs iodepth numjobs");
         assert_eq!([&options["name"], &options["iodepth"], &options["numjobs"]], ["rand & mix", "4", "2"]);
     }
 
     #[test]
-    fn percentiles_have_fios_keys_and_those_without_enough_requests_have_none() {
+    fn fio_percentiles_without_enough_requests_are_omitted() {
         let percentile = &sample_job()["read"]["clat_ns"]["percentile"];
         assert_eq!(
             keys(percentile),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_whole_where_fio_prints_them_whole() {
+    fn fio_integers_are_printed_without_fraction() {
         let read = &sample_job()["read"];
         for key in ["io_bytes", "io_kbytes", "bw_bytes", "bw", "runtime", "total_ios", "bw_min", "iops_max"] {
             assert!(read[key].is_u64(), "{key}: {}", read[key]);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_means_are_those_of_the_outcome() {
+    fn fio_rates_and_means_equal_the_outcome() {
         let read = &sample_job()["read"];
         assert_eq!(read["iops"].as_f64().unwrap().round(), 1e6);
         assert_eq!(read["bw_bytes"].as_f64().unwrap(), 4.096e9);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_classes_hold_every_request_once() {
+    fn fio_latency_classes_count_each_request_once() {
         let job = sample_job();
         let sum: f64 = ["latency_ns", "latency_us", "latency_ms"]
             .iter()
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_without_requests_gives_numbers_not_nulls() {
+    fn fio_json_of_an_empty_outcome_has_zeros_instead_of_nulls() {
         let outcome = Outcome { jobs: vec![JobOutcome::default()], elapsed: Span::ZERO, ..sample::outcome() };
         let job = job(&outcome, &JobOutcome::default());
         assert_eq!(job["read"]["iops"], 0.0);

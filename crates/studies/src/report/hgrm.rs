@@ -35,9 +35,10 @@ pub fn hgrm(latency: &Latency) -> String {
         }
     }
     if count > 0 {
-        let _ = writeln!(text, "{:12.3} {:.12} {count:10}", in_us(latency.max()), 1.0);
+        let _ = writeln!(text, "{:12.3} {:.12} {count:10}", microseconds_of_span(latency.max()), 1.0);
     }
-    let (mean, deviation, max) = (latency.mean_ns() / 1e3, latency.deviation_ns() / 1e3, in_us(latency.max()));
+    let (mean, deviation, max) =
+        (latency.mean_ns() / 1e3, latency.standard_deviation_ns() / 1e3, microseconds_of_span(latency.max()));
     let _ = writeln!(text, "#[Mean    = {mean:12.3}, StdDeviation   = {deviation:12.3}]");
     let _ = writeln!(text, "#[Max     = {max:12.3}, Total count    = {count:12}]");
     let _ = writeln!(text, "#[Buckets = {BUCKETS:12}, SubBuckets     = {SUB_BUCKETS:12}]");
@@ -46,7 +47,7 @@ pub fn hgrm(latency: &Latency) -> String {
 
 fn line(text: &mut String, value: Span, percent: f64, below: u64) {
     let (share, beyond) = (percent / 100.0, 1.0 / (1.0 - percent / 100.0));
-    let _ = writeln!(text, "{:12.3} {share:.12} {below:10} {beyond:14.2}", in_us(value));
+    let _ = writeln!(text, "{:12.3} {share:.12} {below:10} {beyond:14.2}", microseconds_of_span(value));
 }
 
 /// Returns `below` as a share of `count`, in per cent.
@@ -61,7 +62,7 @@ fn next(percent: f64) -> f64 {
     percent + 100.0 / (TICKS_PER_HALF_DISTANCE * libm::pow(2.0, halvings))
 }
 
-fn in_us(span: Span) -> f64 {
+fn microseconds_of_span(span: Span) -> f64 {
     span.as_ns() / 1e3
 }
 
@@ -71,7 +72,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn a_distribution_is_that_of_the_tools() {
+    fn hgrm_lines_match_hdr_histogram_tools() {
         let mut latency = Latency::default();
         (1..=16).for_each(|us| latency.record(Span::from_us(us)));
         expect![[r#"
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_counted_is_a_head_and_a_foot() {
+    fn empty_hgrm_has_only_header_and_footer() {
         let text = hgrm(&Latency::default());
         assert_eq!(text.lines().count(), 5);
         assert!(text.contains("Total count    =            0]") && !text.contains("NaN"), "{text}");

@@ -13,23 +13,23 @@ use crate::results::documents::{
     RunResult, RunSubject, StageMean, StageName, WireTraffic, value,
 };
 use crate::tails;
-use phaselink_core::ledger::{CpuUse, DirectionOutcome, JobOutcome, Outcome, WireUse};
+use phaselink_core::ledger::{CpuUtilisation, DirectionOutcome, JobOutcome, Outcome, WireUse};
 use phaselink_core::number::real;
 use phaselink_core::time::Span;
 
 /// Returns the outcome of a run in the form of fio's JSON, with the `phaselink` object; `description` is the resolved
 /// description of the drive.
 pub fn json(outcome: &Outcome, description: Value) -> Value {
-    json_of(outcome, RunSubject::Drive(Description(description)))
+    run_result_json(outcome, RunSubject::Drive(Description(description)))
 }
 
 /// Returns the outcome of a benchmark in the form of fio's JSON, with the `phaselink` object; `target` is the address of
 /// the served drive.
-pub fn json_of_served(outcome: &Outcome, target: String) -> Value {
-    json_of(outcome, RunSubject::Served { target })
+pub fn served_benchmark_json(outcome: &Outcome, target: String) -> Value {
+    run_result_json(outcome, RunSubject::Served { target })
 }
 
-fn json_of(outcome: &Outcome, description: RunSubject) -> Value {
+fn run_result_json(outcome: &Outcome, description: RunSubject) -> Value {
     value(&RunDocument {
         fio_version: concat!("phaselink-", env!("CARGO_PKG_VERSION")).into(),
         jobs: outcome.jobs.iter().map(|job| FioJob(fio::job(outcome, job))).collect(),
@@ -62,7 +62,7 @@ fn result(outcome: &Outcome, description: RunSubject) -> RunResult {
         events: outcome.events,
         figures: RunFigures::of(&figures),
         tails: tails::document(outcome),
-        jobs: outcome.jobs.iter().map(|job| ledger_job(job, &outcome.stack_stages)).collect(),
+        jobs: outcome.jobs.iter().map(|job| job_ledger_json(job, &outcome.stack_stages)).collect(),
         link: LinkUse {
             upstream: wire(&outcome.upstream, outcome.elapsed),
             downstream: wire(&outcome.downstream, outcome.elapsed),
@@ -83,7 +83,7 @@ fn result(outcome: &Outcome, description: RunSubject) -> RunResult {
     }
 }
 
-fn ledger_job(job: &JobOutcome, stack: &[String]) -> RunJob {
+fn job_ledger_json(job: &JobOutcome, stack: &[String]) -> RunJob {
     let any = |kind: &DirectionOutcome| (kind.ios > 0).then(|| ledger(kind, stack));
     RunJob {
         name: job.name.clone(),
@@ -108,17 +108,17 @@ fn ledger(figures: &DirectionOutcome, stack: &[String]) -> DirectionResult {
             min: latency.min().as_ns(),
             max: latency.max().as_ns(),
             mean: latency.mean_ns(),
-            stddev: latency.deviation_ns(),
+            stddev: latency.standard_deviation_ns(),
             percentile: AllPercentiles::of(latency),
         },
-        stages: stage_means(figures, stack),
+        stages: stage_mean_list(figures, stack),
         total_ns: latency.mean_ns(),
     }
 }
 
 /// Returns the stages in which requests spent time, with the mean time for each request in ns; `stack` has the names of
 /// the software stages.
-pub fn stage_means(figures: &DirectionOutcome, stack: &[String]) -> Vec<StageMean> {
+pub fn stage_mean_list(figures: &DirectionOutcome, stack: &[String]) -> Vec<StageMean> {
     let ios = real(figures.ios.max(1));
     let mean = |(stage, span): (&str, Span)| StageMean { stage: StageName(stage.into()), mean_ns: span.as_ns() / ios };
     figures.stages.named(stack).map(mean).collect()
@@ -139,7 +139,7 @@ fn wire(wire: &WireUse, elapsed: Span) -> WireTraffic {
     }
 }
 
-fn processor(cpu: &CpuUse, figures: &Figures) -> ProcessorUse {
+fn processor(cpu: &CpuUtilisation, figures: &Figures) -> ProcessorUse {
     ProcessorUse {
         cores: cpu.cores,
         working_ns: cpu.working.as_ns(),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_has_fios_shape_with_the_phaselink_object_beside_it() {
+    fn run_json_has_fios_shape_with_a_phaselink_object() {
         let document = sample_json();
         let keys: Vec<&String> = document.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["fio version", "jobs", "phaselink"]);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stages_of_the_ledger_sum_to_its_total() {
+    fn ledger_stages_in_json_add_up_to_the_total() {
         let read = &sample_json()["phaselink"]["jobs"][0]["read"];
         let stages = read["stages"].as_array().unwrap();
         let sum: f64 = stages.iter().map(|stage| stage["mean_ns"].as_f64().unwrap()).sum();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_phaselink_object_tells_use_energy_and_the_description() {
+    fn phaselink_object_has_usage_energy_and_description() {
         let phaselink = &sample_json()["phaselink"];
         assert_eq!(headed("run", sample_json())["phaselink"]["version"], env!("CARGO_PKG_VERSION"));
         assert_eq!(phaselink["link"]["upstream"]["busy_share"], 0.9);

@@ -33,7 +33,11 @@ pub fn ladder(trace: &Trace, title: &str) -> String {
         above = Some(record.from);
     }
     if let (Some(end), Some(above)) = (records.iter().map(|record| record.to).max(), above) {
-        let _ = writeln!(text, "{}", columns.assemble(&columns.margin(end, Some(above)), "", &columns.idle(), "end"));
+        let _ = writeln!(
+            text,
+            "{}",
+            columns.join_ladder_columns(&columns.margin(end, Some(above)), "", &columns.idle(), "end")
+        );
     }
     if trace.dropped() > 0 {
         let _ = writeln!(text, "\n{} more steps were not recorded.", trace.dropped());
@@ -58,7 +62,7 @@ impl Columns {
         let latest = records.iter().map(|record| record.to).max().unwrap_or(Time::ZERO);
         let time = characters(&in_ns(latest.as_ns())).max(8);
         let side = |is_host: bool| {
-            let widest = records.iter().filter(|record| is_side(&record.step, is_host));
+            let widest = records.iter().filter(|record| is_step_of_side(&record.step, is_host));
             let widest = widest.map(|record| characters(&activity(record, owners))).max();
             widest.unwrap_or(0).clamp(SIDE_MIN, SIDE_MAX)
         };
@@ -70,21 +74,21 @@ impl Columns {
     fn header(&self) -> String {
         let margin = format!("{:>time$} {:>time$}", "ns", "gap", time = self.time);
         let link = format!("{:^width$}", "link", width = self.link);
-        self.assemble(&margin, "host", &link, "device")
+        self.join_ladder_columns(&margin, "host", &link, "device")
     }
 
     fn line(&self, record: &Record, above: Option<Time>) -> String {
         let margin = self.margin(record.from, above);
         match &record.step {
-            Step::Host(_) => self.assemble(&margin, &activity(record, self.owners), &self.idle(), ""),
+            Step::Host(_) => self.join_ladder_columns(&margin, &activity(record, self.owners), &self.idle(), ""),
             Step::Device(_) | Step::Media(_) => {
-                self.assemble(&margin, "", &self.idle(), &activity(record, self.owners))
+                self.join_ladder_columns(&margin, "", &self.idle(), &activity(record, self.owners))
             }
             Step::Up { packets, wire_bytes, .. } => {
-                self.assemble(&margin, "", &arrow(record, *packets, *wire_bytes, self, true), "")
+                self.join_ladder_columns(&margin, "", &arrow(record, *packets, *wire_bytes, self, true), "")
             }
             Step::Down { packets, wire_bytes, .. } => {
-                self.assemble(&margin, "", &arrow(record, *packets, *wire_bytes, self, false), "")
+                self.join_ladder_columns(&margin, "", &arrow(record, *packets, *wire_bytes, self, false), "")
             }
         }
     }
@@ -99,8 +103,8 @@ impl Columns {
         " ".repeat(self.link)
     }
 
-    fn assemble(&self, margin: &str, host: &str, link: &str, device: &str) -> String {
-        let (host, device) = (fit(host, self.host), fit(device, self.device));
+    fn join_ladder_columns(&self, margin: &str, host: &str, link: &str, device: &str) -> String {
+        let (host, device) = (fit_to_width(host, self.host), fit_to_width(device, self.device));
         let line = format!("{margin} {host:>width$} |{link}| {device}", width = self.host);
         line.trim_end().to_string()
     }
@@ -108,7 +112,7 @@ impl Columns {
 
 /// True if the step belongs to the host's column (`is_host`), or to the device's column (not `is_host`); false for
 /// packets.
-fn is_side(step: &Step, is_host: bool) -> bool {
+fn is_step_of_side(step: &Step, is_host: bool) -> bool {
     match step {
         Step::Host(_) => is_host,
         Step::Device(_) | Step::Media(_) => !is_host,
@@ -120,17 +124,20 @@ fn is_side(step: &Step, is_host: bool) -> bool {
 fn activity(record: &Record, owners: bool) -> String {
     let mark = if matches!(record.step, Step::Media(_)) { "# " } else { "" };
     let length = record.to.since(record.from);
-    let length = if length.is_zero() { String::new() } else { duration_in_brackets(length) };
+    let length = if length.is_zero() { String::new() } else { bracketed_duration(length) };
     format!("{mark}{}{}{length}", owner(record, owners), record.step.name())
 }
 
 /// Draws packets on the link as an arrow: `--- data x4, 608 B (456.0) -->`; the number of a single packet is left out.
 fn arrow(record: &Record, packets: u32, wire_bytes: u32, columns: &Columns, up: bool) -> String {
     let count = if packets == 1 { String::new() } else { format!(" x{packets}") };
-    let figures = format!("{count}, {wire_bytes} B{}", duration_in_brackets(record.to.since(record.from)));
+    let figures = format!("{count}, {wire_bytes} B{}", bracketed_duration(record.to.since(record.from)));
     let room = columns.link.saturating_sub(ARROW_MIN);
-    let name = fit(&format!("{}{}", owner(record, columns.owners), record.step.name()), room - figures.len().min(room));
-    let label = format!(" {} ", fit(&format!("{name}{figures}"), room));
+    let name = fit_to_width(
+        &format!("{}{}", owner(record, columns.owners), record.step.name()),
+        room - figures.len().min(room),
+    );
+    let label = format!(" {} ", fit_to_width(&format!("{name}{figures}"), room));
     let shaft = if record.step.is_empty_answer() { "." } else { "-" };
     let strokes = columns.link.saturating_sub(1 + characters(&label));
     let (left, right) = (shaft.repeat(strokes / 2), shaft.repeat(strokes - strokes / 2));
@@ -145,7 +152,7 @@ fn owner(record: &Record, owners: bool) -> String {
 }
 
 /// Returns a duration as text in brackets, after a space.
-fn duration_in_brackets(span: Span) -> String {
+fn bracketed_duration(span: Span) -> String {
     format!(" ({})", in_ns(span.as_ns()))
 }
 
@@ -154,7 +161,7 @@ fn in_ns(ns: f64) -> String {
 }
 
 /// Cuts `text` to `width` characters, of which the last one is then an ellipsis.
-fn fit(text: &str, width: usize) -> String {
+fn fit_to_width(text: &str, width: usize) -> String {
     if characters(text) <= width {
         return text.to_string();
     }
@@ -172,7 +179,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn an_nvme_read_is_figure_1a() {
+    fn ladder_of_an_nvme_read_matches_figure_1a() {
         expect![[r#"
             NVMe read of 4096 B
             times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
@@ -196,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dc_express_read_is_figure_1b_with_dotted_empty_answers() {
+    fn ladder_of_a_dc_express_read_matches_figure_1b() {
         expect![[r#"
             DC Express read of 512 B
             times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
@@ -219,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_several_requests_say_whose_they_are() {
+    fn ladder_of_several_requests_names_the_owner_of_each_step() {
         let trace = trace_of(vec![
             record(Some(3), 0, 1000, Step::Host("enq".into())),
             record(Some(4), 1000, 2000, up("data", 1, 152)),
@@ -229,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_longer_than_a_hundred_characters_however_long_names_and_times_are() {
+    fn ladder_lines_have_at_most_100_characters() {
         let late = u64::MAX - 5;
         let name = "a name that nobody would ever want to read in full";
         let mut trace = Trace::new(4);
@@ -243,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_trace_gives_the_header_alone() {
+    fn ladder_of_an_empty_trace_is_only_its_header() {
         assert_eq!(ladder(&Trace::default(), "nothing").lines().count(), 4);
     }
 }

@@ -15,13 +15,13 @@ pub mod table;
 mod tails;
 pub use crate::results::units;
 
-pub use answer::{Answer, block_sizes, outside, parse_block_size, question_of, read_question};
+pub use answer::{Answer, block_sizes, outside, parse_block_bytes, question_from_keys, read_question};
 pub use hgrm::hgrm;
 pub use html::html;
-pub use json::{headed, json, json_of_served, stage_means};
+pub use json::{headed, json, served_benchmark_json, stage_mean_list};
 pub use ladder::ladder;
 pub use perfetto::perfetto;
 pub use prose::Prose;
-pub use summary::{requests, summary, summary_within};
+pub use summary::{requests, summary, summary_for_width};
 pub use table::Table;
 pub use tails::tail_table;

@@ -22,7 +22,7 @@ const LANES_MAX: u64 = 1_000_000;
 /// Flow arrows connect the steps of one request.
 pub fn perfetto(trace: &Trace) -> String {
     let records = trace.in_order();
-    let tracks = assign_tracks(&records);
+    let tracks = assign_free_tracks(&records);
     let mut events = metadata(&tracks);
     events.extend(timed_events(&records, &tracks));
     let document = json!({
@@ -35,12 +35,12 @@ pub fn perfetto(trace: &Trace) -> String {
 
 /// One track of the display: index of the component, and number of the track among those of the component.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Track {
+struct TraceTrack {
     place: u64,
     lane: u64,
 }
 
-impl Track {
+impl TraceTrack {
     fn id(self) -> u64 {
         (self.place + 1) * LANES_MAX + self.lane
     }
@@ -63,21 +63,21 @@ fn place(step: &Step) -> usize {
 
 /// Returns the track of each record, of records in order of time: the first track of its component that is free when
 /// the record begins.
-fn assign_tracks(records: &[&Record]) -> Vec<Track> {
+fn assign_free_tracks(records: &[&Record]) -> Vec<TraceTrack> {
     let mut lanes: [Vec<u64>; PLACES.len()] = Default::default();
     let mut assign = |record: &&Record| {
         let place = place(&record.step);
         let free_at_ns = &mut lanes[place];
         let lane = free_at_ns.iter().position(|free| *free <= whole_ns(record.from)).unwrap_or(free_at_ns.len());
         free_at_ns.resize(free_at_ns.len().max(lane + 1), 0);
-        free_at_ns[lane] = end_ns(record);
-        Track { place: length(place), lane: length(lane) }
+        free_at_ns[lane] = record_end_ns(record);
+        TraceTrack { place: length(place), lane: length(lane) }
     };
     records.iter().map(&mut assign).collect()
 }
 
 /// Returns the events that give the process and its tracks their names, and the tracks their order.
-fn metadata(tracks: &[Track]) -> Vec<Value> {
+fn metadata(tracks: &[TraceTrack]) -> Vec<Value> {
     let mut used = tracks.to_vec();
     used.sort_unstable();
     used.dedup();
@@ -93,19 +93,19 @@ fn named(kind: &str, track: u64, arguments: Value) -> Value {
     json!({ "name": kind, "ph": "M", "pid": PROCESS, "tid": track, "args": arguments })
 }
 
-fn timed_events(records: &[&Record], tracks: &[Track]) -> Vec<Value> {
-    let flows = flow_phases(records);
+fn timed_events(records: &[&Record], tracks: &[TraceTrack]) -> Vec<Value> {
+    let flows = request_flow_phases(records);
     let mut events = Vec::with_capacity(2 * records.len());
     for ((record, track), phase) in records.iter().zip(tracks).zip(flows) {
         events.push(complete(record, *track));
         if let (Some(request), Some(phase)) = (record.request, phase) {
-            events.push(flow(record, *track, request, phase));
+            events.push(flow_event(record, *track, request, phase));
         }
     }
     events
 }
 
-fn complete(record: &Record, track: Track) -> Value {
+fn complete(record: &Record, track: TraceTrack) -> Value {
     let mut arguments = json!({ "from_ps": record.from.as_ps(), "to_ps": record.to.as_ps() });
     if let Some(request) = record.request {
         arguments["request"] = request.into();
@@ -118,8 +118,8 @@ fn complete(record: &Record, track: Track) -> Value {
         "name": record.step.name(),
         "cat": PLACES[wide_index(track.place)],
         "ph": "X",
-        "ts": as_us(whole_ns(record.from)),
-        "dur": as_us(end_ns(record) - whole_ns(record.from)),
+        "ts": ns_to_us(whole_ns(record.from)),
+        "dur": ns_to_us(record_end_ns(record) - whole_ns(record.from)),
         "pid": PROCESS,
         "tid": track.id(),
         "args": arguments,
@@ -127,13 +127,13 @@ fn complete(record: &Record, track: Track) -> Value {
 }
 
 /// Returns one point of the flow arrow through a request's steps; the arrow binds to the step that encloses the point.
-fn flow(record: &Record, track: Track, request: u64, phase: &str) -> Value {
+fn flow_event(record: &Record, track: TraceTrack, request: u64, phase: &str) -> Value {
     let mut event = json!({
         "name": "request",
         "cat": "request",
         "ph": phase,
         "id": request,
-        "ts": as_us(whole_ns(record.from)),
+        "ts": ns_to_us(whole_ns(record.from)),
         "pid": PROCESS,
         "tid": track.id(),
     });
@@ -145,7 +145,7 @@ fn flow(record: &Record, track: Track, request: u64, phase: &str) -> Value {
 
 /// Returns for each record its phase in the flow arrow of its request: `s`tart, s`t`ep, `f`inish, or none if it is the
 /// only step.
-fn flow_phases(records: &[&Record]) -> Vec<Option<&'static str>> {
+fn request_flow_phases(records: &[&Record]) -> Vec<Option<&'static str>> {
     let mut owned: Vec<(u64, usize)> =
         records.iter().enumerate().filter_map(|(place, record)| Some((record.request?, place))).collect();
     owned.sort_unstable();
@@ -165,12 +165,12 @@ fn whole_ns(at: Time) -> u64 {
 }
 
 /// Returns the end of a record in whole nanoseconds, which is never before its beginning.
-fn end_ns(record: &Record) -> u64 {
+fn record_end_ns(record: &Record) -> u64 {
     whole_ns(record.to.max(record.from))
 }
 
 /// Converts nanoseconds into microseconds, the unit of the format.
-fn as_us(ns: u64) -> f64 {
+fn ns_to_us(ns: u64) -> f64 {
     real(ns) / 1e3
 }
 
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use crate::tests::sample::{dc_express_read, nvme_read, record, trace_of, up};
 
-    fn events_of(trace: &Trace) -> Vec<Value> {
+    fn perfetto_events_of_trace(trace: &Trace) -> Vec<Value> {
         let document: Value = serde_json::from_str(&perfetto(trace)).unwrap();
         document["traceEvents"].as_array().unwrap().clone()
     }
@@ -189,8 +189,8 @@ mod tests {
     }
 
     #[test]
-    fn every_event_has_the_fields_that_its_phase_requires() {
-        for event in events_of(&dc_express_read()) {
+    fn perfetto_events_have_the_fields_of_their_phase() {
+        for event in perfetto_events_of_trace(&dc_express_read()) {
             assert!(event["name"].is_string() && event["pid"].is_u64() && event["tid"].is_u64(), "{event}");
             match event["ph"].as_str().unwrap() {
                 "M" => assert!(event["args"].is_object()),
@@ -203,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn metadata_comes_first_and_names_every_track_that_is_used() {
-        let events = events_of(&nvme_read());
+    fn perfetto_metadata_precedes_and_names_all_used_tracks() {
+        let events = perfetto_events_of_trace(&nvme_read());
         let first_timed = events.iter().position(|event| event["ph"] != "M").unwrap();
         assert!(events[first_timed..].iter().all(|event| event["ph"] != "M"));
         let names: Vec<&str> = phase(&events, "M")
@@ -215,8 +215,8 @@ mod tests {
     }
 
     #[test]
-    fn timed_events_are_in_order_of_time_and_no_two_overlap_on_a_track() {
-        let events = events_of(&nvme_read());
+    fn perfetto_events_on_a_track_do_not_overlap() {
+        let events = perfetto_events_of_trace(&nvme_read());
         let times: Vec<f64> = events.iter().filter_map(|event| event["ts"].as_f64()).collect();
         assert!(times.is_sorted());
         let mut ends = std::collections::BTreeMap::new();
@@ -228,18 +228,19 @@ mod tests {
     }
 
     #[test]
-    fn the_steps_of_a_request_hang_on_one_arrow() {
-        let events = events_of(&dc_express_read());
+    fn steps_of_a_request_share_one_flow_arrow() {
+        let events = perfetto_events_of_trace(&dc_express_read());
         let arrow: Vec<&str> =
             events.iter().filter(|event| event["id"] == 7).map(|event| event["ph"].as_str().unwrap()).collect();
         assert_eq!(arrow, ["s", "t", "t", "t", "t", "t", "f"]);
         let alone = trace_of(vec![record(Some(1), 0, 1, Step::Host("alone".into()))]);
-        assert_eq!(events_of(&alone).iter().filter(|event| event["id"] == 1).count(), 0);
+        assert_eq!(perfetto_events_of_trace(&alone).iter().filter(|event| event["id"] == 1).count(), 0);
     }
 
     #[test]
-    fn times_are_microseconds_with_three_decimals_and_picoseconds_are_kept_aside() {
-        let events = events_of(&trace_of(vec![record(Some(1), 1_234_567, 2_345_999, up("data", 4, 608))]));
+    fn perfetto_times_are_us_with_three_decimals_plus_picoseconds() {
+        let events =
+            perfetto_events_of_trace(&trace_of(vec![record(Some(1), 1_234_567, 2_345_999, up("data", 4, 608))]));
         let event = phase(&events, "X").next().unwrap();
         assert_eq!((event["ts"].as_f64(), event["dur"].as_f64()), (Some(1.234), Some(1.111)));
         assert_eq!(

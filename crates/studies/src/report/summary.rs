@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::table::{Table, bar};
 use super::tails::tail_table;
 use super::units::{self, ColumnScale};
-use crate::results::{FIGURES, Figures, RunPart, Unit, in_tables};
+use crate::results::{FIGURES, Figures, RunFigureGroup, Unit, in_tables};
 use crate::tails::tails;
 use phaselink_core::ledger::{DirectionOutcome, JobOutcome, Latency, MeasuredState, Outcome, WireUse};
 use phaselink_core::number::real;
@@ -17,11 +17,11 @@ const BAR_WIDTH: usize = 30;
 ///
 /// A percentile for which the run has too few requests is printed as `-`; the table of tails says what it needs.
 pub fn summary(outcome: &Outcome) -> String {
-    summary_within(outcome, None)
+    summary_for_width(outcome, None)
 }
 
 /// Returns all results of a run as text for a terminal of `width` columns, if that is known.
-pub fn summary_within(outcome: &Outcome, width: Option<usize>) -> String {
+pub fn summary_for_width(outcome: &Outcome, width: Option<usize>) -> String {
     let shown = |table: Table| width.map_or_else(|| table.to_string(), |width| table.within(width));
     let mut text = heading(outcome);
     write_block(&mut text, &shown(requests(outcome)));
@@ -41,8 +41,8 @@ pub fn summary_within(outcome: &Outcome, width: Option<usize>) -> String {
     }
     if !outcome.counters.is_empty() {
         write_block(&mut text, &shown(counters(outcome)));
-        text.push_str(without_erases(outcome));
-        text.push_str(&unwritten_reads(outcome));
+        text.push_str(reason_for_no_erases(outcome));
+        text.push_str(&unwritten_read_share(outcome));
     }
     text
 }
@@ -91,13 +91,13 @@ impl<'a> RequestRow<'a> {
     }
 
     /// Returns a row for each kind of a job's requests, commits and queries included.
-    fn of_job(job: &'a JobOutcome) -> impl Iterator<Item = RequestRow<'a>> {
+    fn rows_of_job(job: &'a JobOutcome) -> impl Iterator<Item = RequestRow<'a>> {
         let row = |(direction, figures): (&'static str, &DirectionOutcome)| RequestRow {
             bytes_per_s: Some(figures.bytes_per_s()),
             ..RequestRow::new(job, direction, figures.iops(), &figures.total)
         };
         let commits =
-            (job.commit.count() > 0).then(|| RequestRow::new(job, "commit", job.commits_per_s(), &job.commit));
+            (job.commit.count() > 0).then(|| RequestRow::new(job, "commit", job.commit_rate_per_s(), &job.commit));
         let queries = (job.query.count() > 0).then(|| RequestRow::new(job, "query", job.queries_per_s(), &job.query));
         job.kinds().map(row).chain(commits).chain(queries)
     }
@@ -111,7 +111,7 @@ pub fn requests(outcome: &Outcome) -> Table {
         table = table.right(percentile.heading);
     }
     let mut table = table.right("max");
-    let rows: Vec<RequestRow> = outcome.jobs.iter().flat_map(RequestRow::of_job).collect();
+    let rows: Vec<RequestRow> = outcome.jobs.iter().flat_map(RequestRow::rows_of_job).collect();
     let per_s = ColumnScale::of(rows.iter().map(|row| row.per_s));
     let bytes_per_s = ColumnScale::of(rows.iter().filter_map(|row| row.bytes_per_s));
     let latencies = |place: usize| {
@@ -163,16 +163,16 @@ pub(super) fn link(outcome: &Outcome) -> Table {
     row("busy, acknowledgements aside", &|wire| units::percent(wire.busy_share(outcome.elapsed)));
     row("wire rate", &|wire| units::quantity(wire.bytes_per_ns * 1e9, "B/s"));
     row("bytes", &|wire| units::quantity(real(wire.bytes()), "B"));
-    row("user data", &|wire| share_of_bytes(wire, wire.data_bytes));
-    row("commands and completions", &|wire| share_of_bytes(wire, wire.command_bytes));
-    row("headers and framing", &|wire| share_of_bytes(wire, wire.header_bytes));
-    row("acknowledgements and credits", &|wire| share_of_bytes(wire, wire.dllp_bytes));
+    row("user data", &|wire| percent_of_wire_bytes(wire, wire.data_bytes));
+    row("commands and completions", &|wire| percent_of_wire_bytes(wire, wire.command_bytes));
+    row("headers and framing", &|wire| percent_of_wire_bytes(wire, wire.header_bytes));
+    row("acknowledgements and credits", &|wire| percent_of_wire_bytes(wire, wire.dllp_bytes));
     row("packets", &|wire| units::grouped(wire.packets));
     row("packets sent again", &|wire| units::grouped(wire.replays));
     table
 }
 
-fn share_of_bytes(wire: &WireUse, bytes: u64) -> String {
+fn percent_of_wire_bytes(wire: &WireUse, bytes: u64) -> String {
     units::percent(real(bytes) / real(wire.bytes().max(1)))
 }
 
@@ -182,23 +182,23 @@ pub(super) fn host(outcome: &Outcome) -> Table {
     let cores = |span: Span| format!("{:.3}", span.as_s() / outcome.elapsed.as_s().max(1e-12));
     let figures = Figures::of(outcome);
     let mut table = Table::new().left("host").right("");
-    figure_rows(&mut table, &figures, RunPart::Cores, &format!(" of {}", cpu.cores));
+    add_figure_rows(&mut table, &figures, RunFigureGroup::Cores, &format!(" of {}", cpu.cores));
     table.row(["  working".to_string(), cores(cpu.working)]);
     table.row(["  spinning".to_string(), cores(cpu.spinning)]);
     table.row(["  switching and interrupts".to_string(), cores(cpu.switching)]);
-    figure_rows(&mut table, &figures, RunPart::Processor, "");
+    add_figure_rows(&mut table, &figures, RunFigureGroup::Processor, "");
     table.row(["interrupts".to_string(), units::grouped(cpu.interrupts)]);
     table.row(["context switches".to_string(), units::grouped(cpu.context_switches)]);
-    figure_rows(&mut table, &figures, RunPart::Power, "");
+    add_figure_rows(&mut table, &figures, RunFigureGroup::Power, "");
     if let Some(energy) = outcome.energy {
         table.row(["  of it idle".to_string(), units::quantity(energy.idle_w, "W")]);
     }
-    figure_rows(&mut table, &figures, RunPart::Energy, "");
+    add_figure_rows(&mut table, &figures, RunFigureGroup::ServerEnergy, "");
     table
 }
 
 /// Adds a row for each known figure of a part of a run to the table of the host; `end` follows the value.
-fn figure_rows(table: &mut Table, figures: &Figures, part: RunPart, end: &str) {
+fn add_figure_rows(table: &mut Table, figures: &Figures, part: RunFigureGroup, end: &str) {
     for figure in &FIGURES {
         let heading = figure.in_run.filter(|(own, _)| *own == part).map(|(_, heading)| heading);
         let Some((heading, value)) = heading.zip(figures.get(figure)) else { continue };
@@ -231,7 +231,7 @@ pub(super) fn counters(outcome: &Outcome) -> Table {
 }
 
 /// Returns why a drive whose writes went to flash has erased nothing; empty if it has, or if there is nothing to say.
-fn without_erases(outcome: &Outcome) -> &'static str {
+fn reason_for_no_erases(outcome: &Outcome) -> &'static str {
     match (count(outcome, "erases"), count(outcome, "write_amplification_percent")) {
         (Some(0), Some(1..)) => "No block was erased: the writes of this run were too few to empty a whole block.\n",
         _ => "",
@@ -240,7 +240,7 @@ fn without_erases(outcome: &Outcome) -> &'static str {
 
 /// Returns the share of the bytes read for which no cell was read, because nothing was written there; empty if there is
 /// none.
-fn unwritten_reads(outcome: &Outcome) -> String {
+fn unwritten_read_share(outcome: &Outcome) -> String {
     count(outcome, "unwritten_read_percent").map_or(String::new(), |percent| {
         format!("{percent} % of the bytes read were never written, or were discarded: such reads touch no cell.\n")
     })
@@ -257,7 +257,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn a_summary_tells_rates_latencies_stages_link_host_and_counters() {
+    fn summary_lists_rates_latencies_stages_link_host_and_counters() {
         expect![[r#"
             sample <pcm>, seed 7: 1,010 requests in 1.00 ms of simulated time
 
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_run_without_requests_still_prints() {
+    fn summary_of_a_stopped_run_without_requests_prints() {
         let outcome = Outcome { jobs: Vec::new(), finished: false, elapsed: Span::ZERO, ..sample::outcome() };
         let text = summary(&outcome);
         assert!(text.contains("stopped before its jobs were done"));
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_erases_says_why_and_others_do_not() {
+    fn summary_explains_a_run_without_erases() {
         let told = |erases: u64, amplification: u64| {
             let counters = vec![("write_amplification_percent", amplification), ("erases", erases)];
             summary(&Outcome { counters, ..sample::outcome() }).contains("No block was erased")
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_of_blocks_that_were_never_written_are_told() {
+    fn summary_reports_reads_of_unwritten_blocks() {
         let told = |counters| summary(&Outcome { counters, ..sample::outcome() });
         let text = told(vec![("unwritten_read_bytes", 4096), ("unwritten_read_percent", 48)]);
         assert!(text.contains("48 % of the bytes read were never written"), "{text}");

@@ -15,8 +15,8 @@ pub(super) enum Alignment {
 /// One line of a table below its headers: cells, or a rule.
 #[derive(Clone, Debug)]
 enum TableLine {
-    Cells(Vec<String>),
-    Rule,
+    ProgramCells(Vec<String>),
+    FaultRule,
 }
 
 /// Table under construction: columns first, then rows; `to_string` prints it.
@@ -79,8 +79,8 @@ impl Table {
             columns.iter().map(|column| cells.get(*column).cloned().unwrap_or_default()).collect::<Vec<_>>()
         };
         let line = |line: &TableLine| match line {
-            TableLine::Cells(cells) => TableLine::Cells(of_row(cells)),
-            TableLine::Rule => TableLine::Rule,
+            TableLine::ProgramCells(cells) => TableLine::ProgramCells(of_row(cells)),
+            TableLine::FaultRule => TableLine::FaultRule,
         };
         Table {
             columns: columns.iter().map(|column| self.columns[*column].clone()).collect(),
@@ -100,13 +100,13 @@ impl Table {
     {
         let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
         assert!(cells.len() <= self.columns.len(), "a row of {} cells in {} columns", cells.len(), self.columns.len());
-        self.lines.push(TableLine::Cells(cells));
+        self.lines.push(TableLine::ProgramCells(cells));
     }
 
     /// Begins a new group of rows with a rule, unless there is no row above it.
     pub fn group(&mut self) {
-        if matches!(self.lines.last(), Some(TableLine::Cells(_))) {
-            self.lines.push(TableLine::Rule);
+        if matches!(self.lines.last(), Some(TableLine::ProgramCells(_))) {
+            self.lines.push(TableLine::FaultRule);
         }
     }
 
@@ -114,13 +114,13 @@ impl Table {
     /// rules between groups.
     pub fn markdown(&self) -> String {
         let line = |cells: &mut dyn Iterator<Item = String>| format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "));
-        let head = line(&mut self.columns().map(|(header, _)| in_markdown(header)));
+        let head = line(&mut self.columns().map(|(header, _)| escape_markdown_cell(header)));
         let sides = line(
             &mut self.columns().map(|(_, side)| String::from(if side == Alignment::Right { "---:" } else { "---" })),
         );
         let blank = || std::iter::repeat_n(String::new(), self.columns.len());
         let rows = self.rows().map(|row| {
-            let cells = row.iter().map(|cell| in_markdown(cell));
+            let cells = row.iter().map(|cell| escape_markdown_cell(cell));
             line(&mut cells.chain(blank()).take(self.columns.len()))
         });
         [head, sides].into_iter().chain(rows).collect()
@@ -139,8 +139,8 @@ impl Table {
     /// Returns the rows of the table without the rules between them.
     pub(super) fn rows(&self) -> impl Iterator<Item = &[String]> {
         self.lines.iter().filter_map(|line| match line {
-            TableLine::Cells(cells) => Some(cells.as_slice()),
-            TableLine::Rule => None,
+            TableLine::ProgramCells(cells) => Some(cells.as_slice()),
+            TableLine::FaultRule => None,
         })
     }
 
@@ -154,7 +154,7 @@ impl Table {
         widths
     }
 
-    fn aligned<'a>(&self, cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
+    fn align_cells<'a>(&self, cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
         let padded: Vec<String> = cells
             .zip(widths.iter().zip(&self.columns))
             .map(|(cell, (&width, (_, side)))| match side {
@@ -171,12 +171,14 @@ impl fmt::Display for Table {
         let widths = self.widths();
         let rule = "─".repeat(widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1));
         let headers = self.columns().map(|(header, _)| header);
-        writeln!(f, "{}", self.aligned(headers, &widths))?;
+        writeln!(f, "{}", self.align_cells(headers, &widths))?;
         writeln!(f, "{rule}")?;
         for line in &self.lines {
             match line {
-                TableLine::Cells(cells) => writeln!(f, "{}", self.aligned(cells.iter().map(String::as_str), &widths))?,
-                TableLine::Rule => writeln!(f, "{rule}")?,
+                TableLine::ProgramCells(cells) => {
+                    writeln!(f, "{}", self.align_cells(cells.iter().map(String::as_str), &widths))?
+                }
+                TableLine::FaultRule => writeln!(f, "{rule}")?,
             }
         }
         Ok(())
@@ -184,7 +186,7 @@ impl fmt::Display for Table {
 }
 
 /// Escapes a text so that in Markdown it neither ends a table cell nor begins an element.
-fn in_markdown(text: &str) -> String {
+fn escape_markdown_cell(text: &str) -> String {
     text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
 }
 
@@ -208,7 +210,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn words_stand_left_and_numbers_right_under_their_headers() {
+    fn table_aligns_words_left_and_numbers_right() {
         let mut table = Table::new().left("paper").right("published").right("simulated").left("verdict");
         table.row(["DC Express", "1.40 us", "1.4 us", "reproduced"]);
         table.row(["Vučinić", "714 k"]);
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn table_that_is_wider_than_the_terminal_continues_below_beside_its_labels() {
+    fn wide_table_continues_below_with_repeated_row_labels() {
         let mut table =
             Table::new().left("block").right("threads").labels().right("mean us").right("kIOPS").left("busiest");
         table.row(["4 KiB", "8", "12.5", "640", "cores"]);
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_has_a_line_a_row_and_a_bar_in_a_cell_ends_none() {
+    fn markdown_table_escapes_bars_in_cells() {
         let mut table = Table::new().left("job").right("IOPS").right("p99");
         table.row(["a|b", "1.40 M"]);
         table.group();
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_without_rows_above_it_draws_no_second_rule() {
+    fn empty_table_group_draws_no_second_rule() {
         let mut table = Table::new().left("a");
         table.group();
         table.group();
@@ -273,12 +275,12 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a row of 2 cells in 1 columns")]
-    fn a_row_with_more_cells_than_columns_is_a_mistake_of_the_caller() {
+    fn row_with_too_many_cells_panics() {
         Table::new().left("a").row(["1", "2"]);
     }
 
     #[test]
-    fn bars_grow_in_eighths_and_show_the_smallest_share() {
+    fn table_bars_grow_in_eighths_and_show_tiny_shares() {
         assert_eq!(bar(0.0, 10), "");
         assert_eq!(bar(1e-9, 10), "▏");
         assert_eq!(bar(0.55, 10), "█████▌");

@@ -9,12 +9,12 @@ use crate::tails::Tail;
 pub fn tail_table(tails: &[Tail]) -> Table {
     let mut table =
         Table::new().left("tail").right("latency").right("95 % from").right("to").left("independent requests");
-    tails.iter().for_each(|tail| table.row(cells(tail)));
+    tails.iter().for_each(|tail| table.row(tail_row_cells(tail)));
     table
 }
 
 /// Returns the cells of a row: the percentile, its value with both ends of the interval, and the evidence for it.
-fn cells(tail: &Tail) -> [String; 5] {
+fn tail_row_cells(tail: &Tail) -> [String; 5] {
     let name = String::from(tail.figure.heading);
     match tail.estimate {
         Ok(known) => {
@@ -32,7 +32,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn tails_with_too_few_requests_have_a_dash_and_the_number_that_they_need() {
+    fn tails_with_too_few_requests_show_a_dash_and_the_required_number() {
         let table = tail_table(&tails(&crate::tests::sample::outcome()));
         expect![[r#"
             tail          latency  95 % from       to  independent requests

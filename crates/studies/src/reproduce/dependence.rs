@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::expected::fields;
 use crate::report::csv;
 use phaselink_core::config::UncertaintyCause;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 
 /// Share of its value by which a row has to move to count as dependent. It is half of the smallest tolerance of a
 /// measured number, so that a smaller movement cannot decide a verdict alone.
@@ -31,7 +31,7 @@ const BLANK: char = '+';
 
 /// Uncertain constants on which the simulated value of one published result depends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct RowDependence {
+pub(super) struct ResultDependence {
     /// Keys of the fitted constants on which the result depends.
     pub fitted: Vec<String>,
     /// Keys of all constants on which the result depends, fitted and assumed.
@@ -58,7 +58,7 @@ impl Dependence {
                 _ => fields(line).ok().and_then(|fields| dependence.take(fields)),
             };
             if read.is_none() {
-                problems.0.push(Problem::new(file, Some(number + 1), format!("`{line}`"), HEAD));
+                problems.0.push(InputProblem::new(file, Some(number + 1), format!("`{line}`"), HEAD));
             }
         }
         problems.or(dependence)
@@ -100,13 +100,13 @@ impl Dependence {
         format!("{HEAD}\n{}", self.rows.iter().map(line).collect::<String>())
     }
 
-    pub(super) fn of(&self, id: &str) -> RowDependence {
-        let Some(keys) = self.rows.get(id) else { return RowDependence::default() };
+    pub(super) fn of(&self, id: &str) -> ResultDependence {
+        let Some(keys) = self.rows.get(id) else { return ResultDependence::default() };
         let fitted = keys.iter().filter(|(cause, _)| *cause == UncertaintyCause::Fitted);
         let mut depends_on: Vec<String> = keys.iter().map(|(_, key)| key.clone()).collect();
         depends_on.sort();
         depends_on.dedup();
-        RowDependence { fitted: fitted.map(|(_, key)| key.clone()).collect(), depends_on }
+        ResultDependence { fitted: fitted.map(|(_, key)| key.clone()).collect(), depends_on }
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recorded_dependence_reads_back_from_its_text() {
+    fn dependence_reads_back_from_its_csv() {
         let mut noted = Dependence::default();
         noted.note(UncertaintyCause::Fitted, "link.one_way_ns", ["A", "B"]);
         noted.note(UncertaintyCause::Assumed, "stack.stages.I/O scheduler.submit_ns", ["B"]);
@@ -128,11 +128,11 @@ mod tests {
         assert_eq!(read.constants().len(), 4);
         assert_eq!(read.of("A").fitted, ["link.one_way_ns"]);
         assert_eq!(read.of("B").depends_on.len(), 2);
-        assert_eq!(read.of("C"), RowDependence::default());
+        assert_eq!(read.of("C"), ResultDependence::default());
     }
 
     #[test]
-    fn line_of_another_form_is_refused_with_its_place() {
+    fn malformed_dependence_line_is_refused_with_its_line_number() {
         let problems = Dependence::parse("f", "id,fitted,assumed\nA,b\n").unwrap_err();
         assert_eq!(problems.0[0].line, Some(2));
         assert!(Dependence::parse("f", "id\n").is_err());

@@ -6,7 +6,7 @@
 
 use super::expression::{Expression, Function, Operator};
 use super::plan_experiment::PlanExperiment;
-use super::quantity::Quantity;
+use super::quantity::RunQuantity;
 use phaselink_core::number::real_length;
 
 /// Share of the largest value of a series at which the series counts as saturated.
@@ -18,7 +18,7 @@ pub(super) enum ExpressionValue {
     Number(f64),
     Truth(bool),
     /// One value (`values`) for each swept value (`points`).
-    Series {
+    CorrelatedLatencies {
         points: Vec<f64>,
         values: Vec<f64>,
     },
@@ -29,16 +29,16 @@ impl ExpressionValue {
         match self {
             ExpressionValue::Number(_) => "a number",
             ExpressionValue::Truth(_) => "a truth",
-            ExpressionValue::Series { .. } => "a series",
+            ExpressionValue::CorrelatedLatencies { .. } => "a series",
         }
     }
 
     /// Returns the number, or 1 or 0 for a truth value; none for a series.
-    pub(super) fn as_number(&self) -> Option<f64> {
+    pub(super) fn as_scalar(&self) -> Option<f64> {
         match self {
             ExpressionValue::Number(number) => Some(*number),
             ExpressionValue::Truth(truth) => Some(f64::from(u8::from(*truth))),
-            ExpressionValue::Series { .. } => None,
+            ExpressionValue::CorrelatedLatencies { .. } => None,
         }
     }
 }
@@ -51,50 +51,52 @@ impl ExpressionValue {
 pub(super) fn evaluate(
     expression: &Expression,
     experiments: &[PlanExperiment],
-    read: &impl Fn(usize, &Quantity) -> f64,
+    read: &impl Fn(usize, &RunQuantity) -> f64,
 ) -> Result<ExpressionValue, String> {
     let value_of = |inner: &Expression| evaluate(inner, experiments, read);
     match expression {
         Expression::Number(number) => Ok(ExpressionValue::Number(*number)),
         Expression::Truth(truth) => Ok(ExpressionValue::Truth(*truth)),
         Expression::Measured(experiment, quantity) => Ok(measured(&experiments[*experiment], quantity, read)),
-        Expression::Returned(form, values) => Ok(series_of(&experiments[*form], values.clone())),
-        Expression::Swept(experiment) => swept_values(&experiments[*experiment]),
+        Expression::Returned(form, values) => Ok(series_or_number(&experiments[*form], values.clone())),
+        Expression::Swept(experiment) => swept_value_series(&experiments[*experiment]),
         Expression::At(series, point) => at(value_of(series)?, *point),
         Expression::Negate(inner) => map(value_of(inner)?, "-", |number| -number),
         Expression::Not(inner) => truth(value_of(inner)?, "not").map(|truth| ExpressionValue::Truth(!truth)),
-        Expression::Binary(operator, left, right) => binary(*operator, value_of(left)?, value_of(right)?),
+        Expression::Binary(operator, left, right) => {
+            apply_binary_operator(*operator, value_of(left)?, value_of(right)?)
+        }
         Expression::Call(function, arguments) => {
             let values: Result<Vec<ExpressionValue>, String> = arguments.iter().map(value_of).collect();
-            call(*function, values?)
+            call_function(*function, values?)
         }
     }
 }
 
 fn measured(
     experiment: &PlanExperiment,
-    quantity: &Quantity,
-    read: &impl Fn(usize, &Quantity) -> f64,
+    quantity: &RunQuantity,
+    read: &impl Fn(usize, &RunQuantity) -> f64,
 ) -> ExpressionValue {
-    series_of(experiment, experiment.runs.iter().map(|run| read(*run, quantity)).collect())
+    series_or_number(experiment, experiment.runs.iter().map(|run| read(*run, quantity)).collect())
 }
 
 /// Returns the values of an experiment as a series over its swept values, or as a number if it sweeps nothing.
-fn series_of(experiment: &PlanExperiment, values: Vec<f64>) -> ExpressionValue {
+fn series_or_number(experiment: &PlanExperiment, values: Vec<f64>) -> ExpressionValue {
     match &experiment.swept {
-        Some(points) => ExpressionValue::Series { points: points.clone(), values },
+        Some(points) => ExpressionValue::CorrelatedLatencies { points: points.clone(), values },
         None => ExpressionValue::Number(values[0]),
     }
 }
 
-fn swept_values(experiment: &PlanExperiment) -> Result<ExpressionValue, String> {
+fn swept_value_series(experiment: &PlanExperiment) -> Result<ExpressionValue, String> {
     let points = experiment.swept.clone();
     let points = points.ok_or_else(|| format!("x({}), but this experiment sweeps nothing", experiment.name))?;
-    Ok(ExpressionValue::Series { values: points.clone(), points })
+    Ok(ExpressionValue::CorrelatedLatencies { values: points.clone(), points })
 }
 
 fn at(series: ExpressionValue, point: f64) -> Result<ExpressionValue, String> {
-    let ExpressionValue::Series { points, values } = series else {
+    let ExpressionValue::CorrelatedLatencies { points, values } = series else {
         return Err(format!("at(…, {point}) of {}", series.kind()));
     };
     let place = points.iter().position(|swept| *swept == point);
@@ -111,14 +113,18 @@ fn truth(value: ExpressionValue, operator: &str) -> Result<bool, String> {
 fn map(value: ExpressionValue, name: &str, change: impl Fn(f64) -> f64) -> Result<ExpressionValue, String> {
     match value {
         ExpressionValue::Number(number) => Ok(ExpressionValue::Number(change(number))),
-        ExpressionValue::Series { points, values } => {
-            Ok(ExpressionValue::Series { points, values: values.into_iter().map(change).collect() })
+        ExpressionValue::CorrelatedLatencies { points, values } => {
+            Ok(ExpressionValue::CorrelatedLatencies { points, values: values.into_iter().map(change).collect() })
         }
         ExpressionValue::Truth(_) => Err(format!("`{name}` of a truth")),
     }
 }
 
-fn binary(operator: Operator, left: ExpressionValue, right: ExpressionValue) -> Result<ExpressionValue, String> {
+fn apply_binary_operator(
+    operator: Operator,
+    left: ExpressionValue,
+    right: ExpressionValue,
+) -> Result<ExpressionValue, String> {
     let symbol = operator.symbol();
     match operator {
         Operator::Or => Ok(ExpressionValue::Truth(truth(left, symbol)? | truth(right, symbol)?)),
@@ -148,14 +154,14 @@ fn zip(
         (ExpressionValue::Number(left), right) => map(right, symbol, |number| combine(left, number)),
         (left, ExpressionValue::Number(right)) => map(left, symbol, |number| combine(number, right)),
         (
-            ExpressionValue::Series { points, values: left },
-            ExpressionValue::Series { points: others, values: right },
+            ExpressionValue::CorrelatedLatencies { points, values: left },
+            ExpressionValue::CorrelatedLatencies { points: others, values: right },
         ) => {
             if points != others {
                 return Err(format!("`{symbol}` of series over different points: {points:?} and {others:?}"));
             }
             let values = left.into_iter().zip(right).map(|(left, right)| combine(left, right)).collect();
-            Ok(ExpressionValue::Series { points, values })
+            Ok(ExpressionValue::CorrelatedLatencies { points, values })
         }
         (left, right) => Err(format!("`{symbol}` of {} and {}", left.kind(), right.kind())),
     }
@@ -169,43 +175,43 @@ fn compare_pointwise(
 ) -> Result<ExpressionValue, String> {
     let verdicts = zip(left, right, symbol, |left, right| f64::from(u8::from(holds(left, right))))?;
     match verdicts {
-        ExpressionValue::Series { values, .. } => {
+        ExpressionValue::CorrelatedLatencies { values, .. } => {
             Ok(ExpressionValue::Truth(values.iter().all(|verdict| *verdict == 1.0)))
         }
-        single => Ok(ExpressionValue::Truth(single.as_number() == Some(1.0))),
+        single => Ok(ExpressionValue::Truth(single.as_scalar() == Some(1.0))),
     }
 }
 
-fn call(function: Function, arguments: Vec<ExpressionValue>) -> Result<ExpressionValue, String> {
+fn call_function(function: Function, arguments: Vec<ExpressionValue>) -> Result<ExpressionValue, String> {
     match function {
         Function::Max => extreme_value(function, arguments, f64::max),
         Function::Min => extreme_value(function, arguments, f64::min),
-        _ => unary(function, arguments.into_iter().next().unwrap_or(ExpressionValue::Number(f64::NAN))),
+        _ => apply_unary_function(function, arguments.into_iter().next().unwrap_or(ExpressionValue::Number(f64::NAN))),
     }
 }
 
-fn unary(function: Function, argument: ExpressionValue) -> Result<ExpressionValue, String> {
+fn apply_unary_function(function: Function, argument: ExpressionValue) -> Result<ExpressionValue, String> {
     if function == Function::Abs {
         return map(argument, function.name(), f64::abs);
     }
     match argument {
-        ExpressionValue::Series { points, values } => Ok(of_series(function, &points, &values)),
+        ExpressionValue::CorrelatedLatencies { points, values } => Ok(function_of_series(function, &points, &values)),
         other => Err(format!("`{}` of {}", function.name(), other.kind())),
     }
 }
 
 /// Returns the value of `function`, such as the slope, for the results of a sweep: `values` at the swept `points`.
 /// Never called without values, because the plan refuses a sweep without them.
-fn of_series(function: Function, points: &[f64], values: &[f64]) -> ExpressionValue {
+fn function_of_series(function: Function, points: &[f64], values: &[f64]) -> ExpressionValue {
     ExpressionValue::Number(match function {
         Function::Sum => values.iter().sum(),
         Function::First => values[0],
         Function::Last => values[values.len() - 1],
-        Function::Spread => range(values) / mean(values).abs(),
+        Function::ErrorQuantiles => range_of_values(values) / mean(values).abs(),
         Function::Slope => slope(points, values),
         Function::Bend => nonlinearity(points, values),
-        Function::Argmin => points[place_of_least(values, f64::total_cmp)],
-        Function::Argmax => points[place_of_least(values, |a, b| b.total_cmp(a))],
+        Function::Argmin => points[index_of_least(values, f64::total_cmp)],
+        Function::Argmax => points[index_of_least(values, |a, b| b.total_cmp(a))],
         Function::Saturation => saturation(points, values),
         Function::Increasing => {
             return ExpressionValue::Truth(values.windows(2).all(|pair| pair[0] < pair[1]));
@@ -226,7 +232,7 @@ fn extreme_value(
     for argument in arguments {
         match argument {
             ExpressionValue::Number(number) => numbers.push(number),
-            ExpressionValue::Series { values, .. } => numbers.extend(values),
+            ExpressionValue::CorrelatedLatencies { values, .. } => numbers.extend(values),
             ExpressionValue::Truth(_) => return Err(format!("`{}` of a truth", function.name())),
         }
     }
@@ -237,13 +243,13 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / real_length(values.len())
 }
 
-fn range(values: &[f64]) -> f64 {
+fn range_of_values(values: &[f64]) -> f64 {
     let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
     largest - smallest
 }
 
-fn place_of_least(values: &[f64], order: impl Fn(&f64, &f64) -> std::cmp::Ordering) -> usize {
+fn index_of_least(values: &[f64], order: impl Fn(&f64, &f64) -> std::cmp::Ordering) -> usize {
     (0..values.len()).min_by(|a, b| order(&values[*a], &values[*b])).unwrap_or(0)
 }
 
@@ -269,7 +275,7 @@ fn nonlinearity(points: &[f64], values: &[f64]) -> f64 {
     let (point_mean, value_mean, slope) = (mean(points), mean(values), slope(points, values));
     let line = |point: f64| value_mean + slope * (point - point_mean);
     let distances = points.iter().zip(values).map(|(point, value)| (value - line(*point)).abs());
-    distances.fold(0.0, f64::max) / (slope * range(points)).abs()
+    distances.fold(0.0, f64::max) / (slope * range_of_values(points)).abs()
 }
 
 #[cfg(test)]
@@ -297,18 +303,18 @@ mod tests {
     /// Value of `iops` for each run of the experiments for tests: line = 10 + 5 x, curve = 9, 3, 6.
     const IOPS: [f64; 9] = [7.0, 15.0, 20.0, 30.0, 9.0, 3.0, 6.0, 1.0, 1.0];
 
-    fn result(text: &str) -> Result<ExpressionValue, String> {
+    fn evaluate_text(text: &str) -> Result<ExpressionValue, String> {
         let experiments = experiments();
         let parsed = parse(text, &experiments).map_err(|faults| faults[0].found.clone())?;
         evaluate(&parsed, &experiments, &|run, _| IOPS[run])
     }
 
     fn number(text: &str) -> f64 {
-        result(text).unwrap().as_number().unwrap()
+        evaluate_text(text).unwrap().as_scalar().unwrap()
     }
 
     #[test]
-    fn operators_bind_as_in_mathematics() {
+    fn operator_precedence_follows_mathematics() {
         for (text, value) in [
             ("1 + 2 * 3", 7.0),
             ("8 - 2 - 1", 5.0),
@@ -330,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_of_a_sweep_are_series() {
+    fn swept_quantities_evaluate_to_series() {
         assert_eq!(number("flat-1.iops - 3"), 4.0);
         assert_eq!(number("at(line.iops, 4)"), 30.0);
         assert_eq!(number("at(line.iops - x(line), 2)"), 18.0);
@@ -338,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn function_of_a_series_has_its_textbook_value() {
+    fn series_functions_return_textbook_values() {
         for (text, value) in [
             ("max(curve.iops)", 9.0),
             ("min(curve.iops, 2)", 2.0),
@@ -367,14 +373,14 @@ mod tests {
     }
 
     #[test]
-    fn comparison_of_series_holds_if_it_holds_at_every_point() {
+    fn series_comparison_holds_only_if_it_holds_at_each_point() {
         assert_eq!(number("line.iops > 14"), 1.0);
         assert_eq!(number("line.iops > 15"), 0.0);
         assert_eq!(number("line.iops > curve.iops"), 1.0);
     }
 
     #[test]
-    fn expression_without_a_meaning_is_refused_with_the_reason() {
+    fn meaningless_expression_is_refused_with_the_reason() {
         for (text, reason) in [
             ("1 + true", "`+` of a truth"),
             ("true < 1", "`<` of a truth"),
@@ -388,12 +394,12 @@ mod tests {
             ("slope(3)", "`slope` of a number"),
             ("max(true)", "`max` of a truth"),
         ] {
-            assert_eq!(result(text), Err(String::from(reason)), "{text}");
+            assert_eq!(evaluate_text(text), Err(String::from(reason)), "{text}");
         }
     }
 
     #[test]
-    fn mistakes_of_syntax_and_unknown_names_are_refused() {
+    fn syntax_errors_and_unknown_names_are_refused() {
         for (text, reason) in [
             ("", "the expression ends early"),
             ("1 +", "the expression ends early"),
@@ -407,7 +413,7 @@ mod tests {
             ("slop(line.iops)", "unknown function `slop`, did you mean slope?"),
             ("line", "unknown quantity ``"),
         ] {
-            assert_eq!(result(text), Err(String::from(reason)), "{text}");
+            assert_eq!(evaluate_text(text), Err(String::from(reason)), "{text}");
         }
     }
 
@@ -427,24 +433,24 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_expressions_do_not_exhaust_the_stack() {
-        assert!(result(&"(".repeat(255)).is_err());
-        assert!(result(&format!("{}1{}", "(".repeat(127), ")".repeat(127))).is_ok());
-        assert!(result(&format!("1{}", " + 1".repeat(127))).is_ok());
-        assert!(result(&format!("{}1", "-".repeat(255))).is_ok());
-        assert!(result(&"(".repeat(100_000)).is_err());
+    fn deepest_allowed_expression_does_not_overflow_the_stack() {
+        assert!(evaluate_text(&"(".repeat(255)).is_err());
+        assert!(evaluate_text(&format!("{}1{}", "(".repeat(127), ")".repeat(127))).is_ok());
+        assert!(evaluate_text(&format!("1{}", " + 1".repeat(127))).is_ok());
+        assert!(evaluate_text(&format!("{}1", "-".repeat(255))).is_ok());
+        assert!(evaluate_text(&"(".repeat(100_000)).is_err());
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
         #[test]
-        fn no_text_makes_the_parser_panic(text in "\\PC{0,40}") {
-            let _ = result(&text);
+        fn expression_parser_never_panics_on_random_text(text in "\\PC{0,40}") {
+            let _ = evaluate_text(&text);
         }
 
         #[test]
-        fn no_arrangement_of_words_makes_the_evaluator_panic(
+        fn expression_evaluator_never_panics_on_random_tokens(
             words in prop::collection::vec(
                 prop::sample::select(vec![
                     "1", "0", "2.5e3", "line.iops", "curve.iops", "flat-1.iops", "other.iops", "x(line)", "+", "-",
@@ -454,11 +460,11 @@ mod tests {
                 0..24,
             ),
         ) {
-            let _ = result(&words.join(" "));
+            let _ = evaluate_text(&words.join(" "));
         }
 
         #[test]
-        fn sums_and_products_agree_with_the_machine(a in -1e6..1e6, b in -1e6..1e6, c in 1.0..1e6) {
+        fn arithmetic_agrees_with_f64(a in -1e6..1e6, b in -1e6..1e6, c in 1.0..1e6) {
             prop_assert_eq!(number(&format!("({a}) + ({b}) * ({c}) / 3")), a + b * c / 3.0);
         }
     }

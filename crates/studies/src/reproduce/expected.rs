@@ -16,28 +16,28 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::printed::{Printed, Words};
+use super::printed::{PrintedNumber, Words};
 pub use crate::results::documents::ClaimKind;
 use phaselink_core::config::document::Place;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 
 const COLUMNS: [&str; 8] = ["id", "kind", "quantity", "unit", "printed", "words", "source", "note"];
 
 /// One published result: a printed number or a statement, with its source.
 #[derive(Clone, Debug)]
-pub(super) struct Expected {
+pub(super) struct PublishedResult {
     pub place: Place,
     pub id: String,
     pub quantity: String,
     pub unit: String,
     /// Printed number; `None` for a statement.
-    pub printed: Option<Printed>,
+    pub printed: Option<PrintedNumber>,
     pub words: Words,
     pub kind: ClaimKind,
     pub source: String,
 }
 
-impl Expected {
+impl PublishedResult {
     /// Returns the published value: the printed number, or 1 (true) for a statement.
     pub(super) fn published(&self) -> f64 {
         self.printed.map_or(1.0, |printed| printed.value)
@@ -58,7 +58,7 @@ impl Expected {
 }
 
 /// Reads the table of published results. All problems are added to `problems`, and rows with problems are left out.
-pub(super) fn read(file: &str, text: &str, problems: &mut Problems) -> Vec<Expected> {
+pub(super) fn read(file: &str, text: &str, problems: &mut Problems) -> Vec<PublishedResult> {
     let mut rows = Vec::new();
     let file: Arc<str> = file.into();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -66,18 +66,18 @@ pub(super) fn read(file: &str, text: &str, problems: &mut Problems) -> Vec<Expec
         let reader = fields(line).map(|fields| RowReader { place: &place, fields, problems: Vec::new() });
         match reader {
             Err(found) => problems.0.push(place.problem(found, "commas and quotes only inside double quotes")),
-            Ok(reader) if number == 0 => problems.0.extend(reader.head()),
+            Ok(reader) if number == 0 => problems.0.extend(reader.read_header_row()),
             Ok(reader) => match reader.row() {
                 Ok(row) => rows.push(row),
                 Err(found) => problems.0.extend(found),
             },
         }
     }
-    refuse_repetitions(&rows, problems);
+    refuse_duplicate_ids(&rows, problems);
     rows
 }
 
-fn refuse_repetitions(rows: &[Expected], problems: &mut Problems) {
+fn refuse_duplicate_ids(rows: &[PublishedResult], problems: &mut Problems) {
     let mut ids = BTreeSet::new();
     for row in rows.iter().filter(|row| !ids.insert(row.id.as_str())) {
         problems.0.push(row.place.problem(format!("a second row `{}`", row.id), "one row for each id"));
@@ -130,7 +130,7 @@ fn quoted_field(text: &str) -> Result<(String, &str), String> {
 struct RowReader<'a> {
     place: &'a Place,
     fields: Vec<String>,
-    problems: Vec<Problem>,
+    problems: Vec<InputProblem>,
 }
 
 impl RowReader<'_> {
@@ -138,19 +138,19 @@ impl RowReader<'_> {
         self.problems.push(self.place.problem(found, allowed));
     }
 
-    fn head(mut self) -> Vec<Problem> {
+    fn read_header_row(mut self) -> Vec<InputProblem> {
         if self.fields != COLUMNS {
             self.refuse(format!("columns {}", self.fields.join(",")), &COLUMNS.join(","));
         }
         self.problems
     }
 
-    fn row(mut self) -> Result<Expected, Vec<Problem>> {
+    fn row(mut self) -> Result<PublishedResult, Vec<InputProblem>> {
         if self.fields.len() != COLUMNS.len() {
             self.refuse(format!("{} fields", self.fields.len()), &format!("{} fields", COLUMNS.len()));
             return Err(self.problems);
         }
-        let row = Expected {
+        let row = PublishedResult {
             place: self.place.clone(),
             id: self.text("id"),
             quantity: self.text("quantity"),
@@ -164,7 +164,7 @@ impl RowReader<'_> {
         if self.problems.is_empty() { Ok(row) } else { Err(self.problems) }
     }
 
-    fn check(&mut self, row: &Expected) {
+    fn check(&mut self, row: &PublishedResult) {
         match (row.kind, row.printed) {
             (ClaimKind::Number, None) if self.field("printed").is_empty() => {
                 self.refuse("a number without its printed digits", "printed, as in 2.432e3");
@@ -191,9 +191,9 @@ impl RowReader<'_> {
         text
     }
 
-    fn printed(&mut self) -> Option<Printed> {
+    fn printed(&mut self) -> Option<PrintedNumber> {
         let text = self.field("printed");
-        let printed = Printed::parse(&text);
+        let printed = PrintedNumber::parse(&text);
         if printed.is_none() && !text.is_empty() {
             self.refuse(format!("printed `{text}`"), "digits above 0, with a power of ten, as in 2.432e3");
         }
@@ -210,7 +210,7 @@ impl RowReader<'_> {
 
     fn kind(&mut self) -> ClaimKind {
         match self.field("kind").as_str() {
-            "input" => ClaimKind::Input,
+            "input" => ClaimKind::ExternalInput,
             "number" => ClaimKind::Number,
             "shape" => ClaimKind::Shape,
             other => {
@@ -226,24 +226,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read_rows(lines: &str) -> Result<Vec<Expected>, Vec<String>> {
+    fn read_rows(lines: &str) -> Result<Vec<PublishedResult>, Vec<String>> {
         let mut problems = Problems::default();
         let rows = read("expected.csv", &format!("{}\n{lines}", COLUMNS.join(",")), &mut problems);
         match problems.0.is_empty() {
             true => Ok(rows),
-            false => Err(problems.0.iter().map(Problem::to_string).collect()),
+            false => Err(problems.0.iter().map(InputProblem::to_string).collect()),
         }
     }
 
     #[test]
-    fn quoted_fields_hold_commas_and_quotes() {
+    fn quoted_csv_fields_may_hold_commas_and_quotes() {
         assert_eq!(fields(r#"a,"b, ""c""",,d "#).unwrap(), ["a", r#"b, "c""#, "", "d"]);
         assert!(fields(r#""a"#).is_err());
         assert!(fields(r#""a"b,c"#).is_err());
     }
 
     #[test]
-    fn a_row_is_read_with_what_its_words_allow() {
+    fn published_row_is_read_with_the_tolerance_of_its_words() {
         let rows = read_rows("A-1,number,\"rate, reads\",1/s,700e3,exceed,abstract,\n").unwrap();
         assert_eq!(rows[0].published(), 7e5);
         assert_eq!(rows[0].tolerance_pct(), 20.0);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_of_every_row_is_reported_with_its_line() {
+    fn all_problems_of_published_rows_are_reported_with_lines() {
         let found =
             read_rows("A,nubmer,q,ns,x,rather,,\n\nA,q\nB,shape,q,,2,,s,\nC,number,q,,,,s,\nD,shape,q,,,about,s,\n");
         assert_eq!(
@@ -273,13 +273,13 @@ mod tests {
     }
 
     #[test]
-    fn an_id_cannot_be_given_twice() {
+    fn duplicate_row_id_is_refused() {
         let found = read_rows("A,shape,q,,,,s,\nA,shape,q,,,,s,\n").unwrap_err();
         assert_eq!(found, ["expected.csv:3: a second row `A`; allowed: one row for each id"]);
     }
 
     #[test]
-    fn a_wrong_head_is_refused() {
+    fn wrong_csv_header_is_refused() {
         let mut problems = Problems::default();
         read("e", "id,value\n", &mut problems);
         assert!(problems.0[0].found.contains("id,value"));
@@ -289,12 +289,12 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
         #[test]
-        fn no_text_makes_the_reader_panic(text in "\\PC{0,60}") {
+        fn published_row_reader_never_panics(text in "\\PC{0,60}") {
             let _ = read_rows(&text);
         }
 
         #[test]
-        fn any_fields_survive_quoting(texts in prop::collection::vec("[a-z,\" ]{0,8}", 1..6)) {
+        fn quoted_csv_fields_read_back_unchanged(texts in prop::collection::vec("[a-z,\" ]{0,8}", 1..6)) {
             let quoted = texts.iter().map(|text| format!("\"{}\"", text.replace('"', "\"\"")));
             let line = quoted.collect::<Vec<_>>().join(",");
             prop_assert_eq!(fields(&line).unwrap(), texts);

@@ -4,10 +4,10 @@
 use super::{Facts, PaperFigure, Reproduction, Row, RunSpec};
 use phaselink_core::dma::{Question, SECTIONS};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Described, Override, no_files, shipped};
+use phaselink_core::drive_file::{Described, KeyOverride, refuse_files, shipped};
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{Problem, Problems, all};
+use phaselink_core::problem::{InputProblem, Problems, all};
 use phaselink_core::workload::{Job, fio};
 
 /// One run of an experiment, ready to start. Its simulation is set up only when its turn comes, because all of them
@@ -42,8 +42,8 @@ impl ExperimentRun {
     ///
     /// # Errors
     /// Anything that keeps the run from starting.
-    pub fn prepare(spec: &RunSpec, moved: &[Override]) -> Result<ExperimentRun, Problems> {
-        let mut overrides = all(spec.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
+    pub fn prepare(spec: &RunSpec, moved: &[KeyOverride]) -> Result<ExperimentRun, Problems> {
+        let mut overrides = all(spec.set.iter().map(|text| KeyOverride::parse(text).map_err(Problems::from)))?;
         overrides.extend_from_slice(moved);
         match &spec.transfers {
             Some(options) => ExperimentRun::of_transfers(spec, options, &overrides),
@@ -51,17 +51,17 @@ impl ExperimentRun {
         }
     }
 
-    fn of_jobs(spec: &RunSpec, overrides: &[Override]) -> Result<ExperimentRun, Problems> {
-        let drive = Described::shipped(&spec.drive, overrides, no_files)?.into_drive();
-        let jobs = ExperimentRun::jobs_on(spec, &drive)?;
+    fn of_jobs(spec: &RunSpec, overrides: &[KeyOverride]) -> Result<ExperimentRun, Problems> {
+        let drive = Described::shipped(&spec.drive, overrides, refuse_files)?.into_drive();
+        let jobs = ExperimentRun::resolve_jobs_on_drive(spec, &drive)?;
         Ok(ExperimentRun { spec: spec.clone(), drive, asked: RunWork::Jobs(jobs) })
     }
 
-    fn jobs_on(spec: &RunSpec, drive: &Drive) -> Result<Vec<Job>, Problems> {
+    fn resolve_jobs_on_drive(spec: &RunSpec, drive: &Drive) -> Result<Vec<Job>, Problems> {
         let mut jobs = Vec::new();
         for job in [Some(&spec.job), spec.beside.as_ref()].into_iter().flatten() {
             let options: Vec<(&str, &str)> = job.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-            jobs.extend(fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())?);
+            jobs.extend(fio::job_from_flags(&options)?.resolve(&drive.limits(), &Default::default())?);
         }
         Simulation::check(drive, &jobs)?;
         Ok(jobs)
@@ -70,11 +70,11 @@ impl ExperimentRun {
     fn of_transfers(
         spec: &RunSpec,
         options: &[(String, String)],
-        overrides: &[Override],
+        overrides: &[KeyOverride],
     ) -> Result<ExperimentRun, Problems> {
         let shipped = shipped::find_device(&spec.drive).ok_or_else(|| shipped::unknown_device(&spec.drive))?;
         let device = Drive::device_from_toml(shipped.file, shipped.text, overrides)?;
-        let question = Question::from_options(options)?;
+        let question = Question::from_option_texts(options)?;
         question.check(&device)?;
         Ok(ExperimentRun { spec: spec.clone(), drive: question.applied(&device), asked: RunWork::Transfers(question) })
     }
@@ -83,7 +83,7 @@ impl ExperimentRun {
     ///
     /// # Errors
     /// Anything that keeps the run from starting with these overrides.
-    pub fn with_overrides(&self, overrides: &[Override]) -> Result<ExperimentRun, Problems> {
+    pub fn with_overrides(&self, overrides: &[KeyOverride]) -> Result<ExperimentRun, Problems> {
         ExperimentRun::prepare(&self.spec, overrides)
     }
 
@@ -91,9 +91,9 @@ impl ExperimentRun {
     ///
     /// # Errors
     /// Anything that keeps the run from starting there.
-    pub fn check_on(&self, drive: &Drive) -> Result<(), Problems> {
+    pub fn check_runs_on(&self, drive: &Drive) -> Result<(), Problems> {
         match &self.asked {
-            RunWork::Jobs(_) => ExperimentRun::jobs_on(&self.spec, drive).map(drop),
+            RunWork::Jobs(_) => ExperimentRun::resolve_jobs_on_drive(&self.spec, drive).map(drop),
             RunWork::Transfers(question) => question.check(drive),
         }
     }
@@ -141,7 +141,9 @@ impl Experiments {
     pub fn prepare(reproduction: Reproduction) -> Result<Experiments, Problems> {
         let runs = reproduction.runs().iter().enumerate().map(|(place, spec)| {
             // Report each problem at the place of its experiment in the plan.
-            let placed = |problem: &Problem| reproduction.problem_of(place, &problem.found, &problem.allowed);
+            let placed = |problem: &InputProblem| {
+                reproduction.run_problem_at_experiment(place, &problem.found, &problem.allowed)
+            };
             ExperimentRun::prepare(spec, &[]).map_err(|problems| Problems(problems.0.iter().map(placed).collect()))
         });
         let runs = all(runs)?;
@@ -176,11 +178,11 @@ impl Experiments {
     ///
     /// # Errors
     /// Constants that cannot be set to these values.
-    pub fn values_moved(
+    pub fn row_values_with_moved_constants(
         &self,
         outcomes: &[Outcome],
         runs_to_repeat: &[bool],
-        moved: impl Fn(&Drive) -> Vec<Override>,
+        moved: impl Fn(&Drive) -> Vec<KeyOverride>,
         finish: impl Fn(Simulation) -> Outcome,
     ) -> Result<Vec<Option<f64>>, Problems> {
         let mut fresh: Vec<Option<(Outcome, Facts)>> = Vec::new();

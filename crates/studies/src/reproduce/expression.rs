@@ -10,10 +10,10 @@
 //! [`parse`] resolves every name, so an [`Expression`] names only what exists.
 
 use super::lexer::{ExpressionToken, tokens};
-use super::mistake::Mistake;
+use super::mistake::ExpressionMistake;
 use super::plan_experiment::PlanExperiment;
 use super::plan_form;
-use super::quantity::Quantity;
+use super::quantity::RunQuantity;
 
 /// Parsed expression of a plan, in which every name is resolved.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(super) enum Expression {
     Number(f64),
     Truth(bool),
     /// Quantity of an experiment, which is given by its index in the plan; a series if the experiment sweeps a key.
-    Measured(usize, Quantity),
+    Measured(usize, RunQuantity),
     /// Value of a closed form, or one value for each swept value; the form is given by its index in the plan.
     Returned(usize, Vec<f64>),
     /// Swept values of an experiment, which is given by its index in the plan.
@@ -67,7 +67,7 @@ pub(super) enum Function {
     First,
     Last,
     /// Spread of a series, (largest - smallest) / |mean|: 0 for a constant.
-    Spread,
+    ErrorQuantiles,
     /// Slope of the least-squares line of a series over its swept values.
     Slope,
     /// Largest distance of a series from its least-squares line, as a share of the line's rise: 0 for a straight line.
@@ -106,7 +106,7 @@ const FUNCTIONS: [(&str, Function); 15] = [
     ("mean", Function::Mean),
     ("first", Function::First),
     ("last", Function::Last),
-    ("spread", Function::Spread),
+    ("spread", Function::ErrorQuantiles),
     ("slope", Function::Slope),
     ("bend", Function::Bend),
     ("argmin", Function::Argmin),
@@ -123,7 +123,7 @@ const NOT_POWER: u8 = 3;
 const NEGATE_POWER: u8 = 7;
 
 impl Operator {
-    fn power(self) -> u8 {
+    fn binding_power(self) -> u8 {
         match self {
             Operator::Or => 1,
             Operator::And => 2,
@@ -137,21 +137,21 @@ impl Operator {
 
     /// Returns the smallest binding power of operators in the right operand: `^` groups to the right (and takes
     /// `2^-1`), all others to the left.
-    fn right_power(self) -> u8 {
+    fn right_binding_power(self) -> u8 {
         match self {
             Operator::Power => NEGATE_POWER,
-            other => other.power() + 1,
+            other => other.binding_power() + 1,
         }
     }
 
     pub(super) fn symbol(self) -> &'static str {
-        name_in(&OPERATORS, self)
+        table_name_of(&OPERATORS, self)
     }
 }
 
 impl Function {
     pub(super) fn name(self) -> &'static str {
-        name_in(&FUNCTIONS, self)
+        table_name_of(&FUNCTIONS, self)
     }
 
     /// True if the function takes several arguments, as `max` and `min` do.
@@ -160,7 +160,7 @@ impl Function {
     }
 }
 
-fn name_in<T: PartialEq>(table: &[(&'static str, T)], wanted: T) -> &'static str {
+fn table_name_of<T: PartialEq>(table: &[(&'static str, T)], wanted: T) -> &'static str {
     table.iter().find(|(_, item)| *item == wanted).map_or("", |(name, _)| name)
 }
 
@@ -168,10 +168,10 @@ fn name_in<T: PartialEq>(table: &[(&'static str, T)], wanted: T) -> &'static str
 ///
 /// # Errors
 /// The first mistake of syntax, together with every unknown name before it.
-pub(super) fn parse(text: &str, experiments: &[PlanExperiment]) -> Result<Expression, Vec<Mistake>> {
+pub(super) fn parse(text: &str, experiments: &[PlanExperiment]) -> Result<Expression, Vec<ExpressionMistake>> {
     let tokens = tokens(text).map_err(|mistake| vec![mistake])?;
     let mut parser = Parser { tokens: &tokens, at: 0, experiments, faults: Vec::new() };
-    match parser.whole() {
+    match parser.parse_whole_expression() {
         Ok(expression) if parser.faults.is_empty() => Ok(expression),
         Ok(_) => Err(parser.faults),
         Err(mistake) => {
@@ -187,15 +187,15 @@ struct Parser<'a> {
     at: usize,
     experiments: &'a [PlanExperiment],
     /// Mistakes of unknown names, which do not stop the parser.
-    faults: Vec<Mistake>,
+    faults: Vec<ExpressionMistake>,
 }
 
 impl<'a> Parser<'a> {
-    fn whole(&mut self) -> Result<Expression, Mistake> {
+    fn parse_whole_expression(&mut self) -> Result<Expression, ExpressionMistake> {
         let expression = self.operand(0)?;
         match self.next() {
             None => Ok(expression),
-            Some(token) => Err(unexpected(Some(token), "an operator or the end")),
+            Some(token) => Err(unexpected_token_mistake(Some(token), "an operator or the end")),
         }
     }
 
@@ -215,19 +215,19 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn expect(&mut self, symbol: &str) -> Result<(), Mistake> {
+    fn expect(&mut self, symbol: &str) -> Result<(), ExpressionMistake> {
         match self.take(symbol) {
             true => Ok(()),
-            false => Err(unexpected(self.peek(), &format!("`{symbol}`"))),
+            false => Err(unexpected_token_mistake(self.peek(), &format!("`{symbol}`"))),
         }
     }
 
     /// Parses an operand in which all operators bind at least as tightly as `power_min`.
-    fn operand(&mut self, power_min: u8) -> Result<Expression, Mistake> {
+    fn operand(&mut self, power_min: u8) -> Result<Expression, ExpressionMistake> {
         let mut left = self.prefix()?;
-        while let Some(operator) = self.operator().filter(|operator| operator.power() >= power_min) {
+        while let Some(operator) = self.operator().filter(|operator| operator.binding_power() >= power_min) {
             self.at += 1;
-            let right = self.operand(operator.right_power())?;
+            let right = self.operand(operator.right_binding_power())?;
             left = Expression::Binary(operator, Box::new(left), Box::new(right));
         }
         Ok(left)
@@ -238,7 +238,7 @@ impl<'a> Parser<'a> {
         OPERATORS.iter().find(|(symbol, _)| token.is(symbol)).map(|(_, operator)| *operator)
     }
 
-    fn prefix(&mut self) -> Result<Expression, Mistake> {
+    fn prefix(&mut self) -> Result<Expression, ExpressionMistake> {
         match self.next() {
             Some(ExpressionToken::Number(number)) => Ok(Expression::Number(number)),
             Some(ExpressionToken::Symbol("-")) => Ok(Expression::Negate(Box::new(self.operand(NEGATE_POWER)?))),
@@ -247,21 +247,21 @@ impl<'a> Parser<'a> {
             Some(ExpressionToken::Name("true")) => Ok(Expression::Truth(true)),
             Some(ExpressionToken::Name("false")) => Ok(Expression::Truth(false)),
             Some(ExpressionToken::Name(name)) if !matches!(name, "and" | "or") => self.named(name),
-            token => Err(unexpected(token, "a number, a quantity, a function or `(`")),
+            token => Err(unexpected_token_mistake(token, "a number, a quantity, a function or `(`")),
         }
     }
 
-    fn parenthesis(&mut self) -> Result<Expression, Mistake> {
+    fn parenthesis(&mut self) -> Result<Expression, ExpressionMistake> {
         let inner = self.operand(0)?;
         self.expect(")")?;
         Ok(inner)
     }
 
-    fn named(&mut self, name: &str) -> Result<Expression, Mistake> {
+    fn named(&mut self, name: &str) -> Result<Expression, ExpressionMistake> {
         match name {
             _ if !self.take("(") => Ok(self.measured(name)),
             "x" => self.parse_swept_values(),
-            "at" => self.at_point(),
+            "at" => self.parse_at_call(),
             _ => self.call(name),
         }
     }
@@ -270,10 +270,10 @@ impl<'a> Parser<'a> {
     fn measured(&mut self, name: &str) -> Expression {
         let (experiment, path) = name.split_once('.').unwrap_or((name, ""));
         let place = self.experiment(experiment);
-        let form = self.experiments.get(place).filter(|found| found.is_form() && found.name == experiment);
+        let form = self.experiments.get(place).filter(|found| found.is_closed_form() && found.name == experiment);
         let parsed = match form {
             Some(form) => plan_form::read(path, &form.forms).map(|values| Expression::Returned(place, values)),
-            None => Quantity::parse(path).map(|quantity| Expression::Measured(place, quantity)),
+            None => RunQuantity::parse(path).map(|quantity| Expression::Measured(place, quantity)),
         };
         match parsed {
             Ok(expression) => expression,
@@ -290,15 +290,15 @@ impl<'a> Parser<'a> {
         let place = self.experiments.iter().position(|experiment| experiment.name == name);
         if place.is_none() {
             let names = self.experiments.iter().map(|experiment| experiment.name.as_str());
-            self.faults.push(Mistake::unknown("experiment", name, names));
+            self.faults.push(ExpressionMistake::unknown("experiment", name, names));
         }
         place.unwrap_or(0)
     }
 
     /// Parses `x(experiment)`, the swept values of an experiment.
-    fn parse_swept_values(&mut self) -> Result<Expression, Mistake> {
+    fn parse_swept_values(&mut self) -> Result<Expression, ExpressionMistake> {
         let Some(ExpressionToken::Name(name)) = self.next() else {
-            return Err(Mistake::new("x( ) without an experiment", "x(experiment)"));
+            return Err(ExpressionMistake::new("x( ) without an experiment", "x(experiment)"));
         };
         let experiment = self.experiment(name);
         self.expect(")")?;
@@ -307,18 +307,18 @@ impl<'a> Parser<'a> {
 
     /// Parses `at(series, number)`. The second argument is a plain number, so that its existence as a point does not
     /// depend on a result.
-    fn at_point(&mut self) -> Result<Expression, Mistake> {
+    fn parse_at_call(&mut self) -> Result<Expression, ExpressionMistake> {
         let series = self.operand(0)?;
         self.expect(",")?;
         let point = match self.next() {
             Some(ExpressionToken::Number(point)) => point,
-            token => return Err(unexpected(token, "a number, as in at(sizes.mean_ns, 512)")),
+            token => return Err(unexpected_token_mistake(token, "a number, as in at(sizes.mean_ns, 512)")),
         };
         self.expect(")")?;
         Ok(Expression::At(Box::new(series), point))
     }
 
-    fn call(&mut self, name: &str) -> Result<Expression, Mistake> {
+    fn call(&mut self, name: &str) -> Result<Expression, ExpressionMistake> {
         let mut arguments = vec![self.operand(0)?];
         while self.take(",") {
             arguments.push(self.operand(0)?);
@@ -326,25 +326,25 @@ impl<'a> Parser<'a> {
         self.expect(")")?;
         let Some((_, function)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
             let names = FUNCTIONS.iter().map(|(known, _)| *known).chain(["at", "x"]);
-            self.faults.push(Mistake::unknown("function", name, names));
+            self.faults.push(ExpressionMistake::unknown("function", name, names));
             return Ok(Expression::Number(f64::NAN));
         };
         if arguments.len() > 1 && !function.is_variadic() {
-            return Err(Mistake::new(format!("{} arguments of `{name}`", arguments.len()), "one argument"));
+            return Err(ExpressionMistake::new(format!("{} arguments of `{name}`", arguments.len()), "one argument"));
         }
         Ok(Expression::Call(*function, arguments))
     }
 }
 
-fn unexpected(token: Option<ExpressionToken<'_>>, allowed: &str) -> Mistake {
+fn unexpected_token_mistake(token: Option<ExpressionToken<'_>>, allowed: &str) -> ExpressionMistake {
     let found = token.map_or(String::from("the expression ends early"), |token| format!("unexpected `{token}`"));
-    Mistake::new(found, allowed)
+    ExpressionMistake::new(found, allowed)
 }
 
 impl Expression {
     /// Calls `visit` with the index of each experiment in the expression, and the quantity that is read of it. The
     /// quantity is `None` for the experiment's swept values, and for a closed form.
-    pub(super) fn visit<'a>(&'a self, visit: &mut impl FnMut(usize, Option<&'a Quantity>)) {
+    pub(super) fn visit<'a>(&'a self, visit: &mut impl FnMut(usize, Option<&'a RunQuantity>)) {
         match self {
             Expression::Number(_) | Expression::Truth(_) => {}
             Expression::Measured(experiment, quantity) => visit(*experiment, Some(quantity)),

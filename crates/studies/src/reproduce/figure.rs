@@ -1,19 +1,19 @@
 //! Figures of a paper, drawn from the runs of its plan: curves of expressions, or the stages of an experiment.
 
 use super::evaluate::{ExpressionValue, evaluate};
-use super::mistake::Mistake;
+use super::mistake::ExpressionMistake;
 use super::plan::PlanFigure;
 use super::plan_experiment::PlanExperiment;
-use super::quantity::Quantity;
+use super::quantity::RunQuantity;
 use super::{Facts, Reproduction};
-use crate::report::html::axis::{PlotAxis, Scale};
-use crate::report::html::colour::of_stage;
+use crate::report::html::axis::{AxisScale, PlotAxis};
+use crate::report::html::colour::stage_colour;
 use crate::report::html::columns::{Column, LegendKey, columns};
 use crate::report::html::lines::{PlotLine, lines};
 use crate::results::units;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::number::real;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 
 /// Ratio of the largest to the smallest swept value from which on an axis is logarithmic.
 const LOGARITHMIC_RATIO: f64 = 8.0;
@@ -41,7 +41,7 @@ impl Reproduction {
     /// If the numbers of outcomes, facts and runs differ.
     pub fn figures(&self, outcomes: &[&Outcome], facts: &[Facts]) -> Vec<PaperFigure> {
         assert_eq!(outcomes.len(), self.plan.runs.len(), "one outcome for each run");
-        let read = |run: usize, quantity: &Quantity| quantity.read(outcomes[run], &facts[run]);
+        let read = |run: usize, quantity: &RunQuantity| quantity.read(outcomes[run], &facts[run]);
         self.plan.figures.iter().map(|figure| self.figure(figure, outcomes, &read)).collect()
     }
 
@@ -49,7 +49,7 @@ impl Reproduction {
         &self,
         figure: &PlanFigure,
         outcomes: &[&Outcome],
-        read: &impl Fn(usize, &Quantity) -> f64,
+        read: &impl Fn(usize, &RunQuantity) -> f64,
     ) -> PaperFigure {
         let (points, series) = match figure.stages {
             Some(experiment) => stages(&self.plan.experiments[experiment], outcomes),
@@ -78,12 +78,12 @@ impl Reproduction {
     fn curves(
         &self,
         figure: &PlanFigure,
-        read: &impl Fn(usize, &Quantity) -> f64,
+        read: &impl Fn(usize, &RunQuantity) -> f64,
     ) -> (Vec<f64>, Vec<(String, Vec<f64>)>) {
         let mut over = Vec::new();
         let series = figure.lines.iter().filter_map(|(name, expression)| {
             match evaluate(expression, &self.plan.experiments, read) {
-                Ok(ExpressionValue::Series { points, values }) => {
+                Ok(ExpressionValue::CorrelatedLatencies { points, values }) => {
                     over = points;
                     Some((name.clone(), values))
                 }
@@ -96,16 +96,18 @@ impl Reproduction {
 
     /// Returns the problems of figures that do not depend on results: expressions that are no series, curves over
     /// different points, published rows without a number, and stages of an experiment without a sweep.
-    pub(super) fn figure_problems(&self) -> Vec<Problem> {
+    pub(super) fn figure_problems(&self) -> Vec<InputProblem> {
         let problem = |figure: &PlanFigure| {
             let experiments = &self.plan.experiments;
             let mut over: Option<Vec<f64>> = None;
             for (name, expression) in &figure.lines {
                 match evaluate(expression, experiments, &|_, _| 1.0) {
-                    Ok(ExpressionValue::Series { points, .. }) if over.as_ref().is_none_or(|over| *over == points) => {
+                    Ok(ExpressionValue::CorrelatedLatencies { points, .. })
+                        if over.as_ref().is_none_or(|over| *over == points) =>
+                    {
                         over = Some(points)
                     }
-                    Ok(ExpressionValue::Series { .. }) => {
+                    Ok(ExpressionValue::CorrelatedLatencies { .. }) => {
                         return Some((
                             format!("`{name}` has other points than the curve before it"),
                             "the same swept values",
@@ -118,7 +120,7 @@ impl Reproduction {
             if let Some((id, _)) = figure.published.iter().find(|(id, _)| self.published(id).is_none()) {
                 return Some((format!("`{id}` is no row with a number"), "the id of such a row of expected.csv"));
             }
-            let has_stages = |place: usize| experiments[place].swept.is_some() && !experiments[place].is_form();
+            let has_stages = |place: usize| experiments[place].swept.is_some() && !experiments[place].is_closed_form();
             let found = || String::from("stages of an experiment that sweeps nothing");
             (!figure.stages.is_none_or(has_stages)).then(|| (found(), "one with runs and a sweep"))
         };
@@ -127,11 +129,11 @@ impl Reproduction {
     }
 
     /// Returns the problems of curves that read quantities which the drives of their runs do not have.
-    pub(super) fn faults_of_figures(&self, facts: &[Facts]) -> Vec<Problem> {
+    pub(super) fn missing_quantity_problems(&self, facts: &[Facts]) -> Vec<InputProblem> {
         let mut problems = Vec::new();
         for figure in &self.plan.figures {
             for (_, expression) in &figure.lines {
-                let mut faults: Vec<Mistake> = Vec::new();
+                let mut faults: Vec<ExpressionMistake> = Vec::new();
                 expression.visit(&mut |experiment, quantity| {
                     let runs = &self.plan.experiments[experiment].runs;
                     faults.extend(
@@ -178,7 +180,7 @@ impl PaperFigure {
         if self.is_stacked { self.stacked_plot() } else { self.line_plot() }
     }
 
-    fn value_text(&self, value: f64) -> String {
+    fn axis_value_text(&self, value: f64) -> String {
         match self.unit.as_str() {
             "ns" => units::quantity(value / 1e9, "s"),
             "%" => format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').to_string() + " %",
@@ -188,7 +190,7 @@ impl PaperFigure {
     }
 
     /// Returns the title of the vertical axis of a figure, such as "time" for values in ns.
-    fn title_of_values(&self) -> &str {
+    fn value_axis_title(&self) -> &str {
         match self.unit.as_str() {
             "1/s" => "a second",
             "1" => "",
@@ -201,31 +203,37 @@ impl PaperFigure {
     }
 
     fn stacked_plot(&self) -> String {
-        let shown = |value: f64| self.value_text(value);
+        let shown = |value: f64| self.axis_value_text(value);
         let names: Vec<String> = self.series.iter().map(|(name, _)| name.clone()).collect();
-        let keys = names.iter().map(|name| LegendKey { name: name.clone(), colour: of_stage(name, &names) });
+        let keys = names.iter().map(|name| LegendKey { name: name.clone(), colour: stage_colour(name, &names) });
         let column = |(place, point): (usize, &f64)| {
             let parts = self.series.iter().map(|(_, values)| values[place]).collect();
             Column { name: point.to_string(), parts }
         };
         let stacked: Vec<Column> = self.points.iter().enumerate().map(column).collect();
-        let y = PlotAxis { name: self.title_of_values(), scale: Scale::Linear, shown: &shown };
+        let y = PlotAxis { name: self.value_axis_title(), scale: AxisScale::Linear, shown: &shown };
         columns(&self.x, &y, &keys.collect::<Vec<_>>(), &stacked, 0.0, &self.title)
     }
 
     fn line_plot(&self) -> String {
-        let shown = |value: f64| self.value_text(value);
+        let shown = |value: f64| self.axis_value_text(value);
         let plain = |value: f64| value.to_string();
         let line = |(name, values): &(String, Vec<f64>)| {
             let known = |value: &f64| Some(*value).filter(|value| value.is_finite());
             PlotLine::through(name.as_str(), self.points.iter().copied().zip(values.iter().map(known)))
         };
         let (low, high) = (self.points.first().copied().unwrap_or(1.0), self.points.last().copied().unwrap_or(1.0));
-        let scale = if low > 0.0 && high >= LOGARITHMIC_RATIO * low { Scale::Logarithmic } else { Scale::Linear };
+        let scale =
+            if low > 0.0 && high >= LOGARITHMIC_RATIO * low { AxisScale::Logarithmic } else { AxisScale::Linear };
         let x = PlotAxis { name: &self.x, scale, shown: &plain };
         let published = PlotLine::marks("published", self.published.iter().copied());
         let is_published = !published.points.is_empty();
         let curves: Vec<PlotLine> = self.series.iter().map(line).chain(is_published.then_some(published)).collect();
-        lines(&x, &PlotAxis { name: self.title_of_values(), scale: Scale::Linear, shown: &shown }, &curves, &self.title)
+        lines(
+            &x,
+            &PlotAxis { name: self.value_axis_title(), scale: AxisScale::Linear, shown: &shown },
+            &curves,
+            &self.title,
+        )
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::mistake::Mistake;
+use super::mistake::ExpressionMistake;
 
 /// Largest number of tokens of an expression, which bounds the recursion of the parser and the evaluator.
 const TOKENS_MAX: usize = 256;
@@ -35,7 +35,7 @@ impl fmt::Display for ExpressionToken<'_> {
 }
 
 /// Splits the text of an expression into tokens; refuses unknown characters and expressions with too many tokens.
-pub(super) fn tokens(text: &str) -> Result<Vec<ExpressionToken<'_>>, Mistake> {
+pub(super) fn tokens(text: &str) -> Result<Vec<ExpressionToken<'_>>, ExpressionMistake> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -49,7 +49,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<ExpressionToken<'_>>, Mistake> {
     }
     match tokens.len() {
         0..=TOKENS_MAX => Ok(tokens),
-        count => Err(Mistake::new(format!("an expression of {count} words"), format!("up to {TOKENS_MAX}"))),
+        count => Err(ExpressionMistake::new(format!("an expression of {count} words"), format!("up to {TOKENS_MAX}"))),
     }
 }
 
@@ -59,17 +59,17 @@ fn is_word(character: char) -> bool {
 
 /// Reads a decimal number at the start of a text, with an exponent if a digit follows its `e`. Returns its token and
 /// length in bytes.
-fn number(text: &str) -> Result<(ExpressionToken<'_>, usize), Mistake> {
+fn number(text: &str) -> Result<(ExpressionToken<'_>, usize), ExpressionMistake> {
     let mantissa = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let length = mantissa + exponent_length(&text[mantissa..]);
+    let length = mantissa + exponent_text_length(&text[mantissa..]);
     let digits = &text[..length];
     match digits.parse() {
         Ok(number) => Ok((ExpressionToken::Number(number), length)),
-        Err(_) => Err(Mistake::new(format!("`{digits}` is not a number"), "numbers such as 1.5 or 2e9")),
+        Err(_) => Err(ExpressionMistake::new(format!("`{digits}` is not a number"), "numbers such as 1.5 or 2e9")),
     }
 }
 
-fn exponent_length(text: &str) -> usize {
+fn exponent_text_length(text: &str) -> usize {
     let Some(after) = text.strip_prefix(['e', 'E']) else {
         return 0;
     };
@@ -91,10 +91,10 @@ fn word(text: &str) -> (ExpressionToken<'_>, usize) {
     (ExpressionToken::Name(&text[..length]), length)
 }
 
-fn symbol(text: &str) -> Result<(ExpressionToken<'_>, usize), Mistake> {
+fn symbol(text: &str) -> Result<(ExpressionToken<'_>, usize), ExpressionMistake> {
     let known = SYMBOLS.iter().find(|symbol| text.starts_with(**symbol));
     let found = || format!("unexpected `{}`", text.chars().next().unwrap_or(' '));
-    let symbol = known.ok_or_else(|| Mistake::new(found(), SYMBOLS.join(" ")))?;
+    let symbol = known.ok_or_else(|| ExpressionMistake::new(found(), SYMBOLS.join(" ")))?;
     Ok((ExpressionToken::Symbol(symbol), symbol.len()))
 }
 
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hyphen_inside_a_name_belongs_to_it_and_one_with_spaces_subtracts() {
+    fn hyphen_in_a_name_is_part_of_it_and_spaced_hyphen_subtracts() {
         assert_eq!(tokens("user-4k.iops").unwrap(), [ExpressionToken::Name("user-4k.iops")]);
         let subtraction = [ExpressionToken::Name("a"), ExpressionToken::Symbol("-"), ExpressionToken::Name("b")];
         assert_eq!(tokens("a - b").unwrap(), subtraction);
@@ -111,19 +111,19 @@ mod tests {
     }
 
     #[test]
-    fn numbers_take_an_exponent_only_with_digits() {
+    fn exponent_needs_digits() {
         assert_eq!(tokens("1.5e-3").unwrap(), [ExpressionToken::Number(0.0015)]);
         assert_eq!(tokens("2e").unwrap(), [ExpressionToken::Number(2.0), ExpressionToken::Name("e")]);
         assert!(tokens("1.2.3").is_err());
     }
 
     #[test]
-    fn longer_symbol_is_preferred() {
+    fn lexer_prefers_the_longer_symbol() {
         assert_eq!(tokens("<=<").unwrap(), [ExpressionToken::Symbol("<="), ExpressionToken::Symbol("<")]);
     }
 
     #[test]
-    fn foreign_characters_and_texts_that_are_too_long_are_refused() {
+    fn foreign_characters_and_overlong_expressions_are_refused() {
         assert_eq!(tokens("3 µ").unwrap_err().found, "unexpected `µ`");
         assert!(tokens(&"1 ".repeat(TOKENS_MAX)).is_ok());
         assert!(tokens(&"1 ".repeat(TOKENS_MAX + 1)).is_err());

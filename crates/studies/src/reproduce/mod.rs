@@ -31,30 +31,30 @@ mod test_outcomes;
 mod verdict;
 
 use crate::shipped::PAPERS;
-pub use phaselink_core::config::column_of;
+pub use phaselink_core::config::result_column_of_stage;
 
 use std::collections::BTreeSet;
 
 use crate::results::documents::Provenance;
-use dependence::RowDependence;
+use dependence::ResultDependence;
 use evaluate::{ExpressionValue, evaluate};
-use expected::Expected;
+use expected::PublishedResult;
 use expression::Expression;
-use mistake::Mistake;
+use mistake::ExpressionMistake;
 use phaselink_core::config::UncertaintyCause;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use plan::{PlanRow, ReproductionPlan};
-use quantity::Quantity;
+use quantity::RunQuantity;
 
 pub use dependence::{Dependence, MOVED_SHARE};
 pub use expected::{ClaimKind, fields};
 pub use figure::PaperFigure;
 pub use plan::RunSpec;
-pub(crate) use plan::option_text;
-pub use run_value::RunValue;
-use verdict::Remarks;
+pub(crate) use plan::fio_option_text;
+pub use run_value::RunExpression;
+use verdict::RowRemarks;
 pub use verdict::{Row, Verdict, document, with_interval};
 
 /// Reproduction of the results of a paper: a plan of experiments, and the published results that are compared with it.
@@ -62,7 +62,7 @@ pub use verdict::{Row, Verdict, document, with_interval};
 pub struct Reproduction {
     paper: String,
     plan: ReproductionPlan,
-    expected: Vec<Expected>,
+    expected: Vec<PublishedResult>,
     dependence: Dependence,
 }
 
@@ -77,7 +77,8 @@ pub struct Facts {
 
 impl From<&Drive> for Facts {
     fn from(drive: &Drive) -> Facts {
-        let doubts = drive.uncertain_constants().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone())).collect();
+        let doubts =
+            drive.relevant_uncertain_constants().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone())).collect();
         Facts { doubts, description: drive.resolved() }
     }
 }
@@ -92,7 +93,7 @@ impl Facts {
     /// Returns the names under which results report the stages of the software stack.
     fn stack_stages(&self) -> Vec<&str> {
         let stages = self.description.pointer("/stack/stages").and_then(serde_json::Value::as_array);
-        stages.into_iter().flatten().filter_map(|stage| stage["name"].as_str()).map(column_of).collect()
+        stages.into_iter().flatten().filter_map(|stage| stage["name"].as_str()).map(result_column_of_stage).collect()
     }
 }
 
@@ -110,9 +111,11 @@ impl Reproduction {
         let reproduction =
             Reproduction { paper: String::from(paper), plan, expected, dependence: Dependence::default() };
         if problems.0.is_empty() {
-            problems.0.extend(reproduction.unmatched_rows());
+            problems.0.extend(reproduction.unmatched_row_problems());
             problems.0.extend(reproduction.figure_problems());
-            problems.0.extend(reproduction.rows().filter_map(|(row, expected)| reproduction.misfit(row, expected)));
+            problems.0.extend(
+                reproduction.rows().filter_map(|(row, expected)| reproduction.value_kind_problem(row, expected)),
+            );
         }
         problems.0.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
         problems.or(reproduction)
@@ -159,7 +162,7 @@ impl Reproduction {
     ///
     /// # Panics
     /// If there is no such run.
-    pub fn problem_of(&self, run: usize, found: &str, allowed: &str) -> Problem {
+    pub fn run_problem_at_experiment(&self, run: usize, found: &str, allowed: &str) -> InputProblem {
         self.plan.places[run].problem(found, allowed)
     }
 
@@ -178,7 +181,7 @@ impl Reproduction {
             let faults = self.faults(row, facts);
             problems.0.extend(faults.into_iter().map(|mistake| mistake.at(&row.place)));
         }
-        problems.0.extend(self.faults_of_figures(facts));
+        problems.0.extend(self.missing_quantity_problems(facts));
         problems.or(())
     }
 
@@ -189,8 +192,8 @@ impl Reproduction {
     /// If the numbers of outcomes, facts and runs differ.
     pub fn judge(&self, outcomes: &[&Outcome], facts: &[Facts]) -> Vec<Row> {
         let values = self.values(outcomes, facts);
-        let judged = |((row, expected), value): ((&PlanRow, &Expected), Option<f64>)| {
-            let remarks = Remarks {
+        let judged = |((row, expected), value): ((&PlanRow, &PublishedResult), Option<f64>)| {
+            let remarks = RowRemarks {
                 unexplained: row.unexplained.as_deref(),
                 because: row.because.as_deref(),
                 provenance: row.provenance,
@@ -208,15 +211,15 @@ impl Reproduction {
     pub fn values(&self, outcomes: &[&Outcome], facts: &[Facts]) -> Vec<Option<f64>> {
         assert_eq!(outcomes.len(), self.plan.runs.len(), "one outcome for each run");
         assert_eq!(facts.len(), self.plan.runs.len(), "one set of facts for each run");
-        let read = |run: usize, quantity: &Quantity| quantity.read(outcomes[run], &facts[run]);
+        let read = |run: usize, quantity: &RunQuantity| quantity.read(outcomes[run], &facts[run]);
         self.rows().map(|(row, _)| row.value.as_ref().and_then(|value| self.number(value, &read))).collect()
     }
 
     /// Returns the ids of the rows whose simulated values differ between `before` and `after` by enough to count as
     /// moved, see [`Dependence`]. Rows of the kind input are left out, because they follow the description.
-    pub fn changed_rows<'a>(&'a self, before: &[Option<f64>], after: &[Option<f64>]) -> Vec<&'a str> {
+    pub fn ids_of_moved_rows<'a>(&'a self, before: &[Option<f64>], after: &[Option<f64>]) -> Vec<&'a str> {
         let rows = self.rows().zip(before.iter().zip(after));
-        let moved = rows.filter(|((_, expected), (before, after))| is_moved(expected, **before, **after));
+        let moved = rows.filter(|((_, expected), (before, after))| has_moved(expected, **before, **after));
         moved.map(|((row, _), _)| row.id.as_str()).collect()
     }
 
@@ -227,7 +230,7 @@ impl Reproduction {
         let is_of_power = key.is_some_and(|key| key.starts_with("power."));
         let mut is_needed = vec![false; self.plan.runs.len()];
         for (row, _) in self.rows().filter(|(row, expected)| wanted(&row.id, expected.kind)) {
-            self.visit(row, &mut |run, quantity| is_needed[run] |= !is_of_power || quantity.may_be_of_power());
+            self.visit(row, &mut |run, quantity| is_needed[run] |= !is_of_power || quantity.may_depend_on_power());
         }
         is_needed
     }
@@ -235,13 +238,13 @@ impl Reproduction {
     /// Returns the uncertain constants on which a simulated value depends: as measured, if that was done for all
     /// constants that are uncertain now, else all uncertain constants of the drives that the value reads. So a value
     /// never seems to depend on fewer constants than it does.
-    fn dependence_of(&self, row: &PlanRow, facts: &[Facts]) -> RowDependence {
+    fn dependence_of(&self, row: &PlanRow, facts: &[Facts]) -> ResultDependence {
         if self.is_measured(facts) {
             return self.dependence.of(&row.id);
         }
         let mut all = Dependence::default();
         self.visit(row, &mut |run, quantity| {
-            if !matches!(quantity, Quantity::Parameter(_)) {
+            if !matches!(quantity, RunQuantity::Parameter(_)) {
                 facts[run].doubts.iter().for_each(|(cause, key)| all.note(*cause, key, [row.id.as_str()]));
             }
         });
@@ -258,14 +261,14 @@ impl Reproduction {
     }
 
     /// Returns the published results in their order, each with the row of the plan that says how it is simulated.
-    fn rows(&self) -> impl Iterator<Item = (&PlanRow, &Expected)> {
+    fn rows(&self) -> impl Iterator<Item = (&PlanRow, &PublishedResult)> {
         self.expected.iter().filter_map(|expected| {
             let row = self.plan.rows.iter().find(|row| row.id == expected.id);
             row.map(|row| (row, expected))
         })
     }
 
-    fn unmatched_rows(&self) -> Vec<Problem> {
+    fn unmatched_row_problems(&self) -> Vec<InputProblem> {
         let planned: BTreeSet<&str> = self.plan.rows.iter().map(|row| row.id.as_str()).collect();
         let published: BTreeSet<&str> = self.expected.iter().map(|row| row.id.as_str()).collect();
         let unplanned = self.expected.iter().filter(|row| !planned.contains(row.id.as_str())).map(|row| {
@@ -281,7 +284,7 @@ impl Reproduction {
 
     /// Returns the problem of a row whose value has the wrong kind: a number or a comparison is needed. No kind depends
     /// on a result, so that any results will do for the check.
-    fn misfit(&self, row: &PlanRow, expected: &Expected) -> Option<Problem> {
+    fn value_kind_problem(&self, row: &PlanRow, expected: &PublishedResult) -> Option<InputProblem> {
         let value = evaluate(row.value.as_ref()?, &self.plan.experiments, &|_, _| 1.0);
         let (found, allowed) = match (value, expected.printed) {
             (Ok(ExpressionValue::Number(_)), Some(_)) | (Ok(ExpressionValue::Truth(_)), None) => {
@@ -296,24 +299,24 @@ impl Reproduction {
 
     /// Returns the problem of a row that reads no run but is not declared so. A value that follows from given numbers
     /// alone must have the kind input; one of a closed form must have the provenance returned.
-    fn missing_run_problem(&self, row: &PlanRow, expected: &Expected) -> Option<Problem> {
+    fn missing_run_problem(&self, row: &PlanRow, expected: &PublishedResult) -> Option<InputProblem> {
         let mut reads_runs = false;
-        self.visit(row, &mut |_, quantity| reads_runs |= !matches!(quantity, Quantity::Parameter(_)));
+        self.visit(row, &mut |_, quantity| reads_runs |= !matches!(quantity, RunQuantity::Parameter(_)));
         if !reads_runs && self.reads_form(row) {
             let is_told = row.provenance == Some(Provenance::Returned);
             let found = format!("`{}` is what a closed form returns", row.id);
             return (!is_told).then(|| row.place.problem(found, "provenance = \"returned\""));
         }
-        let is_idle = !reads_runs && expected.kind != ClaimKind::Input;
+        let is_idle = !reads_runs && expected.kind != ClaimKind::ExternalInput;
         is_idle.then(|| expected.place.problem(format!("`{}` reads no result of a run", row.id), "the kind input"))
     }
 
-    fn number(&self, value: &Expression, read: &impl Fn(usize, &Quantity) -> f64) -> Option<f64> {
+    fn number(&self, value: &Expression, read: &impl Fn(usize, &RunQuantity) -> f64) -> Option<f64> {
         let value = evaluate(value, &self.plan.experiments, read);
-        value.expect("checked when the plan was loaded").as_number().filter(|number| number.is_finite())
+        value.expect("checked when the plan was loaded").as_scalar().filter(|number| number.is_finite())
     }
 
-    fn faults(&self, row: &PlanRow, facts: &[Facts]) -> Vec<Mistake> {
+    fn faults(&self, row: &PlanRow, facts: &[Facts]) -> Vec<ExpressionMistake> {
         let mut faults = Vec::new();
         self.visit(row, &mut |run, quantity| faults.extend(quantity.check(&facts[run]).err()));
         faults.dedup();
@@ -324,13 +327,13 @@ impl Reproduction {
     fn reads_form(&self, row: &PlanRow) -> bool {
         let mut reads_form = false;
         if let Some(value) = &row.value {
-            value.visit(&mut |place, _| reads_form |= self.plan.experiments[place].is_form());
+            value.visit(&mut |place, _| reads_form |= self.plan.experiments[place].is_closed_form());
         }
         reads_form
     }
 
     /// Calls `visit` with each run, by its index, and each quantity of it that the value of a row of the plan reads.
-    fn visit(&self, row: &PlanRow, visit: &mut impl FnMut(usize, &Quantity)) {
+    fn visit(&self, row: &PlanRow, visit: &mut impl FnMut(usize, &RunQuantity)) {
         let Some(value) = &row.value else { return };
         value.visit(&mut |experiment, quantity| {
             let Some(quantity) = quantity else { return };
@@ -340,9 +343,9 @@ impl Reproduction {
 }
 
 /// True if a simulated value has changed by enough to depend on the constant that was set to another value.
-fn is_moved(expected: &Expected, before: Option<f64>, after: Option<f64>) -> bool {
+fn has_moved(expected: &PublishedResult, before: Option<f64>, after: Option<f64>) -> bool {
     let share = match expected.kind {
-        ClaimKind::Input => return false,
+        ClaimKind::ExternalInput => return false,
         ClaimKind::Shape => 0.0,
         ClaimKind::Number => MOVED_SHARE.min(expected.tolerance_pct() / 100.0 / 2.0),
     };

@@ -43,13 +43,13 @@
 //! description, or `block_bytes`. A row that reads forms and no run has `provenance = "returned"`.
 
 use super::expression::{Expression, parse};
-use super::mistake::Mistake;
+use super::mistake::ExpressionMistake;
 use super::plan_experiment::PlanExperiment;
-use super::plan_form::FormSpec;
-use crate::results::current_name;
+use super::plan_form::ClosedFormSpec;
+use crate::results::current_figure_name;
 use crate::results::documents::Provenance;
 use phaselink_core::config::document::{self, Entry, Node, Place, Table, Value};
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 
 /// Seed of experiments for which the plan gives no seed.
 const SEED_DEFAULT: u64 = 1;
@@ -122,19 +122,19 @@ pub(super) struct ReproductionPlan {
 pub(super) fn read(file: &str, text: &str, problems: &mut Problems) -> ReproductionPlan {
     let document = document::parse(file, text);
     problems.0.extend(document.problems);
-    let mut reader = PlanReader { plan: ReproductionPlan::default(), problems: &mut problems.0 };
+    let mut reader = ReproductionPlanReader { plan: ReproductionPlan::default(), problems: &mut problems.0 };
     reader.document(&document.table);
     reader.plan
 }
 
 /// Reader of a reproduction's plan, with the plan and the problems found so far.
-struct PlanReader<'a> {
+struct ReproductionPlanReader<'a> {
     plan: ReproductionPlan,
-    problems: &'a mut Vec<Problem>,
+    problems: &'a mut Vec<InputProblem>,
 }
 
 /// Seed and fio options that experiments inherit from the head of the plan.
-struct Defaults {
+struct ExperimentDefaults {
     seed: u64,
     job: Vec<(String, String)>,
 }
@@ -145,10 +145,11 @@ struct PlanSweep {
     values: Vec<(f64, String)>,
 }
 
-impl PlanReader<'_> {
+impl ReproductionPlanReader<'_> {
     fn document(&mut self, table: &Table) {
-        self.refuse_others(table, &["seed", "job", "experiment", "form", "row", "figure"]);
-        let defaults = Defaults { seed: self.seed(table).unwrap_or(SEED_DEFAULT), job: self.job(table, "job") };
+        self.refuse_unknown_plan_keys(table, &["seed", "job", "experiment", "form", "row", "figure"]);
+        let defaults =
+            ExperimentDefaults { seed: self.seed(table).unwrap_or(SEED_DEFAULT), job: self.job(table, "job") };
         for experiment in self.tables(table, "experiment") {
             self.experiment(experiment, &defaults);
         }
@@ -163,9 +164,9 @@ impl PlanReader<'_> {
         }
     }
 
-    fn experiment(&mut self, entry: (&Place, &Table), defaults: &Defaults) {
+    fn experiment(&mut self, entry: (&Place, &Table), defaults: &ExperimentDefaults) {
         let (place, table) = entry;
-        self.refuse_others(table, &["name", "drive", "set", "job", "beside", "transfers", "sweep", "seed"]);
+        self.refuse_unknown_plan_keys(table, &["name", "drive", "set", "job", "beside", "transfers", "sweep", "seed"]);
         let name = self.name(place, table);
         let transfers = document::entry(table, "transfers").map(|_| self.job(table, "transfers"));
         let inherited: &[_] = if transfers.is_some() { &[] } else { &defaults.job };
@@ -175,10 +176,9 @@ impl PlanReader<'_> {
         let base = RunSpec {
             drive: self.required_string(place, table, "drive"),
             set: self.strings(table, "set").unwrap_or_default(),
-            job: with_own_options(inherited, self.job(table, "job")),
+            job: merge_options(inherited, self.job(table, "job")),
             transfers,
-            beside: document::entry(table, "beside")
-                .map(|_| with_own_options(&defaults.job, self.job(table, "beside"))),
+            beside: document::entry(table, "beside").map(|_| merge_options(&defaults.job, self.job(table, "beside"))),
             seed: self.seed(table).unwrap_or(defaults.seed),
         };
         let sweep = self.sweep(table);
@@ -186,16 +186,16 @@ impl PlanReader<'_> {
             None => vec![base],
             Some(sweep) => sweep.values.iter().map(|(_, text)| base.with(&sweep.key, text)).collect(),
         };
-        let runs = specs.into_iter().map(|spec| self.plan.place_of(spec, place)).collect();
+        let runs = specs.into_iter().map(|spec| self.plan.index_of_run(spec, place)).collect();
         let swept = sweep.map(|sweep| sweep.values.iter().map(|(value, _)| *value).collect());
         self.plan.experiments.push(PlanExperiment { name, runs, forms: Vec::new(), swept });
     }
 
     fn form(&mut self, entry: (&Place, &Table)) {
         let (place, table) = entry;
-        self.refuse_others(table, &["name", "description", "set", "sweep"]);
+        self.refuse_unknown_plan_keys(table, &["name", "description", "set", "sweep"]);
         let name = self.name(place, table);
-        let base = FormSpec {
+        let base = ClosedFormSpec {
             description: self.required_string(place, table, "description"),
             set: self.strings(table, "set").unwrap_or_default(),
         };
@@ -239,7 +239,7 @@ impl PlanReader<'_> {
             self.refuse(&entry.place, "a sweep that is no table", "{ key = \"job.bs\", values = [512, 4096] }");
             return None;
         };
-        self.refuse_others(inner, &["key", "values"]);
+        self.refuse_unknown_plan_keys(inner, &["key", "values"]);
         let key = self.required_string(&entry.place, inner, "key");
         let values = self.array(inner, "values").unwrap_or(&[]);
         if values.is_empty() {
@@ -263,7 +263,7 @@ impl PlanReader<'_> {
 
     fn row(&mut self, entry: (&Place, &Table)) {
         let (place, table) = entry;
-        self.refuse_others(table, &["id", "value", "unexplained", "because", "provenance"]);
+        self.refuse_unknown_plan_keys(table, &["id", "value", "unexplained", "because", "provenance"]);
         let row = PlanRow {
             place: place.clone(),
             id: self.required_string(place, table, "id"),
@@ -293,7 +293,7 @@ impl PlanReader<'_> {
 
     fn figure(&mut self, entry: (&Place, &Table)) {
         let (place, table) = entry;
-        self.refuse_others(table, &["title", "x", "y", "lines", "stages", "published"]);
+        self.refuse_unknown_plan_keys(table, &["title", "x", "y", "lines", "stages", "published"]);
         let figure = PlanFigure {
             place: place.clone(),
             title: self.required_string(place, table, "title"),
@@ -346,14 +346,14 @@ impl PlanReader<'_> {
         let known = self.plan.experiments.iter().position(|experiment| experiment.name == name);
         if known.is_none() {
             let names: Vec<&str> = self.plan.experiments.iter().map(|experiment| experiment.name.as_str()).collect();
-            self.problems.push(Mistake::unknown("experiment", &name, names.into_iter()).at(&place));
+            self.problems.push(ExpressionMistake::unknown("experiment", &name, names.into_iter()).at(&place));
         }
         known
     }
 
     fn expression(&mut self, table: &Table, key: &str) -> Option<Expression> {
         let (place, text) = self.string(table, key)?;
-        self.note_renamed(&place, &text);
+        self.note_renamed_quantity(&place, &text);
         match parse(&text, &self.plan.experiments) {
             Ok(expression) => Some(expression),
             Err(faults) => {
@@ -363,9 +363,9 @@ impl PlanReader<'_> {
         }
     }
 
-    fn note_renamed(&mut self, place: &Place, text: &str) {
+    fn note_renamed_quantity(&mut self, place: &Place, text: &str) {
         let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
-        for (word, current) in words.filter_map(|word| Some((word, current_name(word)?))) {
+        for (word, current) in words.filter_map(|word| Some((word, current_figure_name(word)?))) {
             let line = place.line.map_or(String::new(), |line| format!(":{line}"));
             self.plan.notes.push(format!("{}{line}: the quantity `{word}` is called {current} now", place.file));
         }
@@ -375,9 +375,9 @@ impl PlanReader<'_> {
         self.problems.push(place.problem(found, allowed));
     }
 
-    fn refuse_others(&mut self, table: &Table, known: &[&str]) {
+    fn refuse_unknown_plan_keys(&mut self, table: &Table, known: &[&str]) {
         for entry in table.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
-            self.problems.push(Mistake::unknown("key", &entry.key, known.iter().copied()).at(&entry.place));
+            self.problems.push(ExpressionMistake::unknown("key", &entry.key, known.iter().copied()).at(&entry.place));
         }
     }
 
@@ -463,7 +463,7 @@ impl PlanReader<'_> {
         };
         let mut job = Vec::new();
         for option in options {
-            match option_text(&option.node.value) {
+            match fio_option_text(&option.node.value) {
                 Some(text) => job.push((option.key.clone(), text)),
                 None => self.refuse_value(option, "a string, a number, true or false"),
             }
@@ -473,7 +473,7 @@ impl PlanReader<'_> {
 }
 
 /// Returns a value in the notation of a fio job file; `None` for a type that no option has.
-pub(crate) fn option_text(value: &Value) -> Option<String> {
+pub(crate) fn fio_option_text(value: &Value) -> Option<String> {
     match value {
         Value::String(string) => Some(string.clone()),
         Value::Integer(integer) => Some(integer.to_string()),
@@ -484,7 +484,7 @@ pub(crate) fn option_text(value: &Value) -> Option<String> {
 }
 
 /// Returns the options of `base`, with those of `own` in place of options of the same name or after them.
-fn with_own_options(base: &[(String, String)], own: Vec<(String, String)>) -> Vec<(String, String)> {
+fn merge_options(base: &[(String, String)], own: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut options = base.to_vec();
     for (key, text) in own {
         set_option(&mut options, &key, &text);
@@ -516,7 +516,7 @@ impl RunSpec {
 
 impl ReproductionPlan {
     /// Returns the index of a run, which is added if the plan has no equal one; `place` is that of its experiment.
-    fn place_of(&mut self, spec: RunSpec, place: &Place) -> usize {
+    fn index_of_run(&mut self, spec: RunSpec, place: &Place) -> usize {
         let known = self.runs.iter().position(|run| *run == spec);
         known.unwrap_or_else(|| {
             self.runs.push(spec);
@@ -526,9 +526,9 @@ impl ReproductionPlan {
     }
 }
 
-impl Mistake {
+impl ExpressionMistake {
     /// Makes a problem of this mistake at a place in the plan.
-    pub(super) fn at(self, place: &Place) -> Problem {
+    pub(super) fn at(self, place: &Place) -> InputProblem {
         place.problem(self.found, self.allowed)
     }
 }
@@ -542,7 +542,7 @@ mod tests {
         let plan = read("plan.toml", text, &mut problems);
         match problems.0.is_empty() {
             true => Ok(plan),
-            false => Err(problems.0.iter().map(Problem::to_string).collect()),
+            false => Err(problems.0.iter().map(InputProblem::to_string).collect()),
         }
     }
 
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn experiments_inherit_the_job_and_override_it() {
+    fn experiments_inherit_and_override_the_plans_job() {
         let plan = plan(
             "seed = 7\njob = { rw = \"randread\", bs = 512, time_based = true }\n\
              [[experiment]]\nname = \"a\"\ndrive = \"d\"\nset = [\"link.lanes=8\"]\njob = { bs = \"4k\", iodepth = 2 }\n",
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_job_inherits_as_the_first_one_does() {
+    fn second_job_inherits_like_the_first() {
         let plan = plan(
             "job = { rw = \"randread\", bs = 512 }\n\
              [[experiment]]\nname = \"a\"\ndrive = \"d\"\njob = { iodepth = 2 }\nbeside = { bs = \"4k\" }\n",
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_gives_a_run_for_each_value_of_a_key_or_an_option() {
+    fn sweep_creates_a_run_for_each_value_of_its_key_or_option() {
         let plan = plan(
             "[[experiment]]\nname = \"s\"\ndrive = \"d\"\nsweep = { key = \"job.bs\", values = [512, 4096] }\n\
              [[experiment]]\nname = \"c\"\ndrive = \"d\"\nsweep = { key = \"host.core_ghz\", values = [2.0, 3] }\n",
@@ -596,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn transfers_take_the_place_of_a_job_and_are_swept_like_one() {
+    fn dma_transfers_replace_a_job_and_can_be_swept() {
         let head = "job = { rw = \"read\" }\n[[experiment]]\nname = \"a\"\ndrive = \"d\"\n";
         let sweep = "sweep = { key = \"transfers.size\", values = [64, 128] }\n";
         let plan = |rest: &str| plan(&format!("{head}transfers = {{ op = \"write\" }}\n{rest}"));
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_runs_of_different_experiments_are_one_run() {
+    fn equal_runs_of_two_experiments_are_shared() {
         let plan = plan(
             "[[experiment]]\nname = \"a\"\ndrive = \"d\"\njob = { bs = 512 }\n\
              [[experiment]]\nname = \"b\"\ndrive = \"d\"\nsweep = { key = \"job.bs\", values = [512, 4096] }\n",
@@ -619,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_reported_at_once_with_their_lines() {
+    fn all_plan_mistakes_are_reported_with_lines() {
         let found = plan(
             "sede = 1\n[[experiment]]\nname = \"4k\"\ndriv = \"d\"\nsweep = { key = \"job.bs\", values = [\"4k\"] }\n\
              [[experiment]]\nname = \"a\"\ndrive = \"d\"\nseed = -1\n\
@@ -645,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_the_wrong_type_are_refused() {
+    fn plan_values_of_the_wrong_type_are_refused() {
         for text in ["job = 3", "experiment = 3", "experiment = [3]", "row = [3]", "seed = \"1\""] {
             assert_eq!(plan(text).unwrap_err().len(), 1, "{text}");
         }

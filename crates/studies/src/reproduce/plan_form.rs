@@ -3,7 +3,7 @@
 //! Values of forms are computed when the plan is read. No run has a part in them, and rows that read them have the
 //! provenance `returned`.
 
-use super::mistake::Mistake;
+use super::mistake::ExpressionMistake;
 use crate::breakeven::{BreakEven, Description, break_even, form};
 use phaselink_core::problem::Problems;
 
@@ -14,7 +14,7 @@ const BLOCK_DEFAULT: u32 = 512;
 
 /// Closed form of a plan before its sweep: a shipped description of prices and rates, with overrides.
 #[derive(Clone, Debug)]
-pub(super) struct FormSpec {
+pub(super) struct ClosedFormSpec {
     /// Name of the shipped description of prices and rates.
     pub description: String,
     /// Overrides of the description, such as `cells.channels=24`; `block_bytes=4096` gives the block size in bytes.
@@ -23,16 +23,16 @@ pub(super) struct FormSpec {
 
 /// Result of a closed form for one block size: break-even time and cost of the drive.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct FormValue {
+pub(super) struct ClosedFormValue {
     result: BreakEven,
     drive_cost: f64,
 }
 
 /// Function that reads a quantity from the result of a form.
-type ReadQuantity = fn(&FormValue) -> f64;
+type FormQuantityReader = fn(&ClosedFormValue) -> f64;
 
 /// Quantities of a form that expressions can read.
-const QUANTITIES: [(&str, ReadQuantity); 8] = [
+const QUANTITIES: [(&str, FormQuantityReader); 8] = [
     ("iops", |form| form.result.device.iops),
     ("used_iops", |form| form.result.used_iops),
     ("tail_ns", |form| form.result.tail_ns.unwrap_or(f64::NAN)),
@@ -43,9 +43,9 @@ const QUANTITIES: [(&str, ReadQuantity); 8] = [
     ("drive_cost", |form| form.drive_cost),
 ];
 
-impl FormSpec {
+impl ClosedFormSpec {
     /// Returns the form with one more override, of `key` to the value `text`.
-    pub(super) fn with(&self, key: &str, text: &str) -> FormSpec {
+    pub(super) fn with(&self, key: &str, text: &str) -> ClosedFormSpec {
         let mut changed = self.clone();
         changed.set.push(format!("{key}={text}"));
         changed
@@ -55,7 +55,7 @@ impl FormSpec {
     ///
     /// # Errors
     /// An unknown description, and overrides that it cannot have.
-    pub(super) fn value(&self) -> Result<FormValue, Problems> {
+    pub(super) fn value(&self) -> Result<ClosedFormValue, Problems> {
         let is_block = |text: &&String| text.split_once('=').is_some_and(|(key, _)| key.trim() == BLOCK);
         let (blocks, others): (Vec<&String>, Vec<&String>) = self.set.iter().partition(is_block);
         let texts: Vec<&str> = others.into_iter().map(String::as_str).collect();
@@ -63,7 +63,7 @@ impl FormSpec {
         let block_bytes = match blocks.last().and_then(|text| text.split_once('=')) {
             None => BLOCK_DEFAULT,
             Some((_, bytes)) => bytes.trim().parse().ok().filter(|bytes| *bytes > 0).ok_or_else(|| {
-                phaselink_core::problem::Problem::new(
+                phaselink_core::problem::InputProblem::new(
                     &self.description,
                     None,
                     format!("{BLOCK} is {bytes}"),
@@ -72,7 +72,7 @@ impl FormSpec {
             })?,
         };
         let result = break_even(&description, block_bytes);
-        Ok(FormValue { result, drive_cost: form::drive_cost(&description) })
+        Ok(ClosedFormValue { result, drive_cost: form::drive_cost(&description) })
     }
 }
 
@@ -80,9 +80,9 @@ impl FormSpec {
 ///
 /// # Errors
 /// An unknown name.
-pub(super) fn read(name: &str, values: &[FormValue]) -> Result<Vec<f64>, Mistake> {
+pub(super) fn read(name: &str, values: &[ClosedFormValue]) -> Result<Vec<f64>, ExpressionMistake> {
     let found = QUANTITIES.iter().find(|(known, _)| *known == name);
     let names = QUANTITIES.iter().map(|(known, _)| *known);
-    let (_, quantity) = found.ok_or_else(|| Mistake::unknown("quantity of a form", name, names))?;
+    let (_, quantity) = found.ok_or_else(|| ExpressionMistake::unknown("quantity of a form", name, names))?;
     Ok(values.iter().map(quantity).collect())
 }

@@ -33,7 +33,7 @@ const ROUNDING: f64 = 1e-9;
 
 /// Number as a paper prints it, with its precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Printed {
+pub(super) struct PrintedNumber {
     pub value: f64,
     /// Half a unit of the last printed digit, in the unit of the number.
     pub half_unit: f64,
@@ -86,16 +86,16 @@ const WORDS: &[(&str, Words)] = &[
     ("exactly", Words::Exactly),
 ];
 
-impl Printed {
+impl PrintedNumber {
     /// Parses printed digits with an optional power of ten that takes them into the row's unit: `2.432e3`, `75e3`,
     /// `0.52`. Returns none unless the number is above 0.
-    pub(super) fn parse(text: &str) -> Option<Printed> {
+    pub(super) fn parse(text: &str) -> Option<PrintedNumber> {
         let value: f64 = text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)?;
         let (digits, power) = text.split_once('e').unwrap_or((text, "0"));
         let power: i32 = power.parse().ok()?;
         let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         let last_digit = power.checked_sub(i32::try_from(decimals).ok()?)?;
-        Some(Printed { value, half_unit: 0.5 * libm::pow(10.0, f64::from(last_digit)) })
+        Some(PrintedNumber { value, half_unit: 0.5 * libm::pow(10.0, f64::from(last_digit)) })
     }
 
     /// Returns the lowest and the highest simulated value that count as this printed number with these words.
@@ -135,41 +135,41 @@ mod tests {
     use super::*;
 
     /// Returns the tolerance below and above a printed number with these words, in per cent.
-    fn allowed(text: &str, words: &str) -> (f64, f64) {
-        let printed = Printed::parse(text).unwrap();
+    fn tolerance_of_words(text: &str, words: &str) -> (f64, f64) {
+        let printed = PrintedNumber::parse(text).unwrap();
         let (low, high) = printed.accepted(Words::parse(words).unwrap());
         let pct = |bound: f64| (100.0 * (bound / printed.value - 1.0) * 100.0).round() / 100.0;
         (pct(low), pct(high))
     }
 
     #[test]
-    fn plain_number_has_a_tolerance_of_half_a_unit_within_2_to_20_percent() {
-        assert_eq!(allowed("1.4e3", ""), (-3.57, 3.57));
-        assert_eq!(allowed("1.40e3", ""), (-2.0, 2.0));
-        assert_eq!(allowed("12", ""), (-4.17, 4.17));
-        assert_eq!(allowed("1e6", ""), (-20.0, 20.0));
-        assert_eq!(allowed("0.03", ""), (-16.67, 16.67));
-        assert_eq!(allowed("273e3", ""), (-2.0, 2.0));
+    fn printed_number_tolerance_is_half_a_unit_within_2_to_20_percent() {
+        assert_eq!(tolerance_of_words("1.4e3", ""), (-3.57, 3.57));
+        assert_eq!(tolerance_of_words("1.40e3", ""), (-2.0, 2.0));
+        assert_eq!(tolerance_of_words("12", ""), (-4.17, 4.17));
+        assert_eq!(tolerance_of_words("1e6", ""), (-20.0, 20.0));
+        assert_eq!(tolerance_of_words("0.03", ""), (-16.67, 16.67));
+        assert_eq!(tolerance_of_words("273e3", ""), (-2.0, 2.0));
     }
 
     #[test]
-    fn words_widen_the_tolerance_or_make_the_number_a_bound() {
-        assert_eq!(allowed("4.5e3", "~"), (-10.0, 10.0));
-        assert_eq!(allowed("3", "about"), (-16.67, 16.67));
-        assert_eq!(allowed("1e3", "just over"), (0.0, 10.0));
-        assert_eq!(allowed("1e6", "just under"), (-10.0, 0.0));
-        assert_eq!(allowed("700e3", "exceed"), (0.0, 20.0));
-        assert_eq!(allowed("6", "less than"), (-20.0, 0.0));
-        assert_eq!(allowed("100", "hundreds of"), (0.0, 900.0));
-        assert_eq!(allowed("1e4", "orders of magnitude"), (-68.38, 216.23));
-        assert_eq!(allowed("5.0", "figure"), (-10.0, 10.0));
-        assert_eq!(allowed("25", "exactly"), (0.0, 0.0));
+    fn words_widen_the_tolerance_or_turn_the_number_into_a_bound() {
+        assert_eq!(tolerance_of_words("4.5e3", "~"), (-10.0, 10.0));
+        assert_eq!(tolerance_of_words("3", "about"), (-16.67, 16.67));
+        assert_eq!(tolerance_of_words("1e3", "just over"), (0.0, 10.0));
+        assert_eq!(tolerance_of_words("1e6", "just under"), (-10.0, 0.0));
+        assert_eq!(tolerance_of_words("700e3", "exceed"), (0.0, 20.0));
+        assert_eq!(tolerance_of_words("6", "less than"), (-20.0, 0.0));
+        assert_eq!(tolerance_of_words("100", "hundreds of"), (0.0, 900.0));
+        assert_eq!(tolerance_of_words("1e4", "orders of magnitude"), (-68.38, 216.23));
+        assert_eq!(tolerance_of_words("5.0", "figure"), (-10.0, 10.0));
+        assert_eq!(tolerance_of_words("25", "exactly"), (0.0, 0.0));
     }
 
     #[test]
-    fn text_that_is_no_printed_number_is_refused() {
+    fn text_without_a_printed_number_is_refused() {
         for text in ["", "x", "-1", "0", "1e", "1e400", "nan", "inf", "1.2.3"] {
-            assert_eq!(Printed::parse(text), None, "{text}");
+            assert_eq!(PrintedNumber::parse(text), None, "{text}");
         }
         assert_eq!(Words::parse("roughly speaking"), None);
     }

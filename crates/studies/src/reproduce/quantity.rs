@@ -10,8 +10,8 @@
 //! | `key.media.read_ns` | a parameter of the run's description, overrides applied; true is 1 |
 
 use super::Facts;
-use super::mistake::Mistake;
-use crate::results::{FIGURES, Figure, Figures, PERCENTILES, Percentile, current_name, find as find_figure};
+use super::mistake::ExpressionMistake;
+use crate::results::{FIGURES, Figure, Figures, PERCENTILES, Percentile, current_figure_name, find as find_figure};
 use phaselink_core::ledger::stage::FIXED_NAMES;
 use phaselink_core::ledger::{DirectionOutcome, Latency, Outcome, WireUse};
 use phaselink_core::number::real;
@@ -19,8 +19,8 @@ use phaselink_core::time::Span;
 
 /// Quantity of a run that an expression reads.
 #[derive(Clone, Debug)]
-pub(super) enum Quantity {
-    Requests(RequestSide, fn(&SideRequests) -> f64),
+pub(super) enum RunQuantity {
+    Requests(RequestSide, fn(&CoveredRequests) -> f64),
     /// Percentile of the total latency; the number is in per cent.
     Percentile(RequestSide, f64),
     /// Mean time of a request in a stage, whose name is written as by [`plain`].
@@ -47,7 +47,7 @@ pub(super) enum RequestSide {
 
 /// Sums over the requests that a quantity covers, in all jobs.
 #[derive(Default)]
-pub(super) struct SideRequests {
+pub(super) struct CoveredRequests {
     ios: u64,
     iops: f64,
     bytes_per_s: f64,
@@ -57,7 +57,7 @@ pub(super) struct SideRequests {
 /// Table of quantities: the name of each, and the function that reads it.
 type Table<F> = &'static [(&'static str, F)];
 
-const REQUESTS: Table<fn(&SideRequests) -> f64> = &[
+const REQUESTS: Table<fn(&CoveredRequests) -> f64> = &[
     ("iops", |requests| requests.iops),
     ("bytes_per_s", |requests| requests.bytes_per_s),
     ("mean_ns", |requests| requests.total.mean_ns()),
@@ -92,88 +92,90 @@ const RUN: Table<fn(&Outcome) -> f64> = &[
 /// Groups of quantities whose names are not in a table but depend on the drive, as messages show them.
 const OPEN_GROUPS: &str = "stage.NAME, counter.NAME, key.PARAMETER";
 
-impl Quantity {
+impl RunQuantity {
     /// Returns the quantity that `path` names, which is the name without the experiment in front.
-    pub(super) fn parse(path: &str) -> Result<Quantity, Mistake> {
+    pub(super) fn parse(path: &str) -> Result<RunQuantity, ExpressionMistake> {
         match path.split_once('.') {
-            None => Quantity::of_requests(RequestSide::Both, path).or_else(|_| Quantity::of_run(path)),
-            Some(("read", name)) => Quantity::of_requests(RequestSide::Read, name),
-            Some(("write", name)) => Quantity::of_requests(RequestSide::Write, name),
-            Some(("beside", name)) => Quantity::of_requests(RequestSide::Beside, name),
-            Some(("stage", _)) => Quantity::of_requests(RequestSide::Both, path),
-            Some(("upstream", name)) => find(WIRE, name).map(Quantity::Upstream),
-            Some(("downstream", name)) => find(WIRE, name).map(Quantity::Downstream),
-            Some(("counter", name)) => Ok(Quantity::Counter(String::from(name))),
-            Some(("key", key)) => Ok(Quantity::Parameter(String::from(key))),
-            Some(_) => Err(Mistake::new(format!("unknown quantity `{path}`"), groups())),
+            None => RunQuantity::of_requests(RequestSide::Both, path).or_else(|_| RunQuantity::of_run(path)),
+            Some(("read", name)) => RunQuantity::of_requests(RequestSide::Read, name),
+            Some(("write", name)) => RunQuantity::of_requests(RequestSide::Write, name),
+            Some(("beside", name)) => RunQuantity::of_requests(RequestSide::Beside, name),
+            Some(("stage", _)) => RunQuantity::of_requests(RequestSide::Both, path),
+            Some(("upstream", name)) => find(WIRE, name).map(RunQuantity::Upstream),
+            Some(("downstream", name)) => find(WIRE, name).map(RunQuantity::Downstream),
+            Some(("counter", name)) => Ok(RunQuantity::Counter(String::from(name))),
+            Some(("key", key)) => Ok(RunQuantity::Parameter(String::from(key))),
+            Some(_) => Err(ExpressionMistake::new(format!("unknown quantity `{path}`"), groups())),
         }
     }
 
-    fn of_requests(side: RequestSide, name: &str) -> Result<Quantity, Mistake> {
+    fn of_requests(side: RequestSide, name: &str) -> Result<RunQuantity, ExpressionMistake> {
         if let Some(stage) = name.strip_prefix("stage.") {
-            return Ok(Quantity::Stage(side, String::from(stage)));
+            return Ok(RunQuantity::Stage(side, String::from(stage)));
         }
-        let name = current_name(name).unwrap_or(name);
+        let name = current_figure_name(name).unwrap_or(name);
         match Percentile::named(name) {
-            Some(percentile) => Ok(Quantity::Percentile(side, percentile.percent)),
-            None => find(REQUESTS, name).map(|read| Quantity::Requests(side, read)),
+            Some(percentile) => Ok(RunQuantity::Percentile(side, percentile.percent)),
+            None => find(REQUESTS, name).map(|read| RunQuantity::Requests(side, read)),
         }
     }
 
-    fn of_run(name: &str) -> Result<Quantity, Mistake> {
+    fn of_run(name: &str) -> Result<RunQuantity, ExpressionMistake> {
         if let Some((_, read)) = RUN.iter().find(|(known, _)| *known == name) {
-            return Ok(Quantity::Run(*read));
+            return Ok(RunQuantity::Run(*read));
         }
-        find_figure(name).map(Quantity::Swept).ok_or_else(|| {
+        find_figure(name).map(RunQuantity::Swept).ok_or_else(|| {
             let percentiles: Vec<String> = PERCENTILES.iter().map(|it| format!("{}_ns", it.name)).collect();
             let own = REQUESTS.iter().map(|(name, _)| *name).chain(RUN.iter().map(|(name, _)| *name));
             let swept = FIGURES.iter().map(|figure| figure.name);
             let mut names: Vec<&str> = own.chain(percentiles.iter().map(String::as_str)).chain(swept).collect();
             names.sort_unstable();
             names.dedup();
-            let mut mistake = Mistake::unknown("quantity", name, names.into_iter());
+            let mut mistake = ExpressionMistake::unknown("quantity", name, names.into_iter());
             mistake.allowed = format!("{}, {}", mistake.allowed, groups());
             mistake
         })
     }
 
     /// Checks that a drive with these properties has the stage or parameter that the quantity reads.
-    pub(super) fn check(&self, facts: &Facts) -> Result<(), Mistake> {
+    pub(super) fn check(&self, facts: &Facts) -> Result<(), ExpressionMistake> {
         match self {
-            Quantity::Parameter(key) if facts.parameter(key).is_none() => {
+            RunQuantity::Parameter(key) if facts.parameter(key).is_none() => {
                 let found = format!("the description holds no number under `{key}`");
-                Err(Mistake::new(found, "keys that `phaselink check` lists"))
+                Err(ExpressionMistake::new(found, "keys that `phaselink check` lists"))
             }
-            Quantity::Stage(_, stage) => check_stage(stage, facts),
+            RunQuantity::Stage(_, stage) => check_stage(stage, facts),
             _ => Ok(()),
         }
     }
 
     /// True if the power that the server takes can change the quantity.
-    pub(super) fn may_be_of_power(&self) -> bool {
-        matches!(self, Quantity::Run(_) | Quantity::Swept(_) | Quantity::Parameter(_))
+    pub(super) fn may_depend_on_power(&self) -> bool {
+        matches!(self, RunQuantity::Run(_) | RunQuantity::Swept(_) | RunQuantity::Parameter(_))
     }
 
     /// Returns the value of the quantity for one run; not a number if the run has no such quantity.
     pub(super) fn read(&self, outcome: &Outcome, facts: &Facts) -> f64 {
         match self {
-            Quantity::Requests(side, read) => read(&SideRequests::of(outcome, *side)),
-            Quantity::Percentile(side, percent) => SideRequests::of(outcome, *side).total.percentile(*percent).as_ns(),
-            Quantity::Stage(side, stage) => stage_mean_ns(outcome, *side, stage),
-            Quantity::Upstream(read) => read(&outcome.upstream, outcome.elapsed),
-            Quantity::Downstream(read) => read(&outcome.downstream, outcome.elapsed),
-            Quantity::Run(read) => read(outcome),
-            Quantity::Swept(figure) => Figures::of(outcome).get(figure).unwrap_or(f64::NAN),
-            Quantity::Counter(name) => counter_value(outcome, name),
-            Quantity::Parameter(key) => facts.parameter(key).unwrap_or(f64::NAN),
+            RunQuantity::Requests(side, read) => read(&CoveredRequests::of(outcome, *side)),
+            RunQuantity::Percentile(side, percent) => {
+                CoveredRequests::of(outcome, *side).total.percentile(*percent).as_ns()
+            }
+            RunQuantity::Stage(side, stage) => stage_mean_ns(outcome, *side, stage),
+            RunQuantity::Upstream(read) => read(&outcome.upstream, outcome.elapsed),
+            RunQuantity::Downstream(read) => read(&outcome.downstream, outcome.elapsed),
+            RunQuantity::Run(read) => read(outcome),
+            RunQuantity::Swept(figure) => Figures::of(outcome).get(figure).unwrap_or(f64::NAN),
+            RunQuantity::Counter(name) => counter_value(outcome, name),
+            RunQuantity::Parameter(key) => facts.parameter(key).unwrap_or(f64::NAN),
         }
     }
 }
 
-fn find<T: Copy>(table: Table<T>, name: &str) -> Result<T, Mistake> {
+fn find<T: Copy>(table: Table<T>, name: &str) -> Result<T, ExpressionMistake> {
     let found = table.iter().find(|(known, _)| *known == name);
     let names = table.iter().map(|(known, _)| *known);
-    found.map(|(_, item)| *item).ok_or_else(|| Mistake::unknown("quantity", name, names))
+    found.map(|(_, item)| *item).ok_or_else(|| ExpressionMistake::unknown("quantity", name, names))
 }
 
 fn groups() -> String {
@@ -192,12 +194,12 @@ pub(super) fn plain(name: &str) -> String {
     words.collect::<Vec<_>>().join("_").to_lowercase()
 }
 
-fn check_stage(stage: &str, facts: &Facts) -> Result<(), Mistake> {
+fn check_stage(stage: &str, facts: &Facts) -> Result<(), ExpressionMistake> {
     let of_stack = facts.stack_stages();
     let names: Vec<String> = FIXED_NAMES.iter().copied().chain(of_stack).map(plain).collect();
     match names.iter().any(|name| name == stage) {
         true => Ok(()),
-        false => Err(Mistake::unknown("stage", stage, names.iter().map(String::as_str))),
+        false => Err(ExpressionMistake::unknown("stage", stage, names.iter().map(String::as_str))),
     }
 }
 
@@ -218,9 +220,9 @@ fn stage_mean_ns(outcome: &Outcome, side: RequestSide, stage: &str) -> f64 {
     directions(outcome, side).fold(0.0, |sum, direction| sum + sum_ns(direction)) / real(ios)
 }
 
-impl SideRequests {
-    fn of(outcome: &Outcome, side: RequestSide) -> SideRequests {
-        let mut sum = SideRequests::default();
+impl CoveredRequests {
+    fn of(outcome: &Outcome, side: RequestSide) -> CoveredRequests {
+        let mut sum = CoveredRequests::default();
         for direction in directions(outcome, side) {
             sum.ios += direction.ios;
             sum.iops += direction.iops();
@@ -237,11 +239,11 @@ mod tests {
     use crate::reproduce::test_outcomes;
 
     fn read(path: &str, outcome: &Outcome) -> f64 {
-        Quantity::parse(path).unwrap().read(outcome, &test_outcomes::facts())
+        RunQuantity::parse(path).unwrap().read(outcome, &test_outcomes::facts())
     }
 
     #[test]
-    fn every_group_of_quantities_is_read_from_its_place() {
+    fn quantities_read_their_values_from_an_outcome() {
         let outcome = test_outcomes::outcome();
         let expected = [
             ("iops", 500_000.0),
@@ -271,35 +273,35 @@ mod tests {
     }
 
     #[test]
-    fn stage_quantity_omits_the_parenthesis_of_the_stage_name() {
-        let checked = |path: &str| Quantity::parse(path).unwrap().check(&test_outcomes::facts());
+    fn stage_quantity_ignores_parentheses_in_the_stage_name() {
+        let checked = |path: &str| RunQuantity::parse(path).unwrap().check(&test_outcomes::facts());
         assert_eq!(checked("stage.system_call"), Ok(()));
         assert!(checked("stage.system_call_submit").is_err());
     }
 
     #[test]
-    fn a_misspelt_quantity_is_refused_with_the_right_one_first() {
+    fn misspelt_quantity_is_refused_with_the_nearest_name_first() {
         for (path, first) in
             [("mean_n", "mean_ns"), ("upstream.packet", "packets"), ("p99_9_n", "p99_9_ns"), ("server", "server_w")]
         {
-            let mistake = Quantity::parse(path).unwrap_err();
+            let mistake = RunQuantity::parse(path).unwrap_err();
             assert!(mistake.allowed.starts_with(first), "{mistake:?}");
         }
-        assert!(Quantity::parse("").is_err());
-        assert!(Quantity::parse("nonsense.iops").is_err());
+        assert!(RunQuantity::parse("").is_err());
+        assert!(RunQuantity::parse("nonsense.iops").is_err());
     }
 
     #[test]
-    fn a_counter_goes_by_the_name_that_the_drive_gives_it_and_is_unknown_otherwise() {
+    fn counter_has_the_name_of_its_drive_and_is_unknown_elsewhere() {
         assert_eq!(read("counter.queue_reads", &test_outcomes::outcome()), 4.0);
         assert!(read("counter.doorbells", &test_outcomes::outcome()).is_nan());
     }
 
     #[test]
-    fn what_sweeps_call_by_the_same_name_is_the_same() {
+    fn quantities_named_like_sweep_figures_have_equal_values() {
         let outcome = test_outcomes::outcome();
         let swept = Figures::of(&outcome);
-        for figure in FIGURES.iter().filter(|figure| Quantity::parse(figure.name).is_ok()) {
+        for figure in FIGURES.iter().filter(|figure| RunQuantity::parse(figure.name).is_ok()) {
             let Some(value) = swept.get(figure) else { continue };
             assert_eq!(read(figure.name, &outcome), value, "{}", figure.name);
         }
@@ -307,8 +309,8 @@ mod tests {
     }
 
     #[test]
-    fn stages_and_keys_are_checked_against_the_description() {
-        let check = |path: &str| Quantity::parse(path).unwrap().check(&test_outcomes::facts());
+    fn stage_and_key_names_are_checked_against_the_drive() {
+        let check = |path: &str| RunQuantity::parse(path).unwrap().check(&test_outcomes::facts());
         assert_eq!(check("stage.poll_wait"), Ok(()));
         assert_eq!(check("stage.read_call"), Ok(()));
         assert!(check("stage.poll_weight").unwrap_err().allowed.starts_with("poll_wait"));
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn stage_names_lose_everything_but_letters_and_digits() {
+    fn stage_names_are_compared_by_letters_and_digits() {
         assert_eq!(plain("read() call"), "read_call");
         assert_eq!(plain("time-out"), "time_out");
     }

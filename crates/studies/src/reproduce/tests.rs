@@ -1,7 +1,7 @@
 //! Tests of whole reproductions, from the two texts to the verdicts.
 
 use super::*;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 
 const HEAD: &str = "id,kind,quantity,unit,printed,words,source,note\n";
 const EXPERIMENT: &str = "[[experiment]]\nname = \"a\"\ndrive = \"d\"\n\
@@ -9,7 +9,7 @@ const EXPERIMENT: &str = "[[experiment]]\nname = \"a\"\ndrive = \"d\"\n\
 
 fn load(rows: &str, expected: &str) -> Result<Reproduction, Vec<String>> {
     let loaded = Reproduction::load("p", &format!("{EXPERIMENT}{rows}"), &format!("{HEAD}{expected}"));
-    loaded.map_err(|problems| problems.0.iter().map(Problem::to_string).collect())
+    loaded.map_err(|problems| problems.0.iter().map(InputProblem::to_string).collect())
 }
 
 fn row(id: &str, value: &str) -> String {
@@ -25,7 +25,7 @@ fn judged(rows: &str, expected: &str) -> Vec<Row> {
 }
 
 #[test]
-fn number_that_rounds_to_the_printed_digits_is_reproduced() {
+fn value_that_rounds_to_the_printed_digits_is_reproduced() {
     let rows = row("A", "a.mean_ns") + &row("B", "a.mean_ns");
     let judged = judged(&rows, "A,number,q,ns,2.04e3,,s,\nB,number,q,ns,2.05e3,,s,\n");
     assert_eq!((judged[0].verdict, judged[1].verdict), (Verdict::Reproduced, Verdict::Off));
@@ -35,7 +35,7 @@ fn number_that_rounds_to_the_printed_digits_is_reproduced() {
 }
 
 #[test]
-fn paper_that_says_exceed_or_just_under_bounds_a_figure_on_one_side_only() {
+fn one_sided_words_bound_the_figure_on_one_side() {
     let ids = ["A", "B", "C", "D"];
     let rows: String = ids.map(|id| row(id, "a.iops")).concat();
     let expected = "A,number,q,1/s,490e3,exceed,s,\nB,number,q,1/s,510e3,exceed,s,\n\
@@ -45,7 +45,7 @@ fn paper_that_says_exceed_or_just_under_bounds_a_figure_on_one_side_only() {
 }
 
 #[test]
-fn a_shape_is_one_or_zero() {
+fn shape_claim_has_the_value_one_or_zero() {
     let rows = row("A", "spread(s.mean_ns) < 0.01") + &row("B", "increasing(s.mean_ns)");
     let judged = judged(&rows, "A,shape,q,,,,s,\nB,shape,q,,,,s,\n");
     assert_eq!((judged[0].simulated, judged[0].verdict), (Some(1.0), Verdict::Reproduced));
@@ -54,7 +54,7 @@ fn a_shape_is_one_or_zero() {
 }
 
 #[test]
-fn input_is_given_if_the_description_holds_it_else_off() {
+fn input_row_must_equal_the_drive_description() {
     let rows = row("A", "a.key.media.read_ns") + &row("B", "a.key.media.read_ns");
     let judged = judged(&rows, "A,input,q,ns,110,,s,\nB,input,q,ns,115,,s,\n");
     assert_eq!((judged[0].verdict, judged[1].verdict), (Verdict::Given, Verdict::Off));
@@ -75,7 +75,7 @@ fn row_that_reads_no_run_must_have_the_kind_input() {
 }
 
 #[test]
-fn closed_form_is_read_without_a_run_and_said_to_be_returned() {
+fn closed_form_row_needs_no_run_and_is_marked_as_returned() {
     let forms = "[[form]]\nname = \"f\"\ndescription = \"slc-cpu\"\nset = [\"cells.channels=40\"]\n\
          sweep = { key = \"block_bytes\", values = [512, 4096] }\n";
     let expected = "A,number,q,1/s,114.9e6,,s,\n";
@@ -92,7 +92,7 @@ fn closed_form_is_read_without_a_run_and_said_to_be_returned() {
 }
 
 #[test]
-fn form_that_does_not_exist_or_cannot_be_computed_is_refused_at_its_place() {
+fn unknown_or_failing_closed_form_is_refused_at_its_place() {
     let form = |description: &str, set: &str| {
         let text = format!("[[form]]\nname = \"f\"\ndescription = \"{description}\"\nset = [\"{set}\"]\n");
         load(&text, "").unwrap_err().remove(0)
@@ -104,7 +104,7 @@ fn form_that_does_not_exist_or_cannot_be_computed_is_refused_at_its_place() {
 }
 
 #[test]
-fn unexplained_row_stays_unexplained_for_any_value() {
+fn row_without_explanation_is_unexplained_for_any_value() {
     let rows = "[[row]]\nid = \"A\"\nunexplained = \"figure lost\"\n\
          [[row]]\nid = \"B\"\nvalue = \"a.mean_ns\"\nunexplained = \"no base given\"\n";
     let judged = judged(rows, "A,shape,q,,,,s,\nB,number,q,ns,2.0e3,,s,\n");
@@ -114,7 +114,7 @@ fn unexplained_row_stays_unexplained_for_any_value() {
 }
 
 #[test]
-fn row_shows_its_cause_only_if_it_is_off() {
+fn only_unreproduced_rows_show_their_cause() {
     let row = |id: &str| format!("{}because = \"no reordering\"\n", row(id, "a.mean_ns"));
     let judged = judged(&(row("A") + &row("B")), "A,number,q,ns,3.0e3,,s,\nB,number,q,ns,2.0e3,,s,\n");
     assert_eq!(judged[0].reason, "off by -33.3 %, and -2.0 to +2.0 % is allowed: no reordering");
@@ -122,14 +122,14 @@ fn row_shows_its_cause_only_if_it_is_off() {
 }
 
 #[test]
-fn a_value_that_is_not_finite_is_off_and_prints_as_null() {
+fn non_finite_value_is_unreproduced_and_null_in_json() {
     let judged = judged(&row("A", "1 / a.stage.copy"), "A,number,q,,5,,s,\n");
     assert_eq!((judged[0].simulated, judged[0].verdict), (None, Verdict::Off));
     assert_eq!(serde_json::to_value(&judged[0]).unwrap()["simulated"], serde_json::Value::Null);
 }
 
 #[test]
-fn a_row_depends_on_what_was_found_to_move_it() {
+fn row_depends_on_the_constants_measured_to_move_it() {
     let reproduction = load(&(row("A", "a.mean_ns") + &row("B", "a.iops")), "A,number,q,,1,,s,\nB,number,q,,1,,s,\n");
     let measured = "id,fitted,assumed\n*,link.one_way_ns,media.read_ns\nA,link.one_way_ns,media.read_ns\n";
     let reproduction = reproduction.unwrap().with_dependence(measured).unwrap();
@@ -153,17 +153,17 @@ fn row_depends_on_all_uncertain_constants_until_measured() {
 }
 
 #[test]
-fn row_counts_as_moved_above_half_of_the_smallest_tolerance() {
+fn row_has_moved_beyond_half_of_its_smallest_tolerance() {
     let rows = row("A", "a.mean_ns") + &row("B", "a.mean_ns > 1") + &row("C", "a.key.media.read_ns");
     let reproduction = load(&rows, "A,number,q,ns,2.0e3,,s,\nB,shape,q,,,,s,\nC,input,q,ns,110,,s,\n").unwrap();
     let before = [Some(2000.0), Some(1.0), Some(110.0)];
-    assert!(reproduction.changed_rows(&before, &[Some(2019.0), Some(1.0), Some(90.0)]).is_empty());
-    assert_eq!(reproduction.changed_rows(&before, &[Some(2021.0), Some(0.0), Some(90.0)]), ["A", "B"]);
-    assert_eq!(reproduction.changed_rows(&before, &[None, Some(1.0), Some(110.0)]), ["A"]);
+    assert!(reproduction.ids_of_moved_rows(&before, &[Some(2019.0), Some(1.0), Some(90.0)]).is_empty());
+    assert_eq!(reproduction.ids_of_moved_rows(&before, &[Some(2021.0), Some(0.0), Some(90.0)]), ["A", "B"]);
+    assert_eq!(reproduction.ids_of_moved_rows(&before, &[None, Some(1.0), Some(110.0)]), ["A"]);
 }
 
 #[test]
-fn run_is_needed_if_a_wanted_row_reads_it_or_its_power() {
+fn run_is_needed_if_a_selected_row_reads_it_or_its_power() {
     let rows = row("A", "a.mean_ns") + &row("B", "s.mean_ns > 1") + &row("C", "first(s.joules_per_io)");
     let expected = "A,number,q,ns,2.0e3,,s,\nB,shape,q,,,,s,\nC,number,q,J,1,,s,\n";
     let reproduction = load(&rows, expected).unwrap();
@@ -176,7 +176,7 @@ fn run_is_needed_if_a_wanted_row_reads_it_or_its_power() {
 }
 
 #[test]
-fn a_row_serialises_to_the_documented_object() {
+fn reproduced_row_serialises_to_the_documented_object() {
     let judged = judged(&row("A", "a.mean_ns"), "A,number,mean,ns,2e3,just over,Table 5,\n");
     let json = serde_json::to_value(&judged[0]).unwrap();
     let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
@@ -188,13 +188,13 @@ fn a_row_serialises_to_the_documented_object() {
 }
 
 #[test]
-fn an_earlier_name_of_a_quantity_is_taken_with_a_note() {
+fn earlier_quantity_name_is_accepted_with_a_note() {
     let reproduction = load(&row("A", "a.p999_ns + a.p99_9_ns"), "A,number,q,ns,6e3,,s,\n").unwrap();
     assert_eq!(reproduction.notes(), ["reproductions/p/plan.toml:10: the quantity `p999_ns` is called p99_9_ns now"]);
 }
 
 #[test]
-fn a_published_row_that_the_plan_leaves_out_is_an_error_of_the_plan() {
+fn published_row_missing_in_the_plan_is_an_error() {
     let found = load(&row("B", "a.iops"), "A,number,q,,1,,s,\n").unwrap_err();
     assert_eq!(found.len(), 2);
     assert!(found[0].starts_with("reproductions/p/expected.csv:2: the plan has no row `A`"), "{found:?}");
@@ -202,7 +202,7 @@ fn a_published_row_that_the_plan_leaves_out_is_an_error_of_the_plan() {
 }
 
 #[test]
-fn a_value_of_the_wrong_kind_is_refused_before_anything_runs() {
+fn row_value_of_the_wrong_kind_is_refused_before_any_run() {
     let rows = row("A", "a.iops > 1") + &row("B", "a.iops") + &row("C", "s.iops") + &row("D", "s.iops and true");
     let expected: String = [("A", "number"), ("B", "shape"), ("C", "number"), ("D", "shape")]
         .map(|(id, kind)| format!("{id},{kind},q,,{},,s,\n", if kind == "number" { "1" } else { "" }))
@@ -221,13 +221,13 @@ fn a_value_of_the_wrong_kind_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn problems_of_both_texts_are_reported_together() {
+fn problems_of_plan_and_published_rows_are_reported_together() {
     let found = load(&row("A", "a.iop"), "A,number,q,,x,,s,\n").unwrap_err();
     assert_eq!(found.len(), 2);
 }
 
 #[test]
-fn stages_and_parameters_are_checked_before_anything_runs() {
+fn stages_and_parameters_are_checked_before_any_run() {
     let rows = row("A", "a.stage.pollwait + a.key.media.write_ns + a.stage.read_call");
     let reproduction = load(&rows, "A,number,q,,1,,s,\n").unwrap();
     let facts = vec![test_outcomes::facts(); reproduction.runs().len()];
@@ -239,9 +239,9 @@ fn stages_and_parameters_are_checked_before_anything_runs() {
 }
 
 #[test]
-fn a_problem_of_a_run_names_the_experiment_that_asks_for_it() {
+fn run_problem_names_the_experiment_that_needs_it() {
     let reproduction = load("", "").unwrap();
-    let problem = reproduction.problem_of(1, "unknown drive `d`", "dc-express");
+    let problem = reproduction.run_problem_at_experiment(1, "unknown drive `d`", "dc-express");
     assert_eq!(problem.to_string(), "reproductions/p/plan.toml:4: unknown drive `d`; allowed: dc-express");
 }
 
@@ -256,19 +256,19 @@ fn dc_express() -> Reproduction {
 /// Returns the shipped drive of a run, with its overrides applied.
 fn drive(run: &RunSpec) -> Drive {
     let shipped = shipped::find(&run.drive).expect("a shipped drive");
-    let overrides: Vec<Override> = run.set.iter().map(|text| Override::parse(text).unwrap()).collect();
+    let overrides: Vec<KeyOverride> = run.set.iter().map(|text| KeyOverride::parse(text).unwrap()).collect();
     Drive::from_toml(shipped.file, shipped.text, &overrides).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 #[test]
-fn dc_express_plan_names_only_stages_and_parameters_that_exist() {
+fn dc_express_plan_uses_only_existing_stages_and_parameters() {
     let reproduction = dc_express();
     let facts: Vec<Facts> = reproduction.runs().iter().map(|run| Facts::from(&drive(run))).collect();
     reproduction.check(&facts).unwrap_or_else(|problems| panic!("{problems}"));
 }
 
 #[test]
-fn given_parameters_of_dc_express_are_what_the_paper_prints() {
+fn dc_express_parameters_equal_those_printed_in_the_paper() {
     let reproduction = dc_express();
     let facts: Vec<Facts> = reproduction.runs().iter().map(|run| Facts::from(&drive(run))).collect();
     let rows = reproduction.judge(&vec![&test_outcomes::outcome(); facts.len()], &facts);

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::dependence::RowDependence;
-use super::expected::{ClaimKind, Expected};
+use super::dependence::ResultDependence;
+use super::expected::{ClaimKind, PublishedResult};
 use crate::results::documents::{Interval, Provenance, ReproduceDocument, value};
 pub use crate::results::documents::{ReproducedRow as Row, RowVerdict as Verdict};
 
@@ -14,7 +14,7 @@ pub fn document(rows: &[Row]) -> Value {
 
 /// Remarks of a plan on one row.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Remarks<'a> {
+pub(super) struct RowRemarks<'a> {
     /// Reason why the published result cannot be compared, because the paper leaves something open.
     pub unexplained: Option<&'a str>,
     /// Reason, from the plan, why the simulated value differs from the published one, if it does.
@@ -27,16 +27,16 @@ pub(super) struct Remarks<'a> {
 /// which the value depends.
 pub(super) fn judge(
     paper: &str,
-    expected: &Expected,
-    remarks: Remarks,
+    expected: &PublishedResult,
+    remarks: RowRemarks,
     simulated: Option<f64>,
-    dependence: RowDependence,
+    dependence: ResultDependence,
 ) -> Row {
     let published = expected.published();
     let (verdict, reason) = match (remarks.unexplained, rejection_reason(expected, simulated)) {
         (Some(reason), _) => (Verdict::Unexplained, String::from(reason)),
-        (None, Some(reason)) => (Verdict::Off, with_cause(reason, remarks.because)),
-        (None, None) if expected.kind == ClaimKind::Input => (Verdict::Given, String::new()),
+        (None, Some(reason)) => (Verdict::Off, reason_with_cause(reason, remarks.because)),
+        (None, None) if expected.kind == ClaimKind::ExternalInput => (Verdict::Given, String::new()),
         (None, None) => (Verdict::Reproduced, String::new()),
     };
     Row {
@@ -52,7 +52,7 @@ pub(super) fn judge(
         kind: expected.kind,
         verdict,
         provenance: match (expected.kind, remarks.provenance) {
-            (ClaimKind::Input, _) => Provenance::Given,
+            (ClaimKind::ExternalInput, _) => Provenance::Given,
             (_, Some(provenance)) => provenance,
             _ if dependence.fitted.is_empty() => Provenance::Predicted,
             _ => Provenance::Fitted,
@@ -68,7 +68,7 @@ pub(super) fn judge(
 }
 
 /// Returns the reason why a simulated value does not reproduce the published result; none if it does.
-fn rejection_reason(expected: &Expected, simulated: Option<f64>) -> Option<String> {
+fn rejection_reason(expected: &PublishedResult, simulated: Option<f64>) -> Option<String> {
     let Some(value) = simulated else { return Some(String::from("no finite value comes out")) };
     let (low, high) = expected.accepted();
     match value {
@@ -83,7 +83,7 @@ fn rejection_reason(expected: &Expected, simulated: Option<f64>) -> Option<Strin
     }
 }
 
-fn with_cause(reason: String, because: Option<&str>) -> String {
+fn reason_with_cause(reason: String, because: Option<&str>) -> String {
     match because {
         Some(because) => format!("{reason}: {because}"),
         None => reason,
@@ -93,7 +93,7 @@ fn with_cause(reason: String, because: Option<&str>) -> String {
 /// Returns the row with the prediction interval of its simulated value, and whether the interval meets the values
 /// that count as published.
 pub fn with_interval(mut row: Row, interval: Interval) -> Row {
-    // A printed value stands for all values that round to it. Words such as "less than" stand for one side.
+    // A printed value represents all values that round to it; words such as "less than" represent one side.
     let (low, high) = row.accepted;
     row.published_inside = Some(interval.low <= high && low <= interval.high);
     row.interval = Some(interval);

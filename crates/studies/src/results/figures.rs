@@ -5,7 +5,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::percentiles::{P50, P90, P95, P99, P99_9, P99_99, Percentile};
-use super::places::{ClosedBound, CompareTable, RunPart};
+use super::places::{ClosedBound, CompareTable, RunFigureGroup};
 use phaselink_core::config::document::Place;
 use phaselink_core::fabric::TARGET_CORES;
 use phaselink_core::ledger::{JobOutcome, Latency, Outcome, PercentileEstimate, TooFewRequests, WireUse};
@@ -54,7 +54,7 @@ pub struct Figure {
     /// True if the prediction intervals of a run (`--intervals`) have a row for this figure.
     pub is_in_intervals: bool,
     /// Part of a run's document and of its host table that contains this figure, and the figure's name in the table.
-    pub in_run: Option<(RunPart, &'static str)>,
+    pub in_run: Option<(RunFigureGroup, &'static str)>,
     /// Name of the figure in the tiles at the top of a run's page; `None` if it has no tile.
     pub tile: Option<&'static str>,
     /// Place among the columns of a comparison's tables, from left to right, and the tables that have the figure.
@@ -63,29 +63,29 @@ pub struct Figure {
     pub closed_bound: Option<ClosedBound>,
     /// True if some runs have no value of this figure.
     pub may_be_unknown: bool,
-    reading: FigureReading,
+    reading: FigureFormula,
 }
 
 /// Way in which a figure is computed from the outcome of a run.
 #[derive(Clone, Copy, Debug)]
-enum FigureReading {
+enum FigureFormula {
     /// Function that computes the figure of a run, for figures that every run has.
     Known(fn(&MeasuredRun) -> f64),
     /// Function that computes the figure of a run, or `None` for runs that do not have it.
     Unknown(fn(&MeasuredRun) -> Option<f64>),
     /// Statistic of the latencies of some requests; unknown if there are no such requests.
-    Of(LatencyOf, fn(&Latency) -> f64),
+    Of(LatencySource, fn(&Latency) -> f64),
     /// Percentile of the latencies of some requests; unknown if too few independent requests lie beyond it.
-    Percentile(LatencyOf, Percentile),
+    Percentile(LatencySource, Percentile),
 }
 
 /// Requests of a run from whose latencies a figure is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum LatencyOf {
+pub(crate) enum LatencySource {
     All,
-    Reads,
+    ReadRequestTags,
     Writes,
-    Flushes,
+    FlushSchedule,
     Commits,
     Queries,
 }
@@ -115,7 +115,7 @@ macro_rules! figures {
         /// Latencies cover reads and writes of all jobs together, unless the figure's name begins with a kind of
         /// request.
         pub const FIGURES: [Figure; COUNT] = {
-            use CompareTable::{Alike, Commits, Energy, Intervals, Mixes, Queries};
+            use CompareTable::{Alike, Commits, ServerEnergy, Intervals, Mixes, Queries};
             [$(Figure { name: stringify!($name), about: $about.trim_ascii(), ..$figure }),+]
         };
     };
@@ -136,72 +136,72 @@ figures! {
     bytes_per_s: known("bandwidth", Unit::BytesPerS, |run| run.outcome.bytes_per_s())
         .column("GB/s", 1e9).in_sweeps(2).in_intervals().tile("user data").in_compare(60, &[Alike, Mixes, Intervals]).bounded_by(ClosedBound::Bandwidth);
     /// Shortest latency of a read or write, in ns; unknown without requests.
-    min_ns: latency("min", LatencyOf::All, |latency| latency.min().as_ns());
+    min_ns: latency("min", LatencySource::All, |latency| latency.min().as_ns());
     /// Mean latency of reads and writes, in ns, from the time at which the application wants a request to its completion.
-    mean_ns: latency("mean", LatencyOf::All, Latency::mean_ns)
+    mean_ns: latency("mean", LatencySource::All, Latency::mean_ns)
         .column("mean us", 1e3).in_sweeps(3).in_intervals().in_compare(20, &[Alike, Intervals]).bounded_by(ClosedBound::MeanLatency);
     /// Median latency of reads and writes, in ns; unknown with too few independent requests beyond it.
-    p50_ns: percentile("p50", LatencyOf::All, P50).in_sweeps(4).in_intervals().in_compare(21, &[Alike]);
+    p50_ns: percentile("p50", LatencySource::All, P50).in_sweeps(4).in_intervals().in_compare(21, &[Alike]);
     /// 90th percentile of the latency of reads and writes, in ns; unknown with too few independent requests beyond it.
-    p90_ns: percentile("p90", LatencyOf::All, P90);
+    p90_ns: percentile("p90", LatencySource::All, P90);
     /// 95th percentile of the latency of reads and writes, in ns; unknown with too few independent requests beyond it.
-    p95_ns: percentile("p95", LatencyOf::All, P95).outside_cells();
+    p95_ns: percentile("p95", LatencySource::All, P95).outside_cells();
     /// 99th percentile of the latency of reads and writes, in ns; unknown with too few independent requests beyond it.
-    p99_ns: percentile("p99", LatencyOf::All, P99).in_sweeps(5).in_intervals().in_compare(22, &[Alike, Intervals]);
+    p99_ns: percentile("p99", LatencySource::All, P99).in_sweeps(5).in_intervals().in_compare(22, &[Alike, Intervals]);
     /// 99.9th percentile of the latency of reads and writes, in ns; unknown with too few independent requests beyond it.
-    p99_9_ns: percentile("p99.9", LatencyOf::All, P99_9).in_sweeps(6).in_intervals().in_compare(23, &[Alike, Intervals]);
+    p99_9_ns: percentile("p99.9", LatencySource::All, P99_9).in_sweeps(6).in_intervals().in_compare(23, &[Alike, Intervals]);
     /// 99.99th percentile of the latency of reads and writes, in ns; unknown with too few independent requests beyond it.
-    p99_99_ns: percentile("p99.99", LatencyOf::All, P99_99).in_intervals().in_compare(24, &[Alike]);
+    p99_99_ns: percentile("p99.99", LatencySource::All, P99_99).in_intervals().in_compare(24, &[Alike]);
     /// Mean latency of the slowest 1 % of reads and writes, in ns, which varies less between runs than p99.9 or the longest; unknown if no request is slower than p99.
     beyond_p99_mean_ns: unknown("mean beyond p99", Unit::Ns, |run| run.all.mean_beyond_ns(P99.percent)).column("beyond p99 us", 1e3);
     /// Longest latency of a read or write, in ns; unknown without requests.
-    max_ns: latency("max", LatencyOf::All, |latency| latency.max().as_ns());
+    max_ns: latency("max", LatencySource::All, |latency| latency.max().as_ns());
     /// Mean latency of reads, in ns; unknown without reads.
-    read_mean_ns: latency("read mean", LatencyOf::Reads, Latency::mean_ns).column("read mean us", 1e3).in_compare(30, &[Mixes, Queries]);
+    read_mean_ns: latency("read mean", LatencySource::ReadRequestTags, Latency::mean_ns).column("read mean us", 1e3).in_compare(30, &[Mixes, Queries]);
     /// Median latency of reads, in ns; unknown with too few independent ones beyond it.
-    read_p50_ns: percentile("read p50", LatencyOf::Reads, P50);
+    read_p50_ns: percentile("read p50", LatencySource::ReadRequestTags, P50);
     /// 99th percentile of the latency of reads, in ns; unknown with too few independent ones beyond it.
-    read_p99_ns: percentile("read p99", LatencyOf::Reads, P99).in_intervals().in_compare(31, &[Mixes]);
+    read_p99_ns: percentile("read p99", LatencySource::ReadRequestTags, P99).in_intervals().in_compare(31, &[Mixes]);
     /// 99.9th percentile of the latency of reads, in ns; unknown with too few independent ones beyond it.
-    read_p99_9_ns: percentile("read p99.9", LatencyOf::Reads, P99_9).in_intervals().in_compare(34, &[Mixes]);
+    read_p99_9_ns: percentile("read p99.9", LatencySource::ReadRequestTags, P99_9).in_intervals().in_compare(34, &[Mixes]);
     /// 99.99th percentile of the latency of reads, in ns; unknown with too few independent ones beyond it.
-    read_p99_99_ns: percentile("read p99.99", LatencyOf::Reads, P99_99).in_intervals().in_compare(35, &[Mixes]);
+    read_p99_99_ns: percentile("read p99.99", LatencySource::ReadRequestTags, P99_99).in_intervals().in_compare(35, &[Mixes]);
     /// Mean latency of writes, in ns; unknown without writes.
-    write_mean_ns: latency("write mean", LatencyOf::Writes, Latency::mean_ns)
+    write_mean_ns: latency("write mean", LatencySource::Writes, Latency::mean_ns)
         .column("write mean us", 1e3).in_compare(32, &[Mixes, Commits]);
     /// Median latency of writes, in ns; unknown with too few independent ones beyond it.
-    write_p50_ns: percentile("write p50", LatencyOf::Writes, P50);
+    write_p50_ns: percentile("write p50", LatencySource::Writes, P50);
     /// 99th percentile of the latency of writes, in ns; unknown with too few independent ones beyond it.
-    write_p99_ns: percentile("write p99", LatencyOf::Writes, P99).in_intervals().in_compare(33, &[Mixes]);
+    write_p99_ns: percentile("write p99", LatencySource::Writes, P99).in_intervals().in_compare(33, &[Mixes]);
     /// 99.9th percentile of the latency of writes, in ns; unknown with too few independent ones beyond it.
-    write_p99_9_ns: percentile("write p99.9", LatencyOf::Writes, P99_9).in_intervals();
+    write_p99_9_ns: percentile("write p99.9", LatencySource::Writes, P99_9).in_intervals();
     /// 99.99th percentile of the latency of writes, in ns; unknown with too few independent ones beyond it.
-    write_p99_99_ns: percentile("write p99.99", LatencyOf::Writes, P99_99).in_intervals();
+    write_p99_99_ns: percentile("write p99.99", LatencySource::Writes, P99_99).in_intervals();
     /// Number of flushes that the host sends to the drive.
     flushes: known("flushes", Unit::Requests, |run| real(run.flushes.count())).in_compare(41, &[Commits]);
     /// Mean latency of flushes that the host sends to the drive, in ns; unknown without flushes.
-    flush_mean_ns: latency("flush mean", LatencyOf::Flushes, Latency::mean_ns).column("flush mean us", 1e3).in_compare(40, &[Commits]);
+    flush_mean_ns: latency("flush mean", LatencySource::FlushSchedule, Latency::mean_ns).column("flush mean us", 1e3).in_compare(40, &[Commits]);
     /// 99th percentile of the latency of flushes, in ns; unknown with too few independent ones beyond it.
-    flush_p99_ns: percentile("flush p99", LatencyOf::Flushes, P99);
+    flush_p99_ns: percentile("flush p99", LatencySource::FlushSchedule, P99);
     /// Number of commits: flushes by the application after at least one write, even if the drive needs no flush command.
     commits: known("commits", Unit::Requests, |run| real(run.commits.count())).in_compare(12, &[Commits]);
     /// Mean latency of commits, in ns, from the first write since the previous flush to the end of the flush; unknown without commits.
-    commit_mean_ns: latency("commit mean", LatencyOf::Commits, Latency::mean_ns).column("commit mean us", 1e3).in_compare(10, &[Commits]);
+    commit_mean_ns: latency("commit mean", LatencySource::Commits, Latency::mean_ns).column("commit mean us", 1e3).in_compare(10, &[Commits]);
     /// Median latency of commits (writes and the flush that follows), in ns; unknown with too few independent ones beyond it.
-    commit_p50_ns: percentile("commit p50", LatencyOf::Commits, P50);
+    commit_p50_ns: percentile("commit p50", LatencySource::Commits, P50);
     /// 99th percentile of the latency of commits (writes and the flush that follows), in ns; unknown with too few independent ones beyond it.
-    commit_p99_ns: percentile("commit p99", LatencyOf::Commits, P99).in_compare(11, &[Commits]);
+    commit_p99_ns: percentile("commit p99", LatencySource::Commits, P99).in_compare(11, &[Commits]);
     /// Number of queries: rounds of reads in which each round waits for the results of the previous one.
     queries: known("queries", Unit::Requests, |run| real(run.queries.count()));
     /// Throughput of queries (rounds of dependent reads), in queries a second.
     queries_per_s: known("queries a second", Unit::PerS, |run| run.sum(JobOutcome::queries_per_s))
         .column("queries/s", 1.0).in_compare(12, &[Queries]);
     /// Mean latency of queries, in ns, from the first read to the end of the last round of dependent reads; unknown without queries.
-    query_mean_ns: latency("query mean", LatencyOf::Queries, Latency::mean_ns).column("query mean us", 1e3).in_compare(10, &[Queries]);
+    query_mean_ns: latency("query mean", LatencySource::Queries, Latency::mean_ns).column("query mean us", 1e3).in_compare(10, &[Queries]);
     /// Median latency of queries (rounds of dependent reads), in ns; unknown with too few independent ones beyond it.
-    query_p50_ns: percentile("query p50", LatencyOf::Queries, P50);
+    query_p50_ns: percentile("query p50", LatencySource::Queries, P50);
     /// 99th percentile of the latency of queries (rounds of dependent reads), in ns; unknown with too few independent ones beyond it.
-    query_p99_ns: percentile("query p99", LatencyOf::Queries, P99).in_compare(11, &[Queries]);
+    query_p99_ns: percentile("query p99", LatencySource::Queries, P99).in_compare(11, &[Queries]);
     /// Utilisation of the busier direction of the PCI Express link, 0 to 1.
     link_busy_share: known("link busy", Unit::Share, |run| run.link_busy_share()).in_sweeps(8);
     /// Utilisation of the PCI Express link in the direction from device to host, 0 to 1.
@@ -210,47 +210,47 @@ figures! {
     downstream_busy_share: known("to device", Unit::Share, |run| run.busy_share(&run.outcome.downstream)).outside_cells();
     /// Mean number of busy cores of the host during the run; spinning for completions counts as busy.
     busy_cores: known("cores", Unit::Cores, |run| run.outcome.busy_cores())
-        .in_sweeps(7).in_intervals().in_run(RunPart::Cores, "cores busy").in_compare(70, &[Alike, Mixes, Queries, Intervals]);
+        .in_sweeps(7).in_intervals().in_run(RunFigureGroup::Cores, "cores busy").in_compare(70, &[Alike, Mixes, Queries, Intervals]);
     /// Busy cores of the host divided by the bandwidth of user data in 10^9 bytes a second; 0 without data.
     cores_per_gb_per_s: known("cores per GB/s", Unit::Cores, |run| run.outcome.cores_per_gb_per_s())
-        .in_run(RunPart::Processor, "cores per GB/s").outside_cells();
+        .in_run(RunFigureGroup::Processor, "cores per GB/s").outside_cells();
     /// Mean number of busy cores of the target of NVMe over Fabrics during the run; unknown if the drive is in its host.
-    busy_target_cores: unknown("target cores", Unit::Cores, |run| run.outcome.busy_parts(TARGET_CORES))
-        .in_run(RunPart::Processor, "target cores busy").outside_cells();
+    busy_target_cores: unknown("target cores", Unit::Cores, |run| run.outcome.mean_busy_parts(TARGET_CORES))
+        .in_run(RunFigureGroup::Processor, "target cores busy").outside_cells();
     /// Mean power of the whole server during the run, in watts; unknown if the drive file gives no power of the idle server.
     server_w: unknown("power", Unit::W, |run| Some(run.outcome.energy?.server_w))
-        .in_intervals().in_run(RunPart::Power, "server power").outside_cells();
+        .in_intervals().in_run(RunFigureGroup::Power, "server power").outside_cells();
     /// Energy of the whole server for each read or write, in joules; unknown if the drive file gives no power of the idle server.
     joules_per_io: unknown("energy", Unit::J, |run| run.outcome.joules_per_io())
-        .column("uJ/IO", 1e-6).in_intervals().in_run(RunPart::Energy, "energy per request").in_compare(80, &[Energy, Intervals]);
+        .column("uJ/IO", 1e-6).in_intervals().in_run(RunFigureGroup::ServerEnergy, "energy per request").in_compare(80, &[ServerEnergy, Intervals]);
     /// Energy of the server beyond that of the idle server, for each read or write, in joules; unknown without the power of the idle server.
     joules_per_io_above_idle: unknown("energy above idle", Unit::J, |run| run.outcome.joules_per_io_above_idle())
-        .column("active", 1e-6).in_compare(81, &[Energy]);
+        .column("active", 1e-6).in_compare(81, &[ServerEnergy]);
     /// Energy of the device's memory medium for each read or write, in joules; unknown if the drive file gives no energy of an access.
     memory_joules_per_io: unknown("energy of memory", Unit::J, |run| run.outcome.memory_joules_per_io())
-        .in_run(RunPart::Energy, "  and in the memory");
+        .in_run(RunFigureGroup::ServerEnergy, "  and in the memory");
     /// Relative precision: half width of the 95 % confidence interval over the value, the larger of mean and p99 latency; known for runs with `--precision`.
     precision_share: unknown("known to", Unit::Share, |_| None).outside_cells();
 }
 
 const fn known(heading: &'static str, unit: Unit, read: fn(&MeasuredRun) -> f64) -> Figure {
-    figure(heading, unit, FigureReading::Known(read))
+    figure(heading, unit, FigureFormula::Known(read))
 }
 
 const fn unknown(heading: &'static str, unit: Unit, read: fn(&MeasuredRun) -> Option<f64>) -> Figure {
-    figure(heading, unit, FigureReading::Unknown(read))
+    figure(heading, unit, FigureFormula::Unknown(read))
 }
 
-const fn latency(heading: &'static str, of: LatencyOf, read: fn(&Latency) -> f64) -> Figure {
-    figure(heading, Unit::Ns, FigureReading::Of(of, read))
+const fn latency(heading: &'static str, of: LatencySource, read: fn(&Latency) -> f64) -> Figure {
+    figure(heading, Unit::Ns, FigureFormula::Of(of, read))
 }
 
-const fn percentile(heading: &'static str, of: LatencyOf, percentile: Percentile) -> Figure {
-    figure(heading, Unit::Ns, FigureReading::Percentile(of, percentile)).column(heading, 1e3)
+const fn percentile(heading: &'static str, of: LatencySource, percentile: Percentile) -> Figure {
+    figure(heading, Unit::Ns, FigureFormula::Percentile(of, percentile)).column(heading, 1e3)
 }
 
-const fn figure(heading: &'static str, unit: Unit, reading: FigureReading) -> Figure {
-    let may_be_unknown = !matches!(reading, FigureReading::Known(_));
+const fn figure(heading: &'static str, unit: Unit, reading: FigureFormula) -> Figure {
+    let may_be_unknown = !matches!(reading, FigureFormula::Known(_));
     let column = (heading, 1.0);
     Figure {
         name: "",
@@ -287,7 +287,7 @@ impl Figure {
         Figure { is_in_intervals: true, ..self }
     }
 
-    const fn in_run(self, part: RunPart, heading: &'static str) -> Figure {
+    const fn in_run(self, part: RunFigureGroup, heading: &'static str) -> Figure {
         Figure { in_run: Some((part, heading)), ..self }
     }
 
@@ -304,15 +304,15 @@ impl Figure {
     }
 
     /// Returns the requests and the percentile of a figure that is a percentile from p99 on; `None` for others.
-    pub(crate) fn tail(&self) -> Option<(LatencyOf, Percentile)> {
+    pub(crate) fn tail(&self) -> Option<(LatencySource, Percentile)> {
         match self.reading {
-            FigureReading::Percentile(of, percentile) if percentile.percent >= TAIL_MIN => Some((of, percentile)),
+            FigureFormula::Percentile(of, percentile) if percentile.percent >= TAIL_MIN => Some((of, percentile)),
             _ => None,
         }
     }
 
     /// True if the figure belongs to one of these parts of a run.
-    pub fn is_in_run(&self, parts: &[RunPart]) -> bool {
+    pub fn is_in_run(&self, parts: &[RunFigureGroup]) -> bool {
         self.in_run.is_some_and(|(own, _)| parts.contains(&own))
     }
 
@@ -326,16 +326,16 @@ impl Figure {
 }
 
 /// Returns the columns of a sweep whose plan lists none, from left to right.
-pub fn of_sweep() -> Vec<&'static Figure> {
-    in_order(|figure| figure.in_sweeps)
+pub fn default_sweep_columns() -> Vec<&'static Figure> {
+    figures_by_place(|figure| figure.in_sweeps)
 }
 
 /// Returns the columns of a table of comparisons, from left to right.
-pub fn of_comparison(table: CompareTable) -> Vec<&'static Figure> {
-    in_order(|Figure { in_compare: (place, tables), .. }| tables.contains(&table).then_some(*place))
+pub fn comparison_columns(table: CompareTable) -> Vec<&'static Figure> {
+    figures_by_place(|Figure { in_compare: (place, tables), .. }| tables.contains(&table).then_some(*place))
 }
 
-fn in_order(place: impl Fn(&Figure) -> Option<u8>) -> Vec<&'static Figure> {
+fn figures_by_place(place: impl Fn(&Figure) -> Option<u8>) -> Vec<&'static Figure> {
     let mut figures: Vec<(u8, &Figure)> = FIGURES.iter().filter_map(|it| Some((place(it)?, it))).collect();
     figures.sort_by_key(|(place, _)| *place);
     figures.into_iter().map(|(_, figure)| figure).collect()
@@ -350,28 +350,29 @@ const EARLIER: [(&str, &str); 4] = [
 ];
 
 /// Returns the current name of a figure that had the name `name` in an earlier version, or `None`.
-pub fn current_name(name: &str) -> Option<&'static str> {
+pub fn current_figure_name(name: &str) -> Option<&'static str> {
     EARLIER.iter().find(|(earlier, _)| *earlier == name).map(|(_, current)| *current)
 }
 
 /// Returns the figure that has this name now, or had it in an earlier version; `None` if there is none.
 pub fn find(name: &str) -> Option<&'static Figure> {
-    let name = current_name(name).unwrap_or(name);
+    let name = current_figure_name(name).unwrap_or(name);
     FIGURES.iter().find(|figure| figure.name == name)
 }
 
 /// Returns the tail that has this name or heading, such as `read_p99_9_ns`, `read_p99_9` or `read p99.9`; `None` if
 /// there is none.
-pub fn find_tail(name: &str) -> Option<&'static Figure> {
+pub fn tail_by_name(name: &str) -> Option<&'static Figure> {
     let name = name.replace(['.', ' ', '-'], "_");
     let is_meant = |figure: &&Figure| figure.name == name || figure.name.strip_suffix("_ns") == Some(&name);
     FIGURES.iter().find(is_meant).filter(|figure| figure.tail().is_some())
 }
 
 /// Returns a note that a column was renamed, if `name` is its name in an earlier version.
-pub fn rename_note(name: &str, place: &Place) -> Option<String> {
+pub fn renamed_column_note(name: &str, place: &Place) -> Option<String> {
     let line = place.line.map_or(String::new(), |line| format!(":{line}"));
-    current_name(name).map(|current| format!("{}{line}: the column `{name}` is called {current} now", place.file))
+    current_figure_name(name)
+        .map(|current| format!("{}{line}: the column `{name}` is called {current} now", place.file))
 }
 
 /// Returns the figures of these names, each given with its position in a file.
@@ -407,23 +408,23 @@ impl MeasuredRun<'_> {
         self.busy_share(&self.outcome.upstream).max(self.busy_share(&self.outcome.downstream))
     }
 
-    fn latency(&self, of: LatencyOf) -> &Latency {
+    fn latency(&self, of: LatencySource) -> &Latency {
         match of {
-            LatencyOf::All => &self.all,
-            LatencyOf::Reads => &self.reads,
-            LatencyOf::Writes => &self.writes,
-            LatencyOf::Flushes => &self.flushes,
-            LatencyOf::Commits => &self.commits,
-            LatencyOf::Queries => &self.queries,
+            LatencySource::All => &self.all,
+            LatencySource::ReadRequestTags => &self.reads,
+            LatencySource::Writes => &self.writes,
+            LatencySource::FlushSchedule => &self.flushes,
+            LatencySource::Commits => &self.commits,
+            LatencySource::Queries => &self.queries,
         }
     }
 
-    fn read(&self, reading: FigureReading) -> Option<f64> {
+    fn read(&self, reading: FigureFormula) -> Option<f64> {
         match reading {
-            FigureReading::Known(read) => Some(read(self)),
-            FigureReading::Unknown(read) => read(self),
-            FigureReading::Of(of, read) => Some(self.latency(of)).filter(|latency| latency.count() > 0).map(read),
-            FigureReading::Percentile(of, percentile) => percentile.of_ns(self.latency(of)),
+            FigureFormula::Known(read) => Some(read(self)),
+            FigureFormula::Unknown(read) => read(self),
+            FigureFormula::Of(of, read) => Some(self.latency(of)).filter(|latency| latency.count() > 0).map(read),
+            FigureFormula::Percentile(of, percentile) => percentile.of_ns(self.latency(of)),
         }
     }
 }
@@ -467,7 +468,7 @@ pub fn tail_estimates(outcome: &Outcome) -> Vec<TailEstimate> {
 /// Returns the percentiles of these latencies from p99 on, as those of all requests.
 pub fn tail_estimates_of(latency: &Latency) -> impl Iterator<Item = TailEstimate> {
     FIGURES.iter().filter_map(|figure| match figure.tail()? {
-        (LatencyOf::All, percentile) => Some((figure, latency.estimate(percentile.percent))),
+        (LatencySource::All, percentile) => Some((figure, latency.estimate(percentile.percent))),
         _ => None,
     })
 }
@@ -480,7 +481,7 @@ impl Figures {
     }
 
     /// Sets the relative precision of mean and p99 at 95 % confidence; `None` if it is not known.
-    pub fn known_to(mut self, share: Option<f64>) -> Figures {
+    pub fn with_relative_precision(mut self, share: Option<f64>) -> Figures {
         let place = FIGURES.iter().position(|figure| figure.name == PRECISION);
         if let Some(value) = place.and_then(|place| self.0.get_mut(place)) {
             *value = share;
@@ -499,12 +500,12 @@ impl Figures {
     }
 
     /// Returns the values of all figures as a JSON object by name; unknown ones are null.
-    pub fn to_json(&self) -> Map<String, Json> {
+    pub fn figures_to_json(&self) -> Map<String, Json> {
         FIGURES.iter().zip(self.0).map(|(figure, value)| (figure.name.into(), number(value))).collect()
     }
 
     /// Reads the values of all figures from a JSON object. `None` unless it has every figure.
-    pub fn from_json(object: &Map<String, Json>) -> Option<Figures> {
+    pub fn figures_from_json(object: &Map<String, Json>) -> Option<Figures> {
         let mut values = [None; COUNT];
         for (figure, value) in FIGURES.iter().zip(&mut values) {
             *value = match object.get(figure.name)? {
@@ -530,31 +531,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_has_a_name_of_its_own() {
+    fn figure_names_are_unique() {
         for (place, figure) in FIGURES.iter().enumerate() {
             assert!(FIGURES[..place].iter().all(|other| other.name != figure.name), "{}", figure.name);
         }
     }
 
     #[test]
-    fn an_earlier_name_finds_the_same_figure_with_a_note() {
+    fn earlier_figure_name_finds_the_same_figure_with_a_note() {
         assert_eq!(find("p999_ns").unwrap().name, "p99_9_ns");
-        let note = rename_note("p999_ns", &Place { file: "p.toml".into(), line: Some(3) });
+        let note = renamed_column_note("p999_ns", &Place { file: "p.toml".into(), line: Some(3) });
         assert_eq!(note.as_deref(), Some("p.toml:3: the column `p999_ns` is called p99_9_ns now"));
-        assert_eq!(rename_note("p99_9_ns", &Place::whole("p.toml")), None);
+        assert_eq!(renamed_column_note("p99_9_ns", &Place::whole("p.toml")), None);
     }
 
     #[test]
-    fn percentiles_of_figures_have_the_names_of_the_list() {
+    fn percentile_figures_have_the_names_of_the_percentile_list() {
         for figure in &FIGURES {
-            let FigureReading::Percentile(_, percentile) = figure.reading else { continue };
+            let FigureFormula::Percentile(_, percentile) = figure.reading else { continue };
             assert!(figure.name.ends_with(&format!("{}_ns", percentile.name)), "{}", figure.name);
             assert!(figure.heading.ends_with(percentile.heading), "{}", figure.name);
         }
     }
 
     #[test]
-    fn latencies_of_a_direction_are_those_of_its_requests_alone() {
+    fn read_figures_use_only_read_latencies() {
         let outcome = crate::tests::sample::outcome();
         let figures = Figures::of(&outcome);
         let get = |name: &str| figures.get(find(name).unwrap());
@@ -564,21 +565,21 @@ mod tests {
     }
 
     #[test]
-    fn figures_read_back_from_json_to_the_last_bit() {
+    fn figures_read_back_from_json_bit_for_bit() {
         let values = [0.1 + 0.2, 1e300, 5e-324, 1.0 / 3.0, 123_456_789.123_456_79, 2f64.powi(60)];
         for value in values {
             let figures = Figures([Some(value); COUNT]);
-            let text = Json::Object(figures.to_json()).to_string();
+            let text = Json::Object(figures.figures_to_json()).to_string();
             let object: Map<String, Json> = serde_json::from_str(&text).unwrap();
-            assert_eq!(Figures::from_json(&object), Some(figures), "{value:?}");
+            assert_eq!(Figures::figures_from_json(&object), Some(figures), "{value:?}");
         }
     }
 
     #[test]
-    fn a_missing_figure_makes_a_line_worthless() {
-        let mut object = Figures([None; COUNT]).to_json();
-        assert!(Figures::from_json(&object).is_some());
+    fn stored_line_with_a_missing_figure_is_ignored() {
+        let mut object = Figures([None; COUNT]).figures_to_json();
+        assert!(Figures::figures_from_json(&object).is_some());
         object.shift_remove("iops");
-        assert!(Figures::from_json(&object).is_none());
+        assert!(Figures::figures_from_json(&object).is_none());
     }
 }

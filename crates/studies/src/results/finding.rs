@@ -47,7 +47,7 @@ pub enum FindingKind {
     EqualLoad,
     /// Resources that limit the throughput of drives, with a part for each resource. The cause of a part is the
     /// resource; null if only latency limits its drives.
-    Limit,
+    TokenRateLimit,
     /// Drives behind a network, with three parts for each: mean time that a request spends on network and target, and
     /// busy cores of the initiator and of the target, without polling in vain.
     Network,
@@ -103,7 +103,7 @@ pub enum FindingUnit {
 
 impl FindingKind {
     /// True if findings of this kind answer the question of a run or a comparison, so that they are printed first.
-    pub fn is_conclusion(self) -> bool {
+    pub fn answers_the_question(self) -> bool {
         matches!(self, FindingKind::Result | FindingKind::Fastest | FindingKind::Throughput | FindingKind::EqualLoad)
     }
 }
@@ -125,7 +125,7 @@ impl FindingPart {
     }
 
     /// Adds the resource for which requests wait longest.
-    pub fn awaiting(self, resource: Option<String>) -> FindingPart {
+    pub fn waiting_for_resource(self, resource: Option<String>) -> FindingPart {
         FindingPart { awaited: resource, ..self }
     }
 }

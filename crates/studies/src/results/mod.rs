@@ -15,10 +15,11 @@ pub mod units;
 pub mod words;
 
 pub use evidence::Evidence;
-pub use figures::{FIGURES, Figure, Figures, PRECISION, Unit, current_name, find, number};
+pub use figures::{FIGURES, Figure, Figures, PRECISION, Unit, current_figure_name, find, number};
 pub use figures::{
-    TailEstimate, columns, find_tail, of_comparison, of_sweep, rename_note, tail_estimates, tail_estimates_of,
+    TailEstimate, columns, comparison_columns, default_sweep_columns, renamed_column_note, tail_by_name,
+    tail_estimates, tail_estimates_of,
 };
 pub use finding::{Finding, FindingKind, FindingPart, FindingPlace, FindingUnit};
 pub use percentiles::{PERCENTILES, Percentile, in_tables};
-pub use places::{ClosedBound, CompareTable, RunPart};
+pub use places::{ClosedBound, CompareTable, RunFigureGroup};

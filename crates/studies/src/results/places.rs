@@ -2,7 +2,7 @@
 
 /// Group of keys in the JSON document of a run and of rows in its table of the host. It lists figures of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunPart {
+pub enum RunFigureGroup {
     /// Busy cores, before the times for which cores worked, spun and switched.
     Cores,
     /// Costs of the host that follow from its busy cores.
@@ -10,7 +10,7 @@ pub enum RunPart {
     /// Power of the server.
     Power,
     /// Energy for each request.
-    Energy,
+    ServerEnergy,
 }
 
 /// Table of a comparison, which has a column for each figure whose row names the table.
@@ -25,7 +25,7 @@ pub enum CompareTable {
     /// Table of jobs whose reads belong to queries (`query_rounds`).
     Queries,
     /// Additional columns with `--energy`: energy of the whole server for each request, in total and above idle.
-    Energy,
+    ServerEnergy,
     /// Table of prediction intervals (`--intervals`).
     Intervals,
 }

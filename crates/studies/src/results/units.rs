@@ -25,7 +25,7 @@ impl ColumnScale {
     pub fn of(values: impl Iterator<Item = f64> + Clone) -> ColumnScale {
         let sizes = values.map(f64::abs).filter(|size| *size > 0.0);
         let (least, most) = (sizes.clone().fold(f64::INFINITY, f64::min), sizes.fold(0.0, f64::max));
-        let fits = |place: &usize| scaled_to(most, *place) < SCALED_MAX;
+        let fits = |place: &usize| scale_to_prefix(most, *place) < SCALED_MAX;
         let is_narrow = most > 0.0 && most / least <= ONE_SCALE_MAX;
         ColumnScale(is_narrow.then(|| (scaled(least).1..PREFIXES.len()).find(fits)).flatten())
     }
@@ -34,7 +34,7 @@ impl ColumnScale {
     pub fn quantity(self, value: f64, unit: &str) -> String {
         match self.0 {
             None => quantity(value, unit),
-            Some(place) => format!("{} {}{unit}", digits(scaled_to(value, place)), PREFIXES[place]),
+            Some(place) => format!("{} {}{unit}", digits(scale_to_prefix(value, place)), PREFIXES[place]),
         }
     }
 
@@ -121,7 +121,7 @@ fn scaled(value: f64) -> (f64, usize) {
 }
 
 /// Returns `value` scaled to the decimal prefix at `place`, with the steps and thus the rounding of [`scaled`].
-fn scaled_to(value: f64, place: usize) -> f64 {
+fn scale_to_prefix(value: f64, place: usize) -> f64 {
     let larger = (NO_PREFIX..place).fold(value, |value, _| value / 1e3);
     (place..NO_PREFIX).fold(larger, |value, _| value * 1e3)
 }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_keep_three_digits_and_take_the_next_prefix_when_rounded_up_to_it() {
+    fn quantities_have_three_digits_and_round_up_to_the_next_prefix() {
         assert_eq!(quantity(2.656e9, "B/s"), "2.66 GB/s");
         assert_eq!(quantity(999.4, "W"), "999 W");
         assert_eq!(quantity(999.6, "W"), "1.00 kW");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_a_column_have_one_prefix_and_three_digits_or_all_before_the_point() {
+    fn column_values_share_a_prefix_and_keep_their_whole_digits() {
         let column = |values: &[f64]| {
             let scale = ColumnScale::of(values.iter().copied());
             values.iter().map(|value| scale.quantity(*value, "s")).collect::<Vec<_>>()
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_a_column_have_one_prefix_and_whole_ones_below_a_thousand_no_decimals() {
+    fn counts_below_a_thousand_have_no_decimals() {
         let column = |values: &[f64]| {
             let scale = ColumnScale::of(values.iter().copied());
             values.iter().map(|value| scale.count(*value)).collect::<Vec<_>>()
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_and_counts_read_as_in_papers() {
+    fn spans_and_counts_are_formatted_as_in_papers() {
         assert_eq!(span(Span::from_ns(1400)), "1.40 us");
         assert_eq!(span(Span::from_ns(76)), "76.0 ns");
         assert_eq!(span(Span::ZERO), "0 ns");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_grouped_in_threes() {
+    fn thousands_are_grouped_by_commas() {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_000), "1,000");

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capacities_are_whole_binary_units_or_those_that_drives_are_sold_in() {
+    fn capacities_are_printed_in_binary_or_marketed_units() {
         let mib = [640, 2048, 1 << 20, 3 << 19, 953_674, 457_764, 357_628, 1_831_055, 3_662_110, 30_000];
         assert_eq!(
             mib.map(|mib| capacity(mib << 20)),

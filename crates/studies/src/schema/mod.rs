@@ -50,7 +50,7 @@ pub fn schema() -> Value {
     let any: Vec<Value> = verbs.iter().map(|(name, _)| json!({ "$ref": format!("#/definitions/{name}") })).collect();
     definitions.extend(verbs);
     if let Some(own) = definitions.get_mut("RunResult") {
-        add_head(own, "run");
+        add_common_header(own, "run");
     }
     definitions.values_mut().for_each(forbid_other_keys);
     json!({
@@ -67,7 +67,7 @@ pub fn schema() -> Value {
 fn document<T: JsonSchema>(generator: &mut SchemaGenerator, name: &str, verb: &str) -> (String, Value) {
     let mut schema = Schema::to_value(T::json_schema(generator));
     if name != "run" {
-        add_head(&mut schema, verb);
+        add_common_header(&mut schema, verb);
     }
     (String::from(name), schema)
 }
@@ -78,7 +78,7 @@ fn answer<A: Answer>(generator: &mut SchemaGenerator) -> (String, Value) {
 }
 
 /// Adds the keys of the common header (`version` and `verb`) to the schema of a document.
-fn add_head(schema: &mut Value, verb: &str) {
+fn add_common_header(schema: &mut Value, verb: &str) {
     let version = json!({ "type": "string", "description": "Version of phaselink that printed the document." });
     let verb =
         json!({ "const": verb, "description": "Command of phaselink that printed the document, such as `run`." });
@@ -95,7 +95,10 @@ fn add_head(schema: &mut Value, verb: &str) {
 fn forbid_other_keys(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
-            if object.contains_key("properties") && !object.contains_key("additionalProperties") && is_schema(object) {
+            if object.contains_key("properties")
+                && !object.contains_key("additionalProperties")
+                && is_object_schema(object)
+            {
                 object.insert(String::from("additionalProperties"), json!(false));
             }
             if object.get("format").is_some_and(Value::is_string) {
@@ -112,7 +115,7 @@ fn forbid_other_keys(schema: &mut Value) {
 }
 
 /// True for the schema of an object; false for an object's list of properties, which may have one named `properties`.
-fn is_schema(object: &serde_json::Map<String, Value>) -> bool {
+fn is_object_schema(object: &serde_json::Map<String, Value>) -> bool {
     object.get("type").is_some_and(|kind| kind == "object")
 }
 

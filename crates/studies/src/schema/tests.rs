@@ -17,7 +17,7 @@ fn visit<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {
 }
 
 #[test]
-fn every_reference_leads_to_a_definition() {
+fn all_schema_references_resolve() {
     let schema = schema();
     let mut found = Vec::new();
     visit(&schema, "$ref", &mut found);
@@ -28,7 +28,7 @@ fn every_reference_leads_to_a_definition() {
 }
 
 #[test]
-fn rows_of_sweeps_and_runs_have_every_figure() {
+fn run_and_sweep_schemas_contain_all_figures() {
     let definitions = &schema()["definitions"];
     for of in [&definitions["SweepRow"], &definitions["RunFigures"]] {
         assert!(FIGURES.iter().all(|figure| of["properties"][figure.name]["description"] == figure.about), "{of:#}");
@@ -36,7 +36,7 @@ fn rows_of_sweeps_and_runs_have_every_figure() {
 }
 
 #[test]
-fn descriptions_are_sentences_that_lean_on_no_other() {
+fn schema_descriptions_are_complete_sentences() {
     let schema = schema();
     let mut found = Vec::new();
     visit(&schema, "description", &mut found);
@@ -47,7 +47,7 @@ fn descriptions_are_sentences_that_lean_on_no_other() {
 }
 
 #[test]
-fn every_key_has_a_description() {
+fn all_schema_keys_have_a_description() {
     let schema = schema();
     for (name, definition) in schema["definitions"].as_object().expect("definitions") {
         for (key, value) in definition["properties"].as_object().into_iter().flatten() {

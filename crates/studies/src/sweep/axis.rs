@@ -1,6 +1,6 @@
 //! Axes of a sweep: keys of the drive or the job that vary, and the values of each.
 
-use crate::reproduce::option_text;
+use crate::reproduce::fio_option_text;
 use phaselink_core::config::document::{Node, Place, Value};
 use phaselink_core::number::{real, real_length, whole, wide_index};
 
@@ -13,7 +13,7 @@ const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Part of the plan that an axis varies, derived from the axis's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AxisTarget<'a> {
+pub(super) enum SweptPlanPart<'a> {
     /// Axis varies the drive itself (key `drive`) over shipped drives or drive files.
     Drive,
     /// Axis varies an option of the fio job (key `job.OPTION`).
@@ -33,12 +33,12 @@ pub(super) struct SweptKey {
 /// Axis of a sweep: one or more keys that vary together. All have equally many values; point n uses the n-th value of
 /// each.
 #[derive(Clone, Debug)]
-pub(super) struct Axis {
+pub(super) struct SweepAxis {
     pub swept: Vec<SweptKey>,
 }
 
 impl SweptKey {
-    pub(super) fn target(&self) -> AxisTarget<'_> {
+    pub(super) fn target(&self) -> SweptPlanPart<'_> {
         target(&self.key)
     }
 
@@ -46,35 +46,35 @@ impl SweptKey {
     pub(super) fn text(&self, place: usize) -> String {
         let node = &self.values[place];
         match &node.value {
-            Value::Boolean(boolean) if !matches!(self.target(), AxisTarget::Job(_)) => boolean.to_string(),
-            value => option_text(value).unwrap_or_else(|| node.quote.clone()),
+            Value::Boolean(boolean) if !matches!(self.target(), SweptPlanPart::Job(_)) => boolean.to_string(),
+            value => fio_option_text(value).unwrap_or_else(|| node.quote.clone()),
         }
     }
 
     /// True if the key takes at least two different values in the sweep.
-    pub(super) fn varies(&self) -> bool {
+    pub(super) fn has_several_values(&self) -> bool {
         (1..self.values.len()).any(|place| self.text(place) != self.text(0))
     }
 }
 
-impl Axis {
+impl SweepAxis {
     pub(super) fn len(&self) -> usize {
         self.swept.first().map_or(0, |swept| swept.values.len())
     }
 }
 
 /// Returns the part of the plan that an axis with this key varies.
-pub(super) fn target(key: &str) -> AxisTarget<'_> {
+pub(super) fn target(key: &str) -> SweptPlanPart<'_> {
     match key.strip_prefix("job.") {
-        Some(option) => AxisTarget::Job(option),
-        None if key == "drive" => AxisTarget::Drive,
-        None => AxisTarget::Description(key),
+        Some(option) => SweptPlanPart::Job(option),
+        None if key == "drive" => SweptPlanPart::Drive,
+        None => SweptPlanPart::Description(key),
     }
 }
 
 /// Spacing between the values of a range on an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Spacing {
+pub(super) enum RangeSpacing {
     /// Constant difference in a range: each value is the one before it plus this number.
     Step(f64),
     /// Constant ratio in a range: each value is the one before it times this number.
@@ -86,15 +86,15 @@ pub(super) enum Spacing {
 }
 
 /// Error in a range: a text of what was found, and a text of what is allowed.
-pub(super) type Wrong = (String, &'static str);
+pub(super) type RangeMistake = (String, &'static str);
 
 /// Returns the values of a range from `from` to `to`. If a step or factor does not hit `to` exactly, the last value is
 /// below it.
-pub(super) fn range(from: f64, to: f64, spacing: Spacing) -> Result<Vec<f64>, Wrong> {
+pub(super) fn range(from: f64, to: f64, spacing: RangeSpacing) -> Result<Vec<f64>, RangeMistake> {
     if !from.is_finite() || !to.is_finite() || from > to {
         return Err((format!("a range from {from} to {to}"), "from no larger than to, both finite"));
     }
-    let is_geometric = matches!(spacing, Spacing::Factor(_) | Spacing::Logarithmic(_));
+    let is_geometric = matches!(spacing, RangeSpacing::Factor(_) | RangeSpacing::Logarithmic(_));
     if is_geometric && from <= 0.0 {
         return Err((format!("a logarithmic range from {from}"), "from above 0"));
     }
@@ -104,25 +104,29 @@ pub(super) fn range(from: f64, to: f64, spacing: Spacing) -> Result<Vec<f64>, Wr
     }
     let last = wide_index(whole(values)) - 1;
     let value = |place: usize| match spacing {
-        Spacing::Step(step) => from + step * real_length(place),
-        Spacing::Factor(factor) => from * libm::pow(factor, real_length(place)),
+        RangeSpacing::Step(step) => from + step * real_length(place),
+        RangeSpacing::Factor(factor) => from * libm::pow(factor, real_length(place)),
         _ if place == last => to,
-        Spacing::Linear(_) => from + (to - from) * (real_length(place) / real_length(last)),
-        Spacing::Logarithmic(_) => from * libm::pow(to / from, real_length(place) / real_length(last)),
+        RangeSpacing::Linear(_) => from + (to - from) * (real_length(place) / real_length(last)),
+        RangeSpacing::Logarithmic(_) => from * libm::pow(to / from, real_length(place) / real_length(last)),
     };
     Ok((0..=last).map(|place| round_to_digits(value(place))).collect())
 }
 
 /// Returns the number of values of a range. A last step that exceeds the end only by rounding errors counts as well.
-fn count(from: f64, to: f64, spacing: Spacing) -> Result<f64, Wrong> {
+fn count(from: f64, to: f64, spacing: RangeSpacing) -> Result<f64, RangeMistake> {
     const SLACK: f64 = 1e-9;
     match spacing {
-        Spacing::Step(step) if step > 0.0 => Ok(((to - from) / step + SLACK).floor() + 1.0),
-        Spacing::Step(step) => Err((format!("a step of {step}"), "above 0")),
-        Spacing::Factor(factor) if factor > 1.0 => Ok((libm::log(to / from) / libm::log(factor) + SLACK).floor() + 1.0),
-        Spacing::Factor(factor) => Err((format!("a factor of {factor}"), "above 1")),
-        Spacing::Linear(count) | Spacing::Logarithmic(count) if count >= 2 => Ok(real_length(count)),
-        Spacing::Linear(count) | Spacing::Logarithmic(count) => Err((format!("a count of {count}"), "2 or more")),
+        RangeSpacing::Step(step) if step > 0.0 => Ok(((to - from) / step + SLACK).floor() + 1.0),
+        RangeSpacing::Step(step) => Err((format!("a step of {step}"), "above 0")),
+        RangeSpacing::Factor(factor) if factor > 1.0 => {
+            Ok((libm::log(to / from) / libm::log(factor) + SLACK).floor() + 1.0)
+        }
+        RangeSpacing::Factor(factor) => Err((format!("a factor of {factor}"), "above 1")),
+        RangeSpacing::Linear(count) | RangeSpacing::Logarithmic(count) if count >= 2 => Ok(real_length(count)),
+        RangeSpacing::Linear(count) | RangeSpacing::Logarithmic(count) => {
+            Err((format!("a count of {count}"), "2 or more"))
+        }
     }
 }
 
@@ -155,23 +159,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_end_at_the_last_value_or_below_it() {
-        assert_eq!(range(50.0, 200.0, Spacing::Step(50.0)).unwrap(), [50.0, 100.0, 150.0, 200.0]);
-        assert_eq!(range(1.0, 4.0, Spacing::Step(2.0)).unwrap(), [1.0, 3.0]);
-        assert_eq!(range(1.0, 3.9, Spacing::Step(3.0)).unwrap(), [1.0]);
-        assert_eq!(range(0.1, 0.5, Spacing::Step(0.1)).unwrap(), [0.1, 0.2, 0.3, 0.4, 0.5]);
+    fn stepped_range_ends_at_or_below_its_last_value() {
+        assert_eq!(range(50.0, 200.0, RangeSpacing::Step(50.0)).unwrap(), [50.0, 100.0, 150.0, 200.0]);
+        assert_eq!(range(1.0, 4.0, RangeSpacing::Step(2.0)).unwrap(), [1.0, 3.0]);
+        assert_eq!(range(1.0, 3.9, RangeSpacing::Step(3.0)).unwrap(), [1.0]);
+        assert_eq!(range(0.1, 0.5, RangeSpacing::Step(0.1)).unwrap(), [0.1, 0.2, 0.3, 0.4, 0.5]);
     }
 
     #[test]
-    fn counts_meet_both_ends_with_equal_differences_or_ratios() {
-        assert_eq!(range(1.0, 2.0, Spacing::Linear(5)).unwrap(), [1.0, 1.25, 1.5, 1.75, 2.0]);
-        assert_eq!(range(1.0, 1000.0, Spacing::Logarithmic(4)).unwrap(), [1.0, 10.0, 100.0, 1000.0]);
-        assert_eq!(range(1.0, 1000.0, Spacing::Factor(10.0)).unwrap(), [1.0, 10.0, 100.0, 1000.0]);
-        assert_eq!(range(3.0, 50.0, Spacing::Factor(4.0)).unwrap(), [3.0, 12.0, 48.0]);
+    fn counted_range_includes_both_ends_with_equal_steps_or_ratios() {
+        assert_eq!(range(1.0, 2.0, RangeSpacing::Linear(5)).unwrap(), [1.0, 1.25, 1.5, 1.75, 2.0]);
+        assert_eq!(range(1.0, 1000.0, RangeSpacing::Logarithmic(4)).unwrap(), [1.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(range(1.0, 1000.0, RangeSpacing::Factor(10.0)).unwrap(), [1.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(range(3.0, 50.0, RangeSpacing::Factor(4.0)).unwrap(), [3.0, 12.0, 48.0]);
     }
 
     #[test]
-    fn powers_of_two_include_both_ends() {
+    fn power_of_two_range_includes_both_ends() {
         assert_eq!(powers_of_two(1, 16), Some(vec![1.0, 2.0, 4.0, 8.0, 16.0]));
         assert_eq!(powers_of_two(8, 8), Some(vec![8.0]));
         for (from, to) in [(0, 8), (3, 8), (1, 9), (16, 8), (-2, 8), (1, i128::MAX)] {
@@ -180,19 +184,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused() {
+    fn invalid_range_is_refused() {
         for (from, to, spacing) in [
-            (2.0, 1.0, Spacing::Step(1.0)),
-            (1.0, 2.0, Spacing::Step(0.0)),
-            (1.0, 2.0, Spacing::Step(-1.0)),
-            (1.0, 2.0, Spacing::Step(1e-300)),
-            (1.0, f64::INFINITY, Spacing::Step(1.0)),
-            (f64::NAN, 1.0, Spacing::Step(1.0)),
-            (1.0, 2.0, Spacing::Step(f64::NAN)),
-            (1.0, 2.0, Spacing::Factor(1.0)),
-            (0.0, 2.0, Spacing::Logarithmic(3)),
-            (1.0, 2.0, Spacing::Linear(1)),
-            (1.0, 2.0, Spacing::Linear(usize::MAX)),
+            (2.0, 1.0, RangeSpacing::Step(1.0)),
+            (1.0, 2.0, RangeSpacing::Step(0.0)),
+            (1.0, 2.0, RangeSpacing::Step(-1.0)),
+            (1.0, 2.0, RangeSpacing::Step(1e-300)),
+            (1.0, f64::INFINITY, RangeSpacing::Step(1.0)),
+            (f64::NAN, 1.0, RangeSpacing::Step(1.0)),
+            (1.0, 2.0, RangeSpacing::Step(f64::NAN)),
+            (1.0, 2.0, RangeSpacing::Factor(1.0)),
+            (0.0, 2.0, RangeSpacing::Logarithmic(3)),
+            (1.0, 2.0, RangeSpacing::Linear(1)),
+            (1.0, 2.0, RangeSpacing::Linear(usize::MAX)),
         ] {
             assert!(range(from, to, spacing).is_err(), "{from} to {to} {spacing:?}");
         }

@@ -4,32 +4,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{MAIN_SEPARATOR, Path};
 
 use super::Plan;
-use phaselink_core::drive_file::{ReadFile, no_files, shipped};
+use phaselink_core::drive_file::{DescriptionReader, refuse_files, shipped};
 use phaselink_core::problem::Problems;
-use phaselink_core::workload::trace::NamedTrace;
-use phaselink_core::workload::{JobFile, Trace, fio};
+use phaselink_core::workload::trace::NamedJobTrace;
+use phaselink_core::workload::{Trace, WrittenJobFile, fio};
 
 /// Contents of all files that the plan of a sweep names.
 #[derive(Clone, Debug)]
-pub struct Files {
+pub struct PlanFiles {
     /// Drive files by their name in the plan: path for messages, and text.
     pub drives: BTreeMap<String, (String, String)>,
     /// Job file of the plan. `None` if the plan does not name one.
-    pub job: Option<JobFile>,
+    pub job: Option<WrittenJobFile>,
     /// Traces that the job replays, by their path, device and format.
-    pub traces: BTreeMap<NamedTrace, Trace>,
+    pub traces: BTreeMap<NamedJobTrace, Trace>,
     /// Function that reads further files on which drive files are based, by path.
-    pub others: ReadFile,
+    pub others: DescriptionReader,
 }
 
-impl Default for Files {
-    fn default() -> Files {
+impl Default for PlanFiles {
+    fn default() -> PlanFiles {
         let (drives, traces) = Default::default();
-        Files { drives, job: None, traces, others: no_files }
+        PlanFiles { drives, job: None, traces, others: refuse_files }
     }
 }
 
-impl Files {
+impl PlanFiles {
     /// Reads all files that a plan names. `text` reads drive and job files, `trace` reads traces; relative paths start
     /// at `folder`. Drives in `at_hand` are already read.
     ///
@@ -39,13 +39,13 @@ impl Files {
         plan: &Plan,
         folder: &Path,
         at_hand: BTreeMap<String, (String, String)>,
-        text: ReadFile,
-        trace: impl Fn(&NamedTrace) -> Result<Trace, Problems>,
-    ) -> Result<Files, Problems> {
+        text: DescriptionReader,
+        trace: impl Fn(&NamedJobTrace) -> Result<Trace, Problems>,
+    ) -> Result<PlanFiles, Problems> {
         let path = |name: &str| folder.join(name).display().to_string();
-        let mut files = Files { drives: at_hand, others: text, ..Files::default() };
+        let mut files = PlanFiles { drives: at_hand, others: text, ..PlanFiles::default() };
         let mut problems = Problems::default();
-        for wanted in plan.wanted_drives() {
+        for wanted in plan.unshipped_drives() {
             if files.drives.contains_key(wanted.name) {
                 continue;
             }
@@ -60,9 +60,9 @@ impl Files {
                 Err(problem) => problems.0.push(wanted.problem(&problem.found, &problem.allowed)),
             }
         }
-        let mut traces: BTreeSet<(String, NamedTrace)> =
+        let mut traces: BTreeSet<(String, NamedJobTrace)> =
             plan.wanted_traces().into_iter().map(|wanted| (path(&wanted.path), wanted)).collect();
-        if let Some(wanted) = plan.wanted_job() {
+        if let Some(wanted) = plan.job_file_of_plan() {
             let path = path(wanted.name);
             match text(&path).map_err(Problems::from).and_then(|text| fio::parse(&path, &text)) {
                 Ok(job) => {
@@ -74,7 +74,7 @@ impl Files {
             }
         }
         for (path, wanted) in traces {
-            match trace(&NamedTrace { path, selection: wanted.selection.clone() }) {
+            match trace(&NamedJobTrace { path, selection: wanted.selection.clone() }) {
                 Ok(trace) => drop(files.traces.insert(wanted, trace)),
                 Err(found) => problems.0.extend(found.0),
             }

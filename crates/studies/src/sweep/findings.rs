@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Plan;
-use super::text::RanPoint;
+use super::text::FinishedPoint;
 use crate::predict::predict;
 use crate::results::words::{UNBROKEN, listed};
 use crate::results::{Figure, Unit, units};
@@ -35,13 +35,13 @@ pub struct SweepFindings {
 }
 
 /// Returns the findings of a sweep's results. Columns with fewer than two known values have none.
-pub fn findings(plan: &Plan, rows: &[RanPoint]) -> SweepFindings {
+pub fn findings(plan: &Plan, rows: &[FinishedPoint]) -> SweepFindings {
     let values_of = |column: &Figure| -> Vec<PointValue> {
         rows.iter().filter_map(|row| Some((row.point, row.figures.get(column)?))).collect()
     };
     let mut columns = plan.columns().iter().filter_map(|column| {
         let values = values_of(column);
-        (values.len() > 1).then(|| sentences(plan, column, &values))
+        (values.len() > 1).then(|| column_finding_sentences(plan, column, &values))
     });
     SweepFindings {
         conclusion: columns.next().unwrap_or_default(),
@@ -58,21 +58,21 @@ type PointValue = (usize, f64);
 fn best(column: &Figure, values: &[PointValue]) -> Option<usize> {
     let by_value = |left: &&PointValue, right: &&PointValue| left.1.total_cmp(&right.1);
     let (least, most) = (values.iter().min_by(by_value)?, values.iter().max_by(by_value)?);
-    let best = if is_better_low(column) { least } else { most };
+    let best = if is_lower_better(column) { least } else { most };
     (most.1 > least.1 * RATIO_MIN).then_some(best.0)
 }
 
 /// True for times and energies, of which the lowest value is the best one.
-fn is_better_low(column: &Figure) -> bool {
+fn is_lower_better(column: &Figure) -> bool {
     matches!(column.unit, Unit::Ns | Unit::J | Unit::W)
 }
 
 /// Returns a sentence about the resource that limits requests of a drive with this throughput, by its closed form.
-pub fn limiter(drive: &Drive, jobs: &[Job], iops: f64) -> Option<String> {
+pub fn bottleneck_sentence(drive: &Drive, jobs: &[Job], iops: f64) -> Option<String> {
     let prediction = predict(drive, jobs);
     let [job] = &prediction.jobs[..] else { return None };
     let demand = job.bottleneck();
-    let share = iops / demand.bound_iops();
+    let share = iops / demand.saturation_iops();
     let percent = format!("{:.0}{UNBROKEN}%", 100.0 * share);
     Some(match share < SATURATED_MIN {
         true => format!("At the best point no part is saturated; the busiest is {} ({percent}).", demand.resource),
@@ -80,7 +80,7 @@ pub fn limiter(drive: &Drive, jobs: &[Job], iops: f64) -> Option<String> {
     })
 }
 
-fn sentences(plan: &Plan, column: &Figure, values: &[PointValue]) -> Vec<String> {
+fn column_finding_sentences(plan: &Plan, column: &Figure, values: &[PointValue]) -> Vec<String> {
     let by_value = |left: &&PointValue, right: &&PointValue| left.1.total_cmp(&right.1);
     let (Some(least), Some(most)) = (values.iter().min_by(by_value), values.iter().max_by(by_value)) else {
         return Vec::new();
@@ -93,9 +93,9 @@ fn sentences(plan: &Plan, column: &Figure, values: &[PointValue]) -> Vec<String>
     let ratio = if least.1 > 0.0 { format!(", {:.1} times the lowest", most.1 / least.1) } else { String::new() };
     let at = |valued: &PointValue, ratio: &str| format!("{} ({}{ratio})", place(plan, valued.0), shown(valued.1));
     let (lowest, highest) = (format!("lowest at {}", at(least, "")), format!("highest at {}", at(most, &ratio)));
-    let range = match is_better_low(column) {
-        true => format!("{lowest}{}; {highest}", close_to(least, values)),
-        false => format!("{highest}{}; {lowest}", close_to(most, values)),
+    let range = match is_lower_better(column) {
+        true => format!("{lowest}{}; {highest}", near_best_phrase(least, values)),
+        false => format!("{highest}{}; {lowest}", near_best_phrase(most, values)),
     };
     [Some(format!("{}: {range}.", column.heading)), influence_sentence(plan, column, values)]
         .into_iter()
@@ -104,7 +104,7 @@ fn sentences(plan: &Plan, column: &Figure, values: &[PointValue]) -> Vec<String>
 }
 
 /// Returns a text on the number of points whose value is close to that of the best point; empty if there are none.
-fn close_to(best: &PointValue, values: &[PointValue]) -> String {
+fn near_best_phrase(best: &PointValue, values: &[PointValue]) -> String {
     let is_close = |value: f64| value.max(best.1) < value.min(best.1) * CLOSE;
     let count = values.iter().filter(|(point, value)| *point != best.0 && is_close(*value)).count();
     let points = if count == 1 { "one other point" } else { &format!("{count} other points") };
@@ -115,7 +115,9 @@ fn close_to(best: &PointValue, values: &[PointValue]) -> String {
 fn place(plan: &Plan, point: usize) -> String {
     let mut words = Vec::new();
     plan.visit(point, |swept, at| {
-        words.extend(swept.varies().then(|| format!("{} = {}", swept.key, swept.text(at)).replace(' ', UNBROKEN)));
+        words.extend(
+            swept.has_several_values().then(|| format!("{} = {}", swept.key, swept.text(at)).replace(' ', UNBROKEN)),
+        );
     });
     if plan.has_several_seeds() {
         words.push(format!("seed{UNBROKEN}{}", plan.seed(point)));
@@ -129,7 +131,7 @@ fn influence_sentence(plan: &Plan, column: &Figure, values: &[PointValue]) -> Op
     let mut ratios: Vec<(String, f64)> = axes
         .filter_map(|(number, axis)| {
             let keys: Vec<String> = axis.swept.iter().map(|swept| swept.key.clone()).collect();
-            Some((listed(&keys), mean_ratio(plan, values, number)?))
+            Some((listed(&keys), mean_axis_ratio(plan, values, number)?))
         })
         .collect();
     ratios.sort_by(|left, right| right.1.total_cmp(&left.1));
@@ -144,7 +146,7 @@ fn influence_sentence(plan: &Plan, column: &Figure, values: &[PointValue]) -> Op
 
 /// Returns the geometric mean of the ratio of largest to smallest value along an axis, with all else constant. `None`
 /// if a value is zero, or no two points differ in this axis alone.
-fn mean_ratio(plan: &Plan, values: &[PointValue], axis: usize) -> Option<f64> {
+fn mean_axis_ratio(plan: &Plan, values: &[PointValue], axis: usize) -> Option<f64> {
     let mut groups: BTreeMap<Vec<usize>, (f64, f64, u32)> = BTreeMap::new();
     for (point, value) in values {
         if *value <= 0.0 {
@@ -181,10 +183,10 @@ mod tests {
                         values = [1, 4]\n";
 
     #[test]
-    fn the_lowest_and_highest_point_and_the_strongest_axis_are_named() {
+    fn best_and_worst_points_and_the_strongest_axis_are_named() {
         let plan = Plan::parse("p.toml", PLAN).unwrap();
         let column = find("iops").unwrap();
-        let told = sentences(&plan, column, &[(0, 100.0), (1, 400.0), (2, 110.0), (3, 440.0)]);
+        let told = column_finding_sentences(&plan, column, &[(0, 100.0), (1, 400.0), (2, 110.0), (3, 440.0)]);
         let told: Vec<String> = told.iter().map(|text| text.replace(UNBROKEN, " ")).collect();
         assert_eq!(
             told[0],
@@ -197,11 +199,11 @@ mod tests {
     }
 
     #[test]
-    fn points_close_to_the_best_are_counted_where_low_values_are_good_too() {
+    fn points_near_the_best_are_counted_also_where_lower_is_better() {
         let plan = Plan::parse("p.toml", PLAN).unwrap();
         let told = |name: &str, values: [f64; 4]| {
             let values: Vec<PointValue> = values.into_iter().enumerate().collect();
-            sentences(&plan, find(name).unwrap(), &values)[0].replace(UNBROKEN, " ")
+            column_finding_sentences(&plan, find(name).unwrap(), &values)[0].replace(UNBROKEN, " ")
         };
         let rate = told("iops", [100.0, 436.0, 110.0, 440.0]);
         assert!(
@@ -214,18 +216,18 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_are_one_sentence() {
+    fn equal_values_give_a_single_sentence() {
         let plan = Plan::parse("p.toml", PLAN).unwrap();
-        let told = sentences(&plan, find("iops").unwrap(), &[(0, 100.0), (1, 100.0)]);
+        let told = column_finding_sentences(&plan, find("iops").unwrap(), &[(0, 100.0), (1, 100.0)]);
         assert_eq!((told.len(), told[0].ends_with("100 at every point.")), (1, true), "{told:?}");
     }
 
     #[test]
-    fn the_limit_at_a_point_is_its_bottleneck_if_that_is_busy() {
+    fn bottleneck_is_named_only_if_it_is_saturated() {
         let drive = Drive::shipped("nvme-polled").unwrap();
         let jobs = [Job { iodepth: 32, ..Job::named("deep") }];
-        let bound = predict(&drive, &jobs).jobs[0].bottleneck().bound_iops();
-        let told = |share: f64| limiter(&drive, &jobs, share * bound).unwrap().replace(UNBROKEN, " ");
+        let bound = predict(&drive, &jobs).jobs[0].bottleneck().saturation_iops();
+        let told = |share: f64| bottleneck_sentence(&drive, &jobs, share * bound).unwrap().replace(UNBROKEN, " ");
         assert_eq!(told(0.97), "At the best point the limit is cores (97 % busy).");
         assert_eq!(told(0.3), "At the best point no part is saturated; the busiest is cores (30 %).");
     }

@@ -26,7 +26,7 @@ pub struct Hash(u128);
 
 /// Inputs of a run that enter its hash.
 #[derive(Serialize)]
-struct HashedRun<'a> {
+struct HashedRunInputs<'a> {
     version: &'a str,
     drive: &'a Value,
     jobs: &'a [Job],
@@ -37,11 +37,11 @@ impl Hash {
     /// Returns the hash of `jobs` on `drive` with `seed`, run by this version of the program.
     pub fn of(drive: &Drive, jobs: &[Job], seed: u64) -> Hash {
         let (version, drive) = (env!("CARGO_PKG_VERSION"), &drive.resolved());
-        Hash::of_json(&HashedRun { version, drive, jobs, seed })
+        Hash::of_json(&HashedRunInputs { version, drive, jobs, seed })
     }
 
     fn of_json(run: &impl Serialize) -> Hash {
-        let mut hasher = Fnv(OFFSET_BASIS);
+        let mut hasher = FnvHasher(OFFSET_BASIS);
         // The hasher accepts any input and all keys are strings, so this cannot fail.
         let written = serde_json::to_writer(&mut hasher, run);
         debug_assert!(written.is_ok());
@@ -69,9 +69,9 @@ impl fmt::Display for Hash {
 }
 
 /// Running FNV-1a hash of all bytes that are written to it.
-struct Fnv(u128);
+struct FnvHasher(u128);
 
-impl Write for Fnv {
+impl Write for FnvHasher {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for byte in bytes {
             self.0 = (self.0 ^ u128::from(*byte)).wrapping_mul(PRIME);
@@ -89,23 +89,23 @@ mod tests {
     use super::*;
     use phaselink_core::workload::Distribution;
 
-    fn fnv(text: &str) -> Hash {
-        let mut hasher = Fnv(OFFSET_BASIS);
+    fn fnv_hash(text: &str) -> Hash {
+        let mut hasher = FnvHasher(OFFSET_BASIS);
         hasher.write_all(text.as_bytes()).unwrap();
         Hash(hasher.0)
     }
 
     #[test]
-    fn the_function_is_the_published_one() {
+    fn hash_equals_the_published_fnv_1a_values() {
         // Test vectors of the authors' reference code.
-        assert_eq!(fnv("").to_string(), "6c62272e07bb014262b821756295c58d");
-        assert_eq!(fnv("a").to_string(), "d228cb696f1a8caf78912b704e4a8964");
-        assert_eq!(fnv("foobar").to_string(), "343e1662793c64bf6f0d3597ba446f18");
+        assert_eq!(fnv_hash("").to_string(), "6c62272e07bb014262b821756295c58d");
+        assert_eq!(fnv_hash("a").to_string(), "d228cb696f1a8caf78912b704e4a8964");
+        assert_eq!(fnv_hash("foobar").to_string(), "343e1662793c64bf6f0d3597ba446f18");
     }
 
     #[test]
-    fn a_written_hash_reads_back_and_nothing_else_does() {
-        let hash = fnv("x");
+    fn hash_text_reads_back_and_other_texts_are_refused() {
+        let hash = fnv_hash("x");
         assert_eq!(Hash::parse(&hash.to_string()), Some(hash));
         for text in ["", "1", "+2345678901234567890123456789012", "zz62272e07bb014262b821756295c58d"] {
             assert_eq!(Hash::parse(text), None, "{text}");
@@ -113,17 +113,17 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_stays_what_it_was_under_other_compilers_and_on_other_machines() {
+    fn stored_hashes_stay_valid_across_versions_and_machines() {
         // State files store these hashes. If the value changes, all kept runs are lost, so the state format needs a new
         // version.
-        let job = Job { ios: Some(1000), distribution: Distribution::Zipf(1.2), ..Job::named("job") };
+        let job = Job { ios: Some(1000), distribution: Distribution::ZipfDistribution(1.2), ..Job::named("job") };
         let drive = serde_json::json!({ "media": { "read_ns": 110 } });
-        let run = HashedRun { version: "1.2.3", drive: &drive, jobs: &[job], seed: 7 };
+        let run = HashedRunInputs { version: "1.2.3", drive: &drive, jobs: &[job], seed: 7 };
         expect_test::expect!["13e174c911e0686fa2c8f16944ab7a9b"].assert_eq(&Hash::of_json(&run).to_string());
     }
 
     #[test]
-    fn drive_job_and_seed_all_count() {
+    fn hash_depends_on_drive_job_and_seed() {
         let (drive, job) = (Drive::shipped("nvme").unwrap(), Job { ios: Some(9), ..Job::named("a") });
         let hash = Hash::of(&drive, std::slice::from_ref(&job), 1);
         let deeper = Job { iodepth: 2, ..job.clone() };

@@ -25,23 +25,23 @@ pub mod state;
 pub mod text;
 
 pub use crate::results::{Figure, Figures};
-pub use files::Files;
+pub use files::PlanFiles;
 pub use hash::Hash;
-pub use refusals::Refusals;
-pub use resolve::{Resolver, Sweep};
+pub use refusals::PointProblems;
+pub use resolve::{PointResolver, Sweep};
 
 use crate::results;
-use axis::{Axis, AxisTarget, POINTS_MAX};
+use axis::{POINTS_MAX, SweepAxis, SweptPlanPart};
 use phaselink_core::config::document::Place;
 use phaselink_core::drive_file::shipped;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::workload::trace;
-use plan::{JobText, Text, Word};
+use plan::{PlanJobText, SweepPlanText, Word};
 
 /// Sweep plan that is valid in itself. Resolving its points shows whether each of them can run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    text: Text,
+    text: SweepPlanText,
     points: usize,
     /// Requests per thread for jobs that nothing else ends. `None` for the general default.
     ios_default: Option<u64>,
@@ -57,7 +57,7 @@ pub struct NamedFile<'a> {
 
 impl NamedFile<'_> {
     /// Returns a problem with this file, located where the plan names the file.
-    pub fn problem(&self, found: &str, allowed: &str) -> Problem {
+    pub fn problem(&self, found: &str, allowed: &str) -> InputProblem {
         self.place.problem(found, allowed)
     }
 }
@@ -70,7 +70,7 @@ impl Plan {
     /// and too many points.
     pub fn parse(file: &str, text: &str) -> Result<Plan, Problems> {
         let text = plan::read(file, text)?;
-        let lengths = text.axes.iter().map(Axis::len).chain([text.seeds.len()]);
+        let lengths = text.axes.iter().map(SweepAxis::len).chain([text.seeds.len()]);
         let points = lengths.fold(1usize, usize::saturating_mul);
         if points > POINTS_MAX {
             let found = format!("a sweep of {points} points");
@@ -81,7 +81,7 @@ impl Plan {
 
     /// Adds a column with the precision of mean and p99 latency. Jobs that nothing else ends now end after `ios`
     /// requests per thread.
-    pub fn until_known(&mut self, ios: u64) {
+    pub fn add_precision_column(&mut self, ios: u64) {
         self.ios_default = Some(ios);
         self.text.columns.retain(|column| column.name != results::PRECISION);
         self.text.columns.extend(results::find(results::PRECISION));
@@ -93,9 +93,9 @@ impl Plan {
     }
 
     /// Returns the drives of the plan that are not shipped ones, and so have to be read from files.
-    pub fn wanted_drives(&self) -> Vec<NamedFile<'_>> {
+    pub fn unshipped_drives(&self) -> Vec<NamedFile<'_>> {
         let fixed = self.text.drive.iter().map(|Word { text, place }| NamedFile { name: text, place });
-        let swept = self.swept_keys().filter(|swept| swept.target() == AxisTarget::Drive);
+        let swept = self.swept_keys().filter(|swept| swept.target() == SweptPlanPart::Drive);
         let swept = swept.flat_map(|swept| &swept.values).filter_map(|node| match &node.value {
             phaselink_core::config::document::Value::String(name) => Some(NamedFile { name, place: &node.place }),
             _ => None,
@@ -104,40 +104,41 @@ impl Plan {
     }
 
     /// Returns the fio job file that the plan names. `None` if it gives options instead.
-    pub fn wanted_job(&self) -> Option<NamedFile<'_>> {
+    pub fn job_file_of_plan(&self) -> Option<NamedFile<'_>> {
         match &self.text.job {
-            JobText::File(Word { text, place }) => Some(NamedFile { name: text, place }),
-            JobText::Options(..) => None,
+            PlanJobText::File(Word { text, place }) => Some(NamedFile { name: text, place }),
+            PlanJobText::Options(..) => None,
         }
     }
 
     /// Returns the traces that the plan itself names (`read_iolog`), without those that its job file names.
-    pub fn wanted_traces(&self) -> Vec<trace::NamedTrace> {
+    pub fn wanted_traces(&self) -> Vec<trace::NamedJobTrace> {
         let or_none = |texts: Vec<String>| match texts.is_empty() {
             true => vec![None],
             false => texts.into_iter().map(Some).collect(),
         };
-        let (devices, formats) = (or_none(self.job_texts("trace_device")), or_none(self.job_texts("trace_format")));
+        let (devices, formats) =
+            (or_none(self.option_values_as_text("trace_device")), or_none(self.option_values_as_text("trace_format")));
         let mut wanted = Vec::new();
-        for path in self.job_texts("read_iolog") {
+        for path in self.option_values_as_text("read_iolog") {
             for (device, format) in devices.iter().flat_map(|device| formats.iter().map(move |format| (device, format)))
             {
-                let format = format.as_deref().and_then(trace::Format::named);
-                let selection = trace::Selection { device: device.clone(), format };
-                wanted.push(trace::NamedTrace { path: path.clone(), selection });
+                let format = format.as_deref().and_then(trace::TraceFileFormat::named);
+                let selection = trace::TraceSelection { device: device.clone(), format };
+                wanted.push(trace::NamedJobTrace { path: path.clone(), selection });
             }
         }
         wanted
     }
 
     /// Returns all values that the plan gives to an option of the job, fixed or swept, as text.
-    fn job_texts(&self, option: &'static str) -> Vec<String> {
+    fn option_values_as_text(&self, option: &'static str) -> Vec<String> {
         let given = match &self.text.job {
-            JobText::Options(_, given) => given.as_slice(),
-            JobText::File(_) => &[],
+            PlanJobText::Options(_, given) => given.as_slice(),
+            PlanJobText::File(_) => &[],
         };
         let fixed = given.iter().filter(|given| given.name == option).map(|given| given.text.clone());
-        let swept = self.swept_keys().filter(|swept| swept.target() == AxisTarget::Job(option));
+        let swept = self.swept_keys().filter(|swept| swept.target() == SweptPlanPart::Job(option));
         fixed.chain(swept.flat_map(|swept| (0..swept.values.len()).map(|place| swept.text(place)))).collect()
     }
 
@@ -162,7 +163,7 @@ impl Plan {
     /// Every name that is not a figure.
     pub fn set_columns(&mut self, names: &[String]) -> Result<(), Problems> {
         let place = Place::whole("command line");
-        self.text.notes = names.iter().filter_map(|name| results::rename_note(name, &place)).collect();
+        self.text.notes = names.iter().filter_map(|name| results::renamed_column_note(name, &place)).collect();
         self.text.columns = results::columns(names.iter().map(|name| (name.as_str(), place.clone())))?;
         Ok(())
     }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use super::Plan;
 use super::axis::{self, SweptKey};
 use super::findings::findings;
-use super::text::{RanPoint, heading, rows_table};
-use crate::report::html::axis::{PlotAxis, Scale};
-use crate::report::html::lines::{PlotLine, Point, lines_reaching};
+use super::text::{FinishedPoint, heading, rows_table};
+use crate::report::html::axis::{AxisScale, PlotAxis};
+use crate::report::html::lines::{PlotLine, Point, lines_with_shared_range};
 use crate::report::html::page::{Page, list, side_by_side};
 use crate::results::Figure;
 use crate::results::units;
@@ -26,11 +26,11 @@ const ROWS_MAX: usize = 2000;
 const LOGARITHMIC_RATIO: f64 = 8.0;
 
 /// Returns the HTML page of a sweep's results, with plots and a table.
-pub fn page(plan: &Plan, rows: &[RanPoint]) -> String {
+pub fn page(plan: &Plan, rows: &[FinishedPoint]) -> String {
     let told: Vec<String> = heading(plan, rows.len()).lines().map(String::from).collect();
-    let curves = Curves::of(plan);
+    let curves = CurveAssignment::of(plan);
     let columns = plan.columns().iter().enumerate();
-    let drawn: Vec<String> = columns.flat_map(|(place, column)| curves.column_plots(rows, place, column)).collect();
+    let drawn: Vec<String> = columns.flat_map(|(place, column)| curves.plots_of_column(rows, place, column)).collect();
     let drawn = if drawn.is_empty() { String::new() } else { side_by_side(&drawn) };
     let shown = &rows[..rows.len().min(ROWS_MAX)];
     let table = rows_table(plan, shown);
@@ -49,7 +49,7 @@ pub fn page(plan: &Plan, rows: &[RanPoint]) -> String {
 }
 
 /// Assignment of a sweep's points to curves, which run along one of its keys.
-struct Curves<'a> {
+struct CurveAssignment<'a> {
     plan: &'a Plan,
     /// Key on the horizontal axis. `None` if no key that varies has only numeric values.
     over: Option<&'a SweptKey>,
@@ -58,26 +58,26 @@ struct Curves<'a> {
 /// Title of a plot, and name of a curve in it: the keys and values that are constant along the curve.
 type Name = (String, String);
 
-impl<'a> Curves<'a> {
-    fn of(plan: &'a Plan) -> Curves<'a> {
-        let numbers = plan
-            .swept_keys()
-            .filter(|swept| swept.varies() && (0..swept.values.len()).all(|it| number(swept, it).is_some()));
+impl<'a> CurveAssignment<'a> {
+    fn of(plan: &'a Plan) -> CurveAssignment<'a> {
+        let numbers = plan.swept_keys().filter(|swept| {
+            swept.has_several_values() && (0..swept.values.len()).all(|it| number(swept, it).is_some())
+        });
         // Of several axes with equal length, choose the first.
         let over = numbers.fold(None, |best: Option<&SweptKey>, swept| match best {
             Some(best) if best.values.len() >= swept.values.len() => Some(best),
             _ => Some(swept),
         });
-        Curves { plan, over }
+        CurveAssignment { plan, over }
     }
 
     /// Returns the plots of one column of the plan as HTML. `place` is the number of the column.
-    fn column_plots(&self, rows: &[RanPoint], place: usize, column: &Figure) -> Vec<String> {
+    fn plots_of_column(&self, rows: &[FinishedPoint], place: usize, column: &Figure) -> Vec<String> {
         let Some(over) = self.over else { return Vec::new() };
         let mut plots: BTreeMap<usize, (String, Vec<Curve>)> = BTreeMap::new();
         let mut order: Vec<Name> = Vec::new();
         for row in rows {
-            let (name, x) = self.place_of(row, over);
+            let (name, x) = self.curve_position(row, over);
             let number = order.iter().position(|known| *known == name).unwrap_or_else(|| {
                 order.push(name.clone());
                 order.len() - 1
@@ -98,12 +98,12 @@ impl<'a> Curves<'a> {
     }
 
     /// Returns the plot and the curve that a sweep's point belongs to, and its horizontal position on that curve.
-    fn place_of(&self, row: &RanPoint, over: &SweptKey) -> (Name, f64) {
+    fn curve_position(&self, row: &FinishedPoint, over: &SweptKey) -> (Name, f64) {
         let (mut others, mut x) = (Vec::new(), 0.0);
         self.plan.visit(row.point, |swept, place| {
             if std::ptr::eq(swept, over) {
                 x = number(swept, place).unwrap_or(0.0);
-            } else if swept.varies() && !self.varies_with(swept, over) {
+            } else if swept.has_several_values() && !self.vary_on_one_axis(swept, over) {
                 others.push(format!("{} = {}", swept.key, swept.text(place)));
             }
         });
@@ -119,12 +119,12 @@ impl<'a> Curves<'a> {
     }
 
     /// True if two keys vary together on one axis of the sweep.
-    fn varies_with(&self, one: &SweptKey, two: &SweptKey) -> bool {
+    fn vary_on_one_axis(&self, one: &SweptKey, two: &SweptKey) -> bool {
         self.plan.text.axes.iter().any(|axis| has(axis, one) && has(axis, two))
     }
 }
 
-fn has(axis: &axis::Axis, swept: &SweptKey) -> bool {
+fn has(axis: &axis::SweepAxis, swept: &SweptKey) -> bool {
     axis.swept.iter().any(|own| std::ptr::eq(own, swept))
 }
 
@@ -137,7 +137,7 @@ fn add(lines: &mut Vec<Curve>, name: &str, x: f64, y: Option<f64>, ends: Option<
     }
     let Some(line) = lines.iter_mut().find(|line| line.name == name) else { return };
     match line.points.iter_mut().find(|point| point.x == x) {
-        None => line.points.push(Seeds { x, values: vec![y], ends }),
+        None => line.points.push(SeedValues { x, values: vec![y], ends }),
         Some(point) => point.values.push(y),
     }
 }
@@ -145,11 +145,11 @@ fn add(lines: &mut Vec<Curve>, name: &str, x: f64, y: Option<f64>, ends: Option<
 /// Curve of a plot while its points are being collected.
 struct Curve {
     name: String,
-    points: Vec<Seeds>,
+    points: Vec<SeedValues>,
 }
 
 /// Point of a curve: one value per seed, and the ends of its interval if known.
-struct Seeds {
+struct SeedValues {
     x: f64,
     values: Vec<f64>,
     ends: Option<(f64, f64)>,
@@ -158,13 +158,13 @@ struct Seeds {
 impl Curve {
     /// Returns the curve ready for plotting, its points sorted by horizontal position.
     fn line(&self) -> PlotLine {
-        let mut points: Vec<Point> = self.points.iter().map(Seeds::point).collect();
+        let mut points: Vec<Point> = self.points.iter().map(SeedValues::point).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         PlotLine { name: self.name.clone(), points, is_loose: false }
     }
 }
 
-impl Seeds {
+impl SeedValues {
     fn point(&self) -> Point {
         let least = self.values.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -177,7 +177,7 @@ impl Seeds {
 fn plot(over: &SweptKey, column: &Figure, title: &str, all: &[PlotLine], reached: &[f64]) -> String {
     let xs = || all.iter().flat_map(|line| &line.points).map(|point| point.x);
     let (low, high) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
-    let scale = if low > 0.0 && high >= LOGARITHMIC_RATIO * low { Scale::Logarithmic } else { Scale::Linear };
+    let scale = if low > 0.0 && high >= LOGARITHMIC_RATIO * low { AxisScale::Logarithmic } else { AxisScale::Linear };
     let text = |value: f64| {
         let place = (0..over.values.len()).find(|place| number(over, *place) == Some(value));
         place.map_or_else(|| format!("{value}"), |place| over.text(place))
@@ -191,7 +191,13 @@ fn plot(over: &SweptKey, column: &Figure, title: &str, all: &[PlotLine], reached
         _ => format!("{}{apart}{title} ({more} more curves are in the table)", column.heading),
     };
     let x = PlotAxis { name: &over.key, scale, shown: &text };
-    lines_reaching(&x, &PlotAxis { name: column.heading, scale: Scale::Linear, shown: &shown }, kept, &caption, reached)
+    lines_with_shared_range(
+        &x,
+        &PlotAxis { name: column.heading, scale: AxisScale::Linear, shown: &shown },
+        kept,
+        &caption,
+        reached,
+    )
 }
 
 /// Returns value number `place` of a key as a number, also from sizes as fio writes them (`64k`). `None` if it is
@@ -210,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_of_one_point_are_a_range() {
+    fn values_of_several_seeds_give_a_range() {
         let mut lines = Vec::new();
         for (x, y) in [(1.0, 10.0), (1.0, 14.0), (2.0, 3.0)] {
             add(&mut lines, "a", x, Some(y), None);
@@ -222,12 +228,12 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_axis_of_numbers_is_that_of_the_curves() {
+    fn longest_numeric_axis_becomes_the_horizontal_axis() {
         let text = "drive = 'nvme'\n[[axis]]\nkey = 'job.iodepth'\nvalues = [1, 2]\n[[axis]]\nkey = 'job.bs'\n\
                     values = ['512', '4k', '64k']\n[[axis]]\nkey = 'host.wait'\nvalues = ['spin', 'sleep', 'hybrid', 'spin']\n";
         let plan = Plan::parse("p.toml", text).unwrap();
-        let over = Curves::of(&plan).over.unwrap();
+        let over = CurveAssignment::of(&plan).over.unwrap();
         assert_eq!((over.key.as_str(), number(over, 1)), ("job.bs", Some(4096.0)));
-        assert_eq!(Curves::of(&plan).curves(), 8);
+        assert_eq!(CurveAssignment::of(&plan).curves(), 8);
     }
 }

@@ -18,14 +18,14 @@
 //! ]
 //! ```
 
-use super::axis::{self, Axis, AxisTarget, POINTS_MAX, Spacing, SweptKey};
-use crate::reproduce::option_text;
+use super::axis::{self, POINTS_MAX, RangeSpacing, SweepAxis, SweptKey, SweptPlanPart};
+use crate::reproduce::fio_option_text;
 use crate::results::{self, Figure};
 use phaselink_core::config::document::{self, Entry, Node, Place, Table, Value};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::Override;
+use phaselink_core::drive_file::KeyOverride;
 use phaselink_core::number::{whole, wide_index};
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::spelling::{nearest, question};
 use phaselink_core::workload::{fio, options};
 
@@ -43,7 +43,7 @@ pub(super) struct Word {
 
 /// Option of fio in a sweep plan, with its value and line.
 #[derive(Clone, Debug)]
-pub(super) struct PlanText {
+pub(super) struct PlanOption {
     pub name: String,
     pub text: String,
     pub line: Option<usize>,
@@ -51,25 +51,25 @@ pub(super) struct PlanText {
 
 /// Job of all runs of a sweep, as the plan gives it: a file or options.
 #[derive(Clone, Debug)]
-pub(super) enum JobText {
+pub(super) enum PlanJobText {
     /// Path of a fio job file, as the plan gives it.
     File(Word),
     /// Options of fio in the plan, and the position of the whole table.
-    Options(Place, Vec<PlanText>),
+    Options(Place, Vec<PlanOption>),
 }
 
 /// Sweep plan as written, after each part has been checked by itself.
 #[derive(Clone, Debug)]
-pub(super) struct Text {
+pub(super) struct SweepPlanText {
     pub file: String,
     /// Drive of all runs of the sweep. `None` if an axis varies the drive.
     pub drive: Option<Word>,
-    pub set: Vec<Override>,
-    pub job: JobText,
+    pub set: Vec<KeyOverride>,
+    pub job: PlanJobText,
     /// Seeds of the sweep, at least one; every point runs with each of them.
     pub seeds: Vec<u64>,
     /// Axes of the sweep; the first one varies slowest from point to point.
-    pub axes: Vec<Axis>,
+    pub axes: Vec<SweepAxis>,
     pub columns: Vec<&'static Figure>,
     /// Remarks on the plan for readers of the results, such as a renamed column.
     pub notes: Vec<String>,
@@ -79,10 +79,11 @@ pub(super) struct Text {
 ///
 /// # Errors
 /// All problems of the plan, in the order of its lines.
-pub(super) fn read(file: &str, text: &str) -> Result<Text, Problems> {
+pub(super) fn read(file: &str, text: &str) -> Result<SweepPlanText, Problems> {
     let document = document::parse(file, text);
     let whole = Place::whole(file);
-    let mut reader = SweepReader { whole, keys: Drive::key_names(), problems: document.problems, notes: Vec::new() };
+    let mut reader =
+        SweepReader { whole, keys: Drive::settable_key_names(), problems: document.problems, notes: Vec::new() };
     let text = reader.text(file, &document.table);
     reader.problems.sort_by_key(|problem| problem.line);
     Problems(reader.problems).or(text)
@@ -94,15 +95,15 @@ struct SweepReader {
     whole: Place,
     /// Full names of all keys of a drive file, such as `media.read_ns`; an axis of the sweep may vary only these.
     keys: Vec<String>,
-    problems: Vec<Problem>,
+    problems: Vec<InputProblem>,
     notes: Vec<String>,
 }
 
 impl SweepReader {
-    fn text(&mut self, file: &str, table: &Table) -> Text {
+    fn text(&mut self, file: &str, table: &Table) -> SweepPlanText {
         self.refuse_others(table, &["drive", "set", "job", "seed", "columns", "axis"]);
         let axes = self.axes(table);
-        Text {
+        SweepPlanText {
             file: String::from(file),
             drive: self.drive(table, &axes),
             set: self.set(table),
@@ -114,8 +115,8 @@ impl SweepReader {
         }
     }
 
-    fn drive(&mut self, table: &Table, axes: &[Axis]) -> Option<Word> {
-        let is_swept = axes.iter().flat_map(|axis| &axis.swept).any(|swept| swept.target() == AxisTarget::Drive);
+    fn drive(&mut self, table: &Table, axes: &[SweepAxis]) -> Option<Word> {
+        let is_swept = axes.iter().flat_map(|axis| &axis.swept).any(|swept| swept.target() == SweptPlanPart::Drive);
         let entry = document::entry(table, "drive");
         match (entry, is_swept) {
             (None, true) => None,
@@ -145,12 +146,12 @@ impl SweepReader {
         }
     }
 
-    fn set(&mut self, table: &Table) -> Vec<Override> {
+    fn set(&mut self, table: &Table) -> Vec<KeyOverride> {
         const ALLOWED: &str = "strings, as in set = [\"link.lanes=8\"]";
         let mut overrides = Vec::new();
         for node in self.array(table, "set", ALLOWED) {
             match &node.value {
-                Value::String(text) => match Override::parse_at(node.place.clone(), text) {
+                Value::String(text) => match KeyOverride::parse_override_at(node.place.clone(), text) {
                     Ok(parsed) => overrides.push(parsed),
                     Err(problem) => self.problems.push(problem),
                 },
@@ -160,32 +161,32 @@ impl SweepReader {
         overrides
     }
 
-    fn job(&mut self, table: &Table) -> JobText {
+    fn job(&mut self, table: &Table) -> PlanJobText {
         let Some(entry) = document::entry(table, "job") else {
-            return JobText::Options(self.whole.clone(), Vec::new());
+            return PlanJobText::Options(self.whole.clone(), Vec::new());
         };
         let Value::Table(options) = &entry.node.value else {
             let word = self.word(entry, "a table of fio options, or the path of a fio job file");
-            let nothing = JobText::Options(entry.place.clone(), Vec::new());
-            return word.map_or(nothing, JobText::File);
+            let nothing = PlanJobText::Options(entry.place.clone(), Vec::new());
+            return word.map_or(nothing, PlanJobText::File);
         };
         let mut given = Vec::new();
         for option in options {
             if let Some(text) = self.option(&option.key, &option.node) {
-                given.push(PlanText { name: option.key.clone(), text, line: option.place.line });
+                given.push(PlanOption { name: option.key.clone(), text, line: option.place.line });
             }
         }
-        JobText::Options(entry.place.clone(), given)
+        PlanJobText::Options(entry.place.clone(), given)
     }
 
     /// Returns the value of a fio option as fio writes it. Reports a problem and returns `None` if the option does not
     /// have this value.
     fn option(&mut self, name: &str, node: &Node) -> Option<String> {
-        let Some(text) = option_text(&node.value) else {
+        let Some(text) = fio_option_text(&node.value) else {
             self.refuse(&node.place, format!("{name} is {}", node.quote), "a string, a number, true or false");
             return None;
         };
-        let problems = fio::from_flags(&[(name, &text)]).err().unwrap_or_default();
+        let problems = fio::job_from_flags(&[(name, &text)]).err().unwrap_or_default();
         let is_right = problems.0.is_empty();
         self.problems.extend(problems.0.into_iter().map(|problem| node.place.problem(problem.found, problem.allowed)));
         is_right.then_some(text)
@@ -212,7 +213,7 @@ impl SweepReader {
 
     fn columns(&mut self, table: &Table) -> Vec<&'static Figure> {
         if document::entry(table, "columns").is_none() {
-            return results::of_sweep();
+            return results::default_sweep_columns();
         }
         let mut names = Vec::new();
         for node in self.array(table, "columns", "an array of names") {
@@ -221,15 +222,15 @@ impl SweepReader {
                 _ => self.refuse(&node.place, format!("`{}` in columns", node.quote), "names in quotes"),
             }
         }
-        self.notes.extend(names.iter().filter_map(|(name, place)| results::rename_note(name, place)));
+        self.notes.extend(names.iter().filter_map(|(name, place)| results::renamed_column_note(name, place)));
         results::columns(names).unwrap_or_else(|problems| {
             self.problems.extend(problems.0);
             Vec::new()
         })
     }
 
-    fn axes(&mut self, table: &Table) -> Vec<Axis> {
-        let mut axes: Vec<Axis> = Vec::new();
+    fn axes(&mut self, table: &Table) -> Vec<SweepAxis> {
+        let mut axes: Vec<SweepAxis> = Vec::new();
         for node in self.array(table, "axis", "[[axis]] tables") {
             let Value::Table(inner) = &node.value else {
                 self.refuse(&node.place, format!("`{}` in axis", node.quote), "[[axis]] tables");
@@ -246,9 +247,9 @@ impl SweepReader {
         axes
     }
 
-    fn axis(&mut self, place: &Place, table: &Table) -> Option<Axis> {
+    fn axis(&mut self, place: &Place, table: &Table) -> Option<SweepAxis> {
         if document::entry(table, "zip").is_none() {
-            return Some(Axis { swept: vec![self.parse_swept_key(place, table)?] });
+            return Some(SweepAxis { swept: vec![self.parse_swept_key(place, table)?] });
         }
         self.refuse_others(table, &["zip"]);
         let mut swept = Vec::new();
@@ -258,12 +259,12 @@ impl SweepReader {
                 _ => self.refuse(&node.place, format!("`{}` in zip", node.quote), "tables with a key and its values"),
             }
         }
-        let axis = Axis { swept: swept.into_iter().collect::<Option<Vec<_>>>()? };
-        self.check_zip(place, &axis);
+        let axis = SweepAxis { swept: swept.into_iter().collect::<Option<Vec<_>>>()? };
+        self.check_axis_lengths(place, &axis);
         Some(axis).filter(|axis| axis.len() > 0)
     }
 
-    fn check_zip(&mut self, place: &Place, axis: &Axis) {
+    fn check_axis_lengths(&mut self, place: &Place, axis: &SweepAxis) {
         if axis.swept.is_empty() {
             self.refuse(place, "a zip of nothing", "tables with a key and its values");
         }
@@ -289,7 +290,7 @@ impl SweepReader {
             return None;
         };
         let key = self.word(entry, "a key of the drive, drive, or job.OPTION")?;
-        let is_known = self.check_key(&key);
+        let is_known = self.check_swept_key(&key);
         let values = self.values(place, table)?;
         let swept = SweptKey { key: key.text, values };
         if is_known {
@@ -298,12 +299,12 @@ impl SweepReader {
         Some(swept)
     }
 
-    fn check_key(&mut self, key: &Word) -> bool {
+    fn check_swept_key(&mut self, key: &Word) -> bool {
         let is_known = match axis::target(&key.text) {
-            AxisTarget::Drive => true,
+            SweptPlanPart::Drive => true,
             // An unknown option is reported together with its first value.
-            AxisTarget::Job(_) => true,
-            AxisTarget::Description(name) => self.keys.iter().any(|known| known == name),
+            SweptPlanPart::Job(_) => true,
+            SweptPlanPart::Description(name) => self.keys.iter().any(|known| known == name),
         };
         if !is_known {
             let bare = |known: &&String| known.split_once('.').is_some_and(|(_, name)| name == key.text);
@@ -327,16 +328,16 @@ impl SweepReader {
         // An unknown option is one problem, so check only its first value.
         let is_option = |name: &str| options::find(name).is_some();
         let values = match swept.target() {
-            AxisTarget::Job(name) if !is_option(name) => &swept.values[..1],
+            SweptPlanPart::Job(name) if !is_option(name) => &swept.values[..1],
             _ => &swept.values,
         };
         for node in values {
             match swept.target() {
-                AxisTarget::Job(option) => drop(self.option(option, node)),
-                AxisTarget::Drive if !matches!(node.value, Value::String(_)) => {
+                SweptPlanPart::Job(option) => drop(self.option(option, node)),
+                SweptPlanPart::Drive if !matches!(node.value, Value::String(_)) => {
                     self.refuse(&node.place, format!("drive is {}", node.quote), "names and paths");
                 }
-                AxisTarget::Drive | AxisTarget::Description(_) => {}
+                SweptPlanPart::Drive | SweptPlanPart::Description(_) => {}
             }
         }
     }
@@ -406,7 +407,7 @@ impl SweepReader {
         Some(axis::nodes(&entry.place, &numbers))
     }
 
-    fn spacing(&mut self, from: &Entry, table: &Table) -> Option<Spacing> {
+    fn spacing(&mut self, from: &Entry, table: &Table) -> Option<RangeSpacing> {
         let given: Vec<&Entry> =
             ["step", "count", "factor"].iter().filter_map(|key| document::entry(table, key)).collect();
         let [entry] = given[..] else {
@@ -415,14 +416,14 @@ impl SweepReader {
         };
         let number = self.number(entry)?;
         match (entry.key.as_str(), self.is_logarithmic(table)?) {
-            ("step", false) => Some(Spacing::Step(number)),
-            ("factor", _) => Some(Spacing::Factor(number)),
+            ("step", false) => Some(RangeSpacing::Step(number)),
+            ("factor", _) => Some(RangeSpacing::Factor(number)),
             ("count", _) if number.fract() != 0.0 || number < 0.0 => {
                 self.refuse_value(entry, "a whole number");
                 None
             }
-            ("count", true) => Some(Spacing::Logarithmic(wide_index(whole(number)))),
-            ("count", false) => Some(Spacing::Linear(wide_index(whole(number)))),
+            ("count", true) => Some(RangeSpacing::Logarithmic(wide_index(whole(number)))),
+            ("count", false) => Some(RangeSpacing::Linear(wide_index(whole(number)))),
             _ => {
                 self.refuse(&entry.place, "a step in a logarithmic range", "factor, or count");
                 None

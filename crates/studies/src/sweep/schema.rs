@@ -60,7 +60,7 @@ pub fn schema() -> Json {
 
 /// Returns the JSON Schema of an axis of a sweep plan with a single key.
 fn axis() -> Json {
-    let mut names = Drive::key_names();
+    let mut names = Drive::settable_key_names();
     names.push(String::from("drive"));
     let number = json!({ "type": "number" });
     let about = |kind: &Json, text: &str| {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_a_plan_are_those_that_are_read() {
+    fn schema_keys_of_a_plan_equal_those_that_are_read() {
         let refused = super::super::Plan::parse("p.sweep.toml", "drve = 'nvme'\n").unwrap_err().to_string();
         let schema = schema();
         for key in schema["properties"].as_object().unwrap().keys() {

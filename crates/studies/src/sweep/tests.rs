@@ -13,7 +13,7 @@ fn plan(text: &str) -> Plan {
 }
 
 fn sweep(text: &str) -> Sweep {
-    Sweep::new(plan(text), Files::default()).unwrap_or_else(|problems| panic!("{problems}"))
+    Sweep::new(plan(text), PlanFiles::default()).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 fn problems(text: &str) -> String {
@@ -22,7 +22,7 @@ fn problems(text: &str) -> String {
 
 /// Returns the number of points of a plan that cannot run, and the text of their problems.
 fn refusals(text: &str) -> (usize, String) {
-    let (sweep, mut refusals) = (sweep(text), Refusals::default());
+    let (sweep, mut refusals) = (sweep(text), PointProblems::default());
     let mut resolver = sweep.resolver();
     for point in 0..sweep.plan().points() {
         if let Err(problems) = resolver.check(point) {
@@ -33,7 +33,7 @@ fn refusals(text: &str) -> (usize, String) {
 }
 
 #[test]
-fn the_first_axis_varies_slowest_and_the_seed_fastest() {
+fn first_axis_varies_slowest_and_seed_fastest() {
     let plan = plan(
         "drive = \"nvme\"\nseed = [1, 2]\n\
          [[axis]]\nkey = \"link.lanes\"\nvalues = [4, 8]\n\
@@ -53,7 +53,7 @@ fn the_first_axis_varies_slowest_and_the_seed_fastest() {
 }
 
 #[test]
-fn all_mistakes_of_a_plan_are_told_at_once_with_their_lines() {
+fn all_sweep_plan_mistakes_are_reported_with_lines() {
     let text = r#"
 drve = "nvme"
 job = { bs = "4q", iodpth = 3 }
@@ -98,14 +98,14 @@ powers_of_two = [3, 8]
 }
 
 #[test]
-fn more_points_than_anyone_waits_for_are_refused() {
+fn sweep_with_too_many_points_is_refused() {
     let axis = |key: &str| format!("[[axis]]\nkey = \"{key}\"\nfrom = 1\nto = 1000\nstep = 1\n");
     let three = format!("drive = \"nvme\"\n{}{}{}", axis("media.read_ns"), axis("job.iodepth"), axis("job.number_ios"));
     assert_eq!(problems(&three), "p.toml: a sweep of 1000000000 points; allowed: at most 1,000,000");
 }
 
 #[test]
-fn points_that_cannot_run_are_told_with_their_values_and_line_each_mistake_once() {
+fn refused_points_are_reported_with_values_and_line_once_each() {
     let text = "drive = \"nvme\"\njob = { number_ios = 10 }\nset = [\"link.posted_data_credits=16\"]\n\
          [[axis]]\nkey = \"link.max_payload_bytes\"\npowers_of_two = [128, 512]\n\
          [[axis]]\nkey = \"link.lanes\"\nvalues = [4, 5, 8]\n\
@@ -120,7 +120,7 @@ fn points_that_cannot_run_are_told_with_their_values_and_line_each_mistake_once(
 }
 
 #[test]
-fn a_point_is_the_drive_and_the_job_that_it_describes() {
+fn sweep_point_resolves_to_its_drive_and_job() {
     let sweep = sweep(
         "drive = \"dc-express\"\nset = [\"link.preset=gen3-x4\"]\njob = { bs = 512, number_ios = 50 }\nseed = 3\n\
          [[axis]]\nkey = \"link.preset\"\nvalues = [\"gen2-x4\", \"gen4-x4\"]\n[[axis]]\nkey = \"job.iodepth\"\nvalues = [1, 4]\n",
@@ -129,10 +129,10 @@ fn a_point_is_the_drive_and_the_job_that_it_describes() {
     let mut run = resolver.simulation(3).unwrap();
     while run.step(1 << 20) {}
     let shipped = shipped::find("dc-express").unwrap();
-    let set = phaselink_core::drive_file::Override::parse("link.preset=gen4-x4").unwrap();
+    let set = phaselink_core::drive_file::KeyOverride::parse("link.preset=gen4-x4").unwrap();
     let drive = phaselink_core::drive::Drive::from_toml(shipped.file, shipped.text, &[set]).unwrap();
     let flags = [("rw", "randread"), ("bs", "512"), ("iodepth", "4"), ("number_ios", "50"), ("io_size", "1024p")];
-    let jobs = phaselink_core::workload::fio::from_flags(&flags)
+    let jobs = phaselink_core::workload::fio::job_from_flags(&flags)
         .unwrap()
         .resolve(&drive.limits(), &Default::default())
         .unwrap();
@@ -141,7 +141,7 @@ fn a_point_is_the_drive_and_the_job_that_it_describes() {
 }
 
 #[test]
-fn the_order_in_which_points_are_resolved_does_not_matter() {
+fn points_resolve_equally_in_any_order() {
     let sweep = sweep(GRID);
     let hashes = |points: &mut dyn Iterator<Item = usize>| {
         let mut resolver = sweep.resolver();
@@ -157,12 +157,12 @@ fn the_order_in_which_points_are_resolved_does_not_matter() {
 }
 
 #[test]
-fn options_of_a_job_file_are_swept_in_all_its_jobs() {
+fn swept_option_applies_to_all_jobs_of_a_job_file() {
     let plan = plan("drive = \"nvme\"\njob = \"j.fio\"\n[[axis]]\nkey = \"job.iodepth\"\nvalues = [2, 9000]\n");
-    assert_eq!(plan.wanted_job().map(|wanted| wanted.name), Some("j.fio"));
+    assert_eq!(plan.job_file_of_plan().map(|wanted| wanted.name), Some("j.fio"));
     let job =
         phaselink_core::workload::fio::parse("j.fio", "[a]\nnumber_ios=9\n[b]\nnumber_ios=8\niodepth=1\n").unwrap();
-    let sweep = Sweep::new(plan, Files { job: Some(job), ..Files::default() }).unwrap();
+    let sweep = Sweep::new(plan, PlanFiles { job: Some(job), ..PlanFiles::default() }).unwrap();
     let mut run = sweep.resolver().simulation(0).unwrap();
     while run.step(1 << 20) {}
     assert!(run.outcome().jobs.iter().all(|job| job.iodepth == 2));
@@ -171,7 +171,7 @@ fn options_of_a_job_file_are_swept_in_all_its_jobs() {
 }
 
 #[test]
-fn rows_show_what_varies_and_give_programs_everything() {
+fn text_rows_show_varied_keys_and_json_rows_all_keys() {
     let sweep = sweep(
         "drive = \"nvme\"\njob = { number_ios = 20 }\ncolumns = [\"ios\", \"p50_ns\", \"p99_ns\"]\n\
          [[axis]]\nkey = \"job.rw\"\nvalues = [\"randread\", \"read\"]\n[[axis]]\nkey = \"link.lanes\"\nvalues = [4]\n",
@@ -184,10 +184,16 @@ fn rows_show_what_varies_and_give_programs_everything() {
             (Hash::parse(&format!("{point:032x}")).unwrap(), Figures::of(&run.outcome()))
         })
         .collect();
-    let rows: Vec<text::RanPoint> = runs
+    let rows: Vec<text::FinishedPoint> = runs
         .iter()
         .enumerate()
-        .map(|(point, (hash, figures))| text::RanPoint { point, hash: *hash, figures, intervals: None, verdict: None })
+        .map(|(point, (hash, figures))| text::FinishedPoint {
+            point,
+            hash: *hash,
+            figures,
+            intervals: None,
+            verdict: None,
+        })
         .collect();
     let plan = sweep.plan();
     let json: serde_json::Value = serde_json::from_str(&text::json(plan, &rows)).unwrap();

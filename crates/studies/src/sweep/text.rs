@@ -5,9 +5,9 @@ use std::fmt::Write;
 use serde_json::{Map, Value as Json, json};
 
 use super::Plan;
-use super::axis::{AxisTarget, SweptKey};
+use super::axis::{SweptKey, SweptPlanPart};
 use super::hash::Hash;
-use super::plan::JobText;
+use super::plan::PlanJobText;
 use crate::report::csv::quoted;
 use crate::report::{Table, units};
 use crate::results::documents::{ByName, RowFigures, SweepRow, value};
@@ -15,11 +15,11 @@ use crate::results::{Figures, number};
 use crate::uncertainty::Interval;
 use phaselink_core::config::document::Value;
 use phaselink_core::number::length;
-use phaselink_core::workload::in_words;
+use phaselink_core::workload::option_words;
 
 /// Point of a sweep that has run, with its results.
 #[derive(Clone, Copy, Debug)]
-pub struct RanPoint<'a> {
+pub struct FinishedPoint<'a> {
     /// Number of the sweep's point, counted from 0 in the order of the plan.
     pub point: usize,
     /// Hash of everything that the results of the point depend on.
@@ -32,7 +32,7 @@ pub struct RanPoint<'a> {
     pub verdict: Option<(f64, bool)>,
 }
 
-impl RanPoint<'_> {
+impl FinishedPoint<'_> {
     fn interval(&self, column: usize) -> Option<&Interval> {
         self.intervals?.get(column)?.as_ref()
     }
@@ -44,16 +44,16 @@ impl RanPoint<'_> {
 }
 
 /// Returns a sweep's results as text for people: the keys that vary, and the columns of the plan. Hashes are left out.
-pub fn table(plan: &Plan, rows: &[RanPoint]) -> String {
+pub fn table(plan: &Plan, rows: &[FinishedPoint]) -> String {
     rows_table(plan, rows).to_string()
 }
 
 /// Returns a sweep's results as a table, one row for each point, for output in several forms.
-pub fn rows_table(plan: &Plan, rows: &[RanPoint]) -> Table {
+pub fn rows_table(plan: &Plan, rows: &[FinishedPoint]) -> Table {
     let mut table = Table::new();
-    let shown: Vec<&SweptKey> = plan.swept_keys().filter(|swept| swept.varies()).collect();
+    let shown: Vec<&SweptKey> = plan.swept_keys().filter(|swept| swept.has_several_values()).collect();
     for swept in &shown {
-        table = if is_numeric(swept) { table.right(&swept.key) } else { table.left(&swept.key) };
+        table = if is_numeric_axis(swept) { table.right(&swept.key) } else { table.left(&swept.key) };
     }
     let with_seed = plan.text.seeds.len() > 1;
     if with_seed {
@@ -71,7 +71,7 @@ pub fn rows_table(plan: &Plan, rows: &[RanPoint]) -> Table {
     }
     for row in rows {
         let mut cells = Vec::new();
-        plan.visit(row.point, |swept, place| cells.extend(swept.varies().then(|| swept.text(place))));
+        plan.visit(row.point, |swept, place| cells.extend(swept.has_several_values().then(|| swept.text(place))));
         cells.extend(with_seed.then(|| plan.seed(row.point).to_string()));
         if is_search {
             let verdict =
@@ -97,11 +97,11 @@ pub fn cost(cost: f64) -> String {
 }
 
 /// Returns a sweep's results in the form of JSON documents, one object for each point.
-pub fn objects(plan: &Plan, rows: &[RanPoint]) -> Vec<SweepRow> {
+pub fn objects(plan: &Plan, rows: &[FinishedPoint]) -> Vec<SweepRow> {
     rows.iter().map(|row| object(plan, row)).collect()
 }
 
-fn has_intervals(rows: &[RanPoint]) -> bool {
+fn has_intervals(rows: &[FinishedPoint]) -> bool {
     rows.iter().any(|row| row.intervals.is_some())
 }
 
@@ -113,7 +113,7 @@ pub fn heading(plan: &Plan, rows: usize) -> String {
     if let [seed] = plan.text.seeds[..] {
         parts.push(format!("seed {seed}"));
     }
-    let constant = plan.swept_keys().filter(|swept| !swept.varies());
+    let constant = plan.swept_keys().filter(|swept| !swept.has_several_values());
     parts.extend(constant.map(|swept| format!("{} = {}", swept.key, swept.text(0))));
     format!("{}: {}\n{}\n", plan.text.file, parts.join(", "), job(plan))
 }
@@ -121,22 +121,22 @@ pub fn heading(plan: &Plan, rows: usize) -> String {
 /// Returns the job of a sweep as text, without the options that an axis varies.
 fn job(plan: &Plan) -> String {
     let given = match &plan.text.job {
-        JobText::File(path) => return format!("Jobs of {}", path.text),
-        JobText::Options(_, given) => given,
+        PlanJobText::File(path) => return format!("Jobs of {}", path.text),
+        PlanJobText::Options(_, given) => given,
     };
-    let is_swept = |name: &str| plan.swept_keys().any(|swept| swept.target() == AxisTarget::Job(name));
-    let options = plan.spelt_job(given).into_iter().filter(|(name, _)| !is_swept(name));
+    let is_swept = |name: &str| plan.swept_keys().any(|swept| swept.target() == SweptPlanPart::Job(name));
+    let options = plan.job_options_with_defaults(given).into_iter().filter(|(name, _)| !is_swept(name));
     let options: Vec<(String, String)> = options.collect();
-    format!("Job: {}", in_words(options.iter().map(|(name, text)| (name.as_str(), text.as_str()))))
+    format!("Job: {}", option_words(options.iter().map(|(name, text)| (name.as_str(), text.as_str()))))
 }
 
-fn is_numeric(swept: &SweptKey) -> bool {
+fn is_numeric_axis(swept: &SweptKey) -> bool {
     swept.values.iter().all(|node| matches!(node.value, Value::Integer(_) | Value::Float(_)))
 }
 
 /// Returns a sweep's results as comma-separated values (RFC 4180, but with line feeds): all axes, the seed, the columns
 /// of the plan in full precision, and the hash. An unknown figure is empty.
-pub fn csv(plan: &Plan, rows: &[RanPoint]) -> String {
+pub fn csv(plan: &Plan, rows: &[FinishedPoint]) -> String {
     let columns = &plan.text.columns;
     let keys = plan.swept_keys().map(|swept| swept.key.as_str());
     let names = columns.iter().map(|column| column.name);
@@ -171,7 +171,7 @@ fn line(cells: impl IntoIterator<Item = String>) -> String {
 /// Returns a sweep's results as one JSON object: description of the sweep, and an array with an object for each row.
 ///
 /// Each row is one line. Rows are written one at a time, so that the document needs no more memory than its text.
-pub fn json(plan: &Plan, rows: &[RanPoint]) -> String {
+pub fn json(plan: &Plan, rows: &[FinishedPoint]) -> String {
     let axes: Vec<&str> = plan.swept_keys().map(|swept| swept.key.as_str()).collect();
     let columns: Vec<&str> = plan.text.columns.iter().map(|column| column.name).collect();
     let mut text = String::from("{\n");
@@ -193,7 +193,7 @@ pub fn json(plan: &Plan, rows: &[RanPoint]) -> String {
     text
 }
 
-fn object(plan: &Plan, row: &RanPoint) -> SweepRow {
+fn object(plan: &Plan, row: &FinishedPoint) -> SweepRow {
     let mut axes = Map::new();
     plan.visit(row.point, |swept, place| drop(axes.insert(swept.key.clone(), swept.json(place))));
     let columns = plan.text.columns.iter();

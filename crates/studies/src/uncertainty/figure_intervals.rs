@@ -1,7 +1,7 @@
 //! Figures by name, each with the prediction interval that uncertain constants give it.
 
-use super::interval::with_model_error;
-use super::{Draws, Interval};
+use super::interval::widen_by_model_error;
+use super::{ConstantDraws, Interval};
 use crate::results::documents::{ByName, FigureInterval};
 use crate::results::{self, FIGURES, Figures, Unit};
 
@@ -10,7 +10,7 @@ pub type NamedFigures = Vec<(String, Option<f64>)>;
 
 /// Figures of a run with their values and, where draws allow one, their prediction intervals.
 #[derive(Clone, Debug)]
-pub struct FigureIntervals(Vec<FigureWithInterval>);
+pub struct RunFigureIntervals(Vec<FigureWithInterval>);
 
 /// Figure of a run with the prediction interval that uncertain constants give it.
 #[derive(Clone, Debug)]
@@ -32,21 +32,21 @@ fn is_time_or_rate(name: &str) -> bool {
     results::find(name).is_some_and(|figure| matches!(figure.unit, Unit::Ns | Unit::PerS | Unit::BytesPerS))
 }
 
-impl FigureIntervals {
+impl RunFigureIntervals {
     /// Computes the interval of each figure. `central` has the figures with the nominal constants, `drawn` those of
     /// each draw in order; `None` for a draw in which the job cannot run.
-    pub fn of(draws: &Draws, central: NamedFigures, drawn: &[Option<NamedFigures>]) -> FigureIntervals {
+    pub fn of(draws: &ConstantDraws, central: NamedFigures, drawn: &[Option<NamedFigures>]) -> RunFigureIntervals {
         let figure = |(name, value): (String, Option<f64>)| {
             let in_draw = |draw: &Option<NamedFigures>| draw.as_ref()?.iter().find(|(other, _)| *other == name)?.1;
             let values: Vec<Option<f64>> = drawn.iter().map(in_draw).collect();
             let model_error = draws.model_error.filter(|_| is_time_or_rate(&name));
             let interval = value.and_then(|value| {
                 let interval = draws.interval(value, &values)?;
-                Some(with_model_error(interval, value, model_error))
+                Some(widen_by_model_error(interval, value, model_error))
             });
             FigureWithInterval { name, value, interval }
         };
-        FigureIntervals(central.into_iter().map(figure).collect())
+        RunFigureIntervals(central.into_iter().map(figure).collect())
     }
 
     /// Returns all figures of the run with their prediction intervals.

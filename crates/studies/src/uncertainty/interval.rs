@@ -14,7 +14,7 @@ const CHANCE_ERRORS: f64 = 3.0;
 /// Returns the prediction interval of a figure. `central` is its value with the nominal constants, `drawn` its
 /// value in each draw, and `inputs` the level of each constant in each draw. The interval covers the middle 90 % of
 /// the draws and always includes `central`. `None` if there are fewer than two draws.
-pub(super) fn prediction_interval<'a>(
+pub(super) fn compute_prediction_interval<'a>(
     central: f64,
     drawn: &[f64],
     inputs: impl Iterator<Item = (&'a str, Vec<f64>)>,
@@ -37,7 +37,7 @@ pub(super) fn prediction_interval<'a>(
 
 /// Widens the interval of a time or a rate by the model's own error, which is independent of the constants.
 /// Logarithms of both distances from `central` add up as squares.
-pub(super) fn with_model_error(interval: Interval, central: f64, model_error: Option<(f64, f64)>) -> Interval {
+pub(super) fn widen_by_model_error(interval: Interval, central: f64, model_error: Option<(f64, f64)>) -> Interval {
     let Some((low, high)) = model_error.filter(|_| central > 0.0 && interval.low > 0.0) else { return interval };
     let distance = |end: f64, share: f64| libm::hypot(libm::log(end / central), libm::log(share));
     Interval {
@@ -66,14 +66,14 @@ fn contributions<'a>(drawn: &[f64], inputs: impl Iterator<Item = (&'a str, Vec<f
         let Some(place) = strongest else { break };
         let (key, left) = inputs.swap_remove(place);
         named.push(Contribution { key: String::from(key), correlation: correlation(&left, &figure) });
-        take_away(&mut rest, &left);
-        inputs.iter_mut().for_each(|input| take_away(&mut input.1, &left));
+        subtract_regression(&mut rest, &left);
+        inputs.iter_mut().for_each(|input| subtract_regression(&mut input.1, &left));
     }
     named
 }
 
 /// Replaces `values` by the part that `other` does not explain: the residual of their linear regression.
-fn take_away(values: &mut [f64], other: &[f64]) {
+fn subtract_regression(values: &mut [f64], other: &[f64]) {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / real_length(values.len());
     let (mean_value, mean_other) = (mean(values), mean(other));
     let together: f64 = values.iter().zip(other).map(|(a, b)| (a - mean_value) * (b - mean_other)).sum();

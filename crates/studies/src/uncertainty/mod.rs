@@ -13,15 +13,15 @@ mod figure_intervals;
 mod interval;
 
 use crate::evidence;
-use interval::prediction_interval;
+use interval::compute_prediction_interval;
 use phaselink_core::config::UncertainConstant;
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::Override;
+use phaselink_core::drive_file::KeyOverride;
 use phaselink_core::number::{real_length, whole, wide_index};
-use phaselink_core::random::Random;
+use phaselink_core::random::RandomStream;
 
 pub use crate::results::documents::{Contribution, Interval};
-pub use figure_intervals::{FigureIntervals, FigureWithInterval, NamedFigures, of_run};
+pub use figure_intervals::{FigureWithInterval, NamedFigures, RunFigureIntervals, of_run};
 
 /// Default number of random draws of uncertain constants: two of them lie beyond each end of a 90 % interval.
 pub const DRAWS_DEFAULT: usize = 40;
@@ -32,7 +32,7 @@ pub const SEED: u64 = 1;
 
 /// Random values of all uncertain constants in each draw.
 #[derive(Clone, Debug)]
-pub struct Draws {
+pub struct ConstantDraws {
     /// Names (keys of drive files) of the uncertain constants, sorted.
     keys: Vec<String>,
     /// Quantile (0 to 1, exclusive) of each constant in each draw, within the constant's range.
@@ -43,16 +43,16 @@ pub struct Draws {
     model_error: Option<(f64, f64)>,
 }
 
-impl Draws {
+impl ConstantDraws {
     /// Draws `count` values for each uncertain constant that any of the drives has.
-    pub fn of<'a>(drives: impl IntoIterator<Item = &'a Drive>, count: usize, seed: u64) -> Draws {
+    pub fn of<'a>(drives: impl IntoIterator<Item = &'a Drive>, count: usize, seed: u64) -> ConstantDraws {
         let drives: Vec<&Drive> = drives.into_iter().collect();
         let is_measured = evidence::of_drives(drives.iter().copied()).iter().any(|row| row.rows > 0);
-        let mut keys: Vec<String> = drives.into_iter().flat_map(keys_of).collect();
+        let mut keys: Vec<String> = drives.into_iter().flat_map(uncertain_keys_of).collect();
         keys.sort();
         keys.dedup();
         let levels = keys.iter().map(|key| levels(key, count, seed)).collect();
-        Draws { keys, levels, count, model_error: evidence::left_out().filter(|_| is_measured) }
+        ConstantDraws { keys, levels, count, model_error: evidence::left_out().filter(|_| is_measured) }
     }
 
     /// Returns the number of random draws of each uncertain constant.
@@ -61,8 +61,8 @@ impl Draws {
     }
 
     /// Returns the overrides that set a drive's uncertain constants to the values of draw number `draw`.
-    pub fn overrides(&self, drive: &Drive, draw: usize) -> Vec<Override> {
-        let doubts = drive.uncertain_constants();
+    pub fn overrides(&self, drive: &Drive, draw: usize) -> Vec<KeyOverride> {
+        let doubts = drive.relevant_uncertain_constants();
         let ranges = doubts.iter().map(|(_, doubt)| *doubt).filter(|doubt| doubt.is_range());
         let values = ranges.filter_map(|doubt| Some((doubt, self.value(drive, doubt, draw)?)));
         drive.overrides_for(&values.collect::<Vec<_>>())
@@ -74,7 +74,7 @@ impl Draws {
         let place = self.keys.binary_search(&doubt.key).ok()?;
         let value = drive.value_of(&doubt.key)?.as_f64()?;
         let (low, high) = doubt.range(value);
-        Some(at_level(self.levels[place][draw], low, value, high))
+        Some(value_at_quantile(self.levels[place][draw], low, value, high))
     }
 
     /// Returns the prediction interval of a figure. `central` is its value with the nominal constants, and `drawn` its
@@ -87,19 +87,19 @@ impl Draws {
             let levels = known.iter().map(|(draw, _)| levels[*draw]).collect();
             (key.as_str(), levels)
         });
-        prediction_interval(central, &values, inputs)
+        compute_prediction_interval(central, &values, inputs)
     }
 }
 
-fn keys_of(drive: &Drive) -> Vec<String> {
-    let ranges = drive.uncertain_constants().into_iter().filter(|(_, doubt)| doubt.is_range());
+fn uncertain_keys_of(drive: &Drive) -> Vec<String> {
+    let ranges = drive.relevant_uncertain_constants().into_iter().filter(|(_, doubt)| doubt.is_range());
     ranges.map(|(_, doubt)| doubt.key.clone()).collect()
 }
 
 /// Returns one random quantile from each of `count` equal parts of 0 to 1, in random order. It depends only on key and
 /// seed, not on other constants.
 fn levels(key: &str, count: usize, seed: u64) -> Vec<f64> {
-    let mut random = Random::stream(seed, key);
+    let mut random = RandomStream::stream(seed, key);
     let mut levels: Vec<f64> =
         (0..count).map(|part| (real_length(part) + random.unit()) / real_length(count)).collect();
     for place in (1..count).rev() {
@@ -110,7 +110,7 @@ fn levels(key: &str, count: usize, seed: u64) -> Vec<f64> {
 
 /// Returns the value at quantile `level`, if half of the probability is uniform from `low` to `value`, and half from
 /// `value` to `high`.
-fn at_level(level: f64, low: f64, value: f64, high: f64) -> f64 {
+fn value_at_quantile(level: f64, low: f64, value: f64, high: f64) -> f64 {
     match level < 0.5 {
         true => low + 2.0 * level * (value - low),
         false => value + (2.0 * level - 1.0) * (high - value),

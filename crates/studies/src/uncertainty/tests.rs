@@ -11,7 +11,7 @@ fn nvme() -> Drive {
 }
 
 #[test]
-fn each_part_of_a_range_is_drawn_once() {
+fn stratified_draws_hit_each_part_of_a_range_once() {
     let drawn = levels("media.read_ns", 20, 7);
     let mut parts: Vec<usize> = drawn.iter().map(|level| (level * 20.0) as usize).collect();
     parts.sort_unstable();
@@ -22,17 +22,18 @@ fn each_part_of_a_range_is_drawn_once() {
 }
 
 #[test]
-fn half_of_the_draws_lie_below_the_value_wherever_it_lies_in_its_range() {
-    let values: Vec<f64> = (0..100).map(|part| at_level((f64::from(part) + 0.5) / 100.0, 16.0, 32.0, 64.0)).collect();
+fn half_of_the_draws_lie_below_the_nominal_value() {
+    let values: Vec<f64> =
+        (0..100).map(|part| value_at_quantile((f64::from(part) + 0.5) / 100.0, 16.0, 32.0, 64.0)).collect();
     assert_eq!(values.iter().filter(|value| **value < 32.0).count(), 50);
     assert!(values[0] > 16.0 && values[0] < 16.5 && values[99] > 63.0 && values[99] < 64.0);
     assert!(values.windows(2).all(|pair| pair[0] < pair[1]));
 }
 
 #[test]
-fn a_draw_gives_each_constant_of_a_drive_a_value_in_its_range() {
+fn draw_sets_each_uncertain_constant_within_its_range() {
     let drive = nvme();
-    let draws = Draws::of([&drive], 10, 1);
+    let draws = ConstantDraws::of([&drive], 10, 1);
     let parse_ns: Vec<f64> = (0..10)
         .map(|draw| {
             let drawn = Drive::from_toml("d", "preset = 'nvme'\n", &draws.overrides(&drive, draw)).unwrap();
@@ -44,13 +45,13 @@ fn a_draw_gives_each_constant_of_a_drive_a_value_in_its_range() {
 }
 
 #[test]
-fn a_figure_that_rises_with_one_constant_names_it_and_lies_around_its_central_value() {
+fn interval_names_the_constant_that_moves_it_and_contains_the_central_value() {
     let drive = nvme();
-    let draws = Draws::of([&drive], 40, 1);
+    let draws = ConstantDraws::of([&drive], 40, 1);
     let value = |draw: usize| {
         draws.value(
             &drive,
-            &drive.uncertain_constants().iter().find(|(_, d)| d.key == "nvme.parse_ns")?.1.clone(),
+            &drive.relevant_uncertain_constants().iter().find(|(_, d)| d.key == "nvme.parse_ns")?.1.clone(),
             draw,
         )
     };
@@ -63,10 +64,10 @@ fn a_figure_that_rises_with_one_constant_names_it_and_lies_around_its_central_va
 }
 
 #[test]
-fn weak_constant_is_named_beside_a_strong_one_and_a_correlated_one_is_not() {
+fn weak_constant_is_named_but_a_merely_correlated_one_is_not() {
     let drive = Drive::shipped("nvme").unwrap();
     for seed in 0..10 {
-        let draws = Draws::of([&drive], 40, seed);
+        let draws = ConstantDraws::of([&drive], 40, seed);
         let keys: Vec<&str> = draws.keys.iter().map(String::as_str).collect();
         let (strong, weak) = (&draws.levels[3], &draws.levels[8]);
         let drawn: Vec<Option<f64>> = (0..40).map(|draw| Some(strong[draw] + 0.35 * weak[draw])).collect();
@@ -78,9 +79,9 @@ fn weak_constant_is_named_beside_a_strong_one_and_a_correlated_one_is_not() {
 }
 
 #[test]
-fn the_central_figure_belongs_to_its_interval_and_one_draw_is_none() {
+fn interval_contains_the_central_value_and_needs_two_draws() {
     let drive = nvme();
-    let draws = Draws::of([&drive], 4, 1);
+    let draws = ConstantDraws::of([&drive], 4, 1);
     let interval = draws.interval(5.0, &[Some(1.0), Some(2.0), None, Some(3.0)]).unwrap();
     assert_eq!((interval.low, interval.high, interval.draws), (1.0, 5.0, 3));
     assert_eq!(draws.interval(5.0, &[Some(1.0), None, None, None]), None);
@@ -89,13 +90,13 @@ fn the_central_figure_belongs_to_its_interval_and_one_draw_is_none() {
 }
 
 #[test]
-fn every_draw_of_a_shipped_drive_on_any_host_of_today_is_a_drive() {
+fn all_draws_of_shipped_drives_and_hosts_are_valid_drives() {
     let hosts = ["zen4-9654p", "haswell-ep-e5-2699v3", "skylake-sp-8180", "ice-lake-sp-8380", "sapphire-rapids-6442y"];
     let texts = shipped::names().map(|name| format!("preset = '{name}'\n"));
     let on_hosts = hosts.iter().map(|host| format!("preset = 'dram-card'\n[host]\npreset = '{host}'\n"));
     for text in texts.chain(on_hosts) {
         let drive = drive(&text);
-        let draws = Draws::of([&drive], 20, 1);
+        let draws = ConstantDraws::of([&drive], 20, 1);
         for draw in 0..draws.count() {
             let drawn = Drive::from_toml("d", &text, &draws.overrides(&drive, draw));
             assert!(drawn.is_ok(), "{text}: {}", drawn.unwrap_err());

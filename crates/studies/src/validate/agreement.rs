@@ -9,13 +9,16 @@ pub(super) fn agreement_of<'a>(rows: impl IntoIterator<Item = &'a ValidatedRow>)
     let of_kind = |kind: MeasuredKind| rows.iter().copied().filter(move |row| row.figure == kind);
     let errors = |rows: &mut dyn Iterator<Item = &ValidatedRow>| median(rows.filter_map(error_pct).collect());
     let logs: Vec<f64> = rows.iter().filter_map(|row| ratio(row)).map(libm::log).collect();
-    let known: Vec<bool> = rows.iter().filter_map(|row| is_inside(row)).collect();
+    let known: Vec<bool> = rows.iter().filter_map(|row| is_within_interval(row)).collect();
     let share = |count: usize, of: usize| (of > 0).then(|| 100.0 * real_length(count) / real_length(of));
     Agreement {
         rows: rows.len(),
         median_error_pct: errors(&mut rows.iter().copied()),
-        wmape_rates_pct: weighted_mean(&[wmape(of_kind(MeasuredKind::Rate)), wmape(of_kind(MeasuredKind::Bandwidth))]),
-        wmape_latencies_pct: wmape(of_kind(MeasuredKind::Latency)).map(|(pct, _)| pct),
+        wmape_rates_pct: count_weighted_mean(&[
+            weighted_error_percent(of_kind(MeasuredKind::Rate)),
+            weighted_error_percent(of_kind(MeasuredKind::Bandwidth)),
+        ]),
+        wmape_latencies_pct: weighted_error_percent(of_kind(MeasuredKind::Latency)).map(|(pct, _)| pct),
         median_latency_error_pct: errors(&mut of_kind(MeasuredKind::Latency)),
         bias_pct: (!logs.is_empty())
             .then(|| 100.0 * (libm::exp(logs.iter().sum::<f64>() / real_length(logs.len())) - 1.0)),
@@ -33,13 +36,13 @@ fn error_pct(row: &ValidatedRow) -> Option<f64> {
     Some(100.0 * (ratio(row)? - 1.0).abs())
 }
 
-fn is_inside(row: &ValidatedRow) -> Option<bool> {
+fn is_within_interval(row: &ValidatedRow) -> Option<bool> {
     Some((row.low?..=row.high?).contains(&row.measured))
 }
 
 /// Returns the weighted mean absolute error of measurements in per cent, and their number. Each measurement weighs as
 /// much as its measured value.
-fn wmape<'a>(rows: impl Iterator<Item = &'a ValidatedRow>) -> Option<(f64, usize)> {
+fn weighted_error_percent<'a>(rows: impl Iterator<Item = &'a ValidatedRow>) -> Option<(f64, usize)> {
     let (mut differences, mut measured, mut count) = (0.0, 0.0, 0);
     for row in rows {
         let Some(ratio) = ratio(row) else { continue };
@@ -53,7 +56,7 @@ fn wmape<'a>(rows: impl Iterator<Item = &'a ValidatedRow>) -> Option<(f64, usize
 }
 
 /// Returns the mean of percentages, each weighted by its number of measurements.
-fn weighted_mean(parts: &[Option<(f64, usize)>]) -> Option<f64> {
+fn count_weighted_mean(parts: &[Option<(f64, usize)>]) -> Option<f64> {
     let known: Vec<(f64, usize)> = parts.iter().copied().flatten().collect();
     let rows: usize = known.iter().map(|(_, rows)| rows).sum();
     (rows > 0).then(|| known.iter().map(|(pct, rows)| pct * real_length(*rows)).sum::<f64>() / real_length(rows))
@@ -93,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_weighted_by_their_size_in_one_unit() {
+    fn rates_in_different_units_are_weighted_by_size() {
         let rows = [row("M/s", 1.0, 1.1, None), row("k/s", 1000.0, 1000.0, None), row("ns", 100.0, 50.0, None)];
         let agreement = agreement_of(&rows);
         assert!((agreement.wmape_rates_pct.unwrap() - 5.0).abs() < 1e-9, "{agreement:?}");
@@ -102,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn coverage_counts_rows_with_an_interval_alone() {
+    fn coverage_counts_only_rows_with_an_interval() {
         let rows =
             [row("ns", 1.0, 2.0, Some((0.5, 3.0))), row("ns", 4.0, 2.0, Some((0.5, 3.0))), row("ns", 1.0, 1.0, None)];
         assert_eq!(agreement_of(&rows).coverage_pct, Some(50.0));
@@ -111,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn bias_is_zero_for_a_double_and_a_half() {
+    fn bias_of_a_double_and_a_half_cancels() {
         let rows = [row("ns", 1.0, 2.0, None), row("ns", 2.0, 1.0, None)];
         assert!(agreement_of(&rows).bias_pct.unwrap().abs() < 1e-9);
     }

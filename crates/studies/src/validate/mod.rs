@@ -36,14 +36,14 @@ use crate::reproduce::RunSpec;
 use crate::reproduce::experiment::ExperimentRun;
 use agreement::agreement_of;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{Problem, Problems, all};
-use plan::{RowAnswer, RowRun};
+use phaselink_core::problem::{InputProblem, Problems, all};
+use plan::{PredictingRun, RowPlan};
 
 /// Name of the summary over all sources of measurements.
 const ALL_SOURCES: &str = "all";
 
 /// Converts a value to the smallest unit of its kind: nanoseconds, requests per second or bytes per second.
-pub fn in_smallest_unit(value: f64, unit: &str) -> f64 {
+pub fn to_smallest_unit(value: f64, unit: &str) -> f64 {
     value * unit::size(unit)
 }
 
@@ -62,7 +62,7 @@ pub struct Validation {
 #[derive(Clone, Debug)]
 struct ValidationRow {
     measurement: MeasuredValue,
-    answer: RowAnswer,
+    answer: RowPlan,
     /// True if constants of the shipped drives were estimated from this measurement, so that it is not a prediction.
     is_fitted: bool,
     /// Index of the run that predicts the measurement. `None` if the model cannot predict it.
@@ -76,15 +76,15 @@ impl Validation {
     /// Measurements that no rule matches, and runs that cannot start.
     pub fn prepare(measurements: &[MeasuredValue], plans: &[SourcePlan]) -> Result<Validation, Problems> {
         let mut problems = Problems::default();
-        let (mut specs, mut places): (Vec<(RunSpec, RowRun)>, HashMap<RunSpec, usize>) = Default::default();
+        let (mut specs, mut places): (Vec<(RunSpec, PredictingRun)>, HashMap<RunSpec, usize>) = Default::default();
         let mut rows = Vec::new();
         for measurement in measurements {
             let Some(plan) = plans.iter().find(|plan| plan.source == measurement.source()) else { continue };
             match plan.answer(measurement) {
                 Ok(answer) => {
                     let run = match &answer {
-                        RowAnswer::Left { .. } => None,
-                        RowAnswer::Run(run) => Some(*places.entry(run.spec.clone()).or_insert_with(|| {
+                        RowPlan::Left { .. } => None,
+                        RowPlan::Run(run) => Some(*places.entry(run.spec.clone()).or_insert_with(|| {
                             specs.push((run.spec.clone(), (**run).clone()));
                             specs.len() - 1
                         })),
@@ -113,7 +113,7 @@ impl Validation {
     fn check(&self) -> Result<(), Problems> {
         let mut problems = Problems::default();
         for row in &self.rows {
-            let (RowAnswer::Run(answer), Some(run)) = (&row.answer, row.run) else { continue };
+            let (RowPlan::Run(answer), Some(run)) = (&row.answer, row.run) else { continue };
             let (file, line) = &answer.place;
             problems.0.extend(answer.value.check(file, *line, &self.runs[run]).err().into_iter().flat_map(|it| it.0));
         }
@@ -141,7 +141,7 @@ impl Validation {
         let unanswerable: BTreeMap<&str, bool> = self
             .rows
             .iter()
-            .map(|row| (row.measurement.id(), matches!(row.answer, RowAnswer::Left { is_answerable: false, .. })))
+            .map(|row| (row.measurement.id(), matches!(row.answer, RowPlan::Left { is_answerable: false, .. })))
             .collect();
         let of = |source: &str, title: &str, rows: &[&ValidatedRow]| {
             let lost = rows.iter().filter(|row| unanswerable.get(row.id.as_str()) == Some(&true)).count();
@@ -166,9 +166,9 @@ impl Validation {
     }
 }
 
-fn prepare_run(spec: &RunSpec, first: &RowRun) -> Result<ExperimentRun, Problems> {
+fn prepare_run(spec: &RunSpec, first: &PredictingRun) -> Result<ExperimentRun, Problems> {
     let (file, line) = &first.place;
-    let placed = |problem: Problem| Problem::new(file, *line, problem.to_string(), "a run that can start");
+    let placed = |problem: InputProblem| InputProblem::new(file, *line, problem.to_string(), "a run that can start");
     ExperimentRun::prepare(spec, &[]).map_err(|problems| Problems(problems.0.into_iter().map(placed).collect()))
 }
 
@@ -199,7 +199,7 @@ impl ValidationRow {
     fn judged(&self, simulated: Option<(&ExperimentRun, &Outcome)>) -> ValidatedRow {
         let measurement = &self.measurement;
         let answered = match (&self.answer, simulated) {
-            (RowAnswer::Run(answer), Some((run, outcome))) => {
+            (RowPlan::Run(answer), Some((run, outcome))) => {
                 let value = answer.value.read(run, outcome);
                 Some((answer, value.map(|value| value * answer.factor)))
             }
@@ -207,8 +207,8 @@ impl ValidationRow {
         };
         let predicted = answered.and_then(|(_, value)| value);
         let left_out = match &self.answer {
-            RowAnswer::Left { class, .. } => Some(class.clone()),
-            RowAnswer::Run(_) => predicted.is_none().then(|| String::from("no finite value")),
+            RowPlan::Left { class, .. } => Some(class.clone()),
+            RowPlan::Run(_) => predicted.is_none().then(|| String::from("no finite value")),
         };
         ValidatedRow {
             id: String::from(measurement.id()),

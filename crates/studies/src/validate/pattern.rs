@@ -39,7 +39,7 @@ impl TextPattern {
                 }
                 None => {
                     let (name, after) = special[1..].split_once('}').ok_or("a brace that is not closed")?;
-                    if !is_name(name) {
+                    if !is_capture_name(name) {
                         return Err(format!("`{{{name}}}`"));
                     }
                     parts.push(PatternPart::Capture(String::from(name)));
@@ -65,7 +65,7 @@ impl TextPattern {
     }
 }
 
-fn is_name(name: &str) -> bool {
+fn is_capture_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
 }
 
@@ -75,9 +75,9 @@ fn matches(parts: &[PatternPart], text: &str, captures: &mut Captures) -> bool {
         PatternPart::Literal(literal) => {
             text.strip_prefix(literal.as_str()).is_some_and(|after| matches(rest, after, captures))
         }
-        PatternPart::Any => possible_ends(text).any(|end| matches(rest, &text[end..], captures)),
+        PatternPart::Any => possible_end_indices(text).any(|end| matches(rest, &text[end..], captures)),
         PatternPart::Capture(name) => {
-            let end = possible_ends(text).skip(1).find(|end| matches(rest, &text[*end..], captures));
+            let end = possible_end_indices(text).skip(1).find(|end| matches(rest, &text[*end..], captures));
             if let Some(end) = end {
                 captures.insert(name.clone(), String::from(&text[..end]));
             }
@@ -87,7 +87,7 @@ fn matches(parts: &[PatternPart], text: &str, captures: &mut Captures) -> bool {
 }
 
 /// Returns the byte indices at which a part of the text may end, the shortest part first.
-fn possible_ends(text: &str) -> impl Iterator<Item = usize> + '_ {
+fn possible_end_indices(text: &str) -> impl Iterator<Item = usize> + '_ {
     text.char_indices().map(|(place, _)| place).chain([text.len()])
 }
 
@@ -106,7 +106,7 @@ pub(super) fn filled(
     while let Some((before, after)) = rest.split_once('{') {
         let (name, behind) = after.split_once('}').ok_or("a brace that is not closed")?;
         text.push_str(before);
-        if !is_name(name) {
+        if !is_capture_name(name) {
             // These braces belong to a TOML table, such as a stage, and not to a name.
             text.push('{');
             rest = after;
@@ -124,7 +124,7 @@ pub(super) fn filled(
 mod tests {
     use super::*;
 
-    fn kept(pattern: &str, text: &str) -> Option<Vec<(String, String)>> {
+    fn captured_texts(pattern: &str, text: &str) -> Option<Vec<(String, String)>> {
         let mut captures = Captures::new();
         let is_match = TextPattern::parse(pattern).unwrap().matches(text, &mut captures);
         is_match.then(|| captures.into_iter().collect())
@@ -135,20 +135,20 @@ mod tests {
     }
 
     #[test]
-    fn names_take_the_least_text_that_lets_the_rest_match() {
+    fn captures_take_the_shortest_text_that_matches() {
         assert_eq!(
-            kept("read {size} B; *window {window}", "read 8 B; random; window 4 KiB"),
+            captured_texts("read {size} B; *window {window}", "read 8 B; random; window 4 KiB"),
             pairs(&[("size", "8"), ("window", "4 KiB")])
         );
-        assert_eq!(kept("{a}-{b}", "x-y-z"), pairs(&[("a", "x"), ("b", "y-z")]));
-        assert_eq!(kept("*; {a}", "x; y; z"), pairs(&[("a", "y; z")]));
-        assert_eq!(kept("{a}", ""), None);
-        assert_eq!(kept("abc", "abcd"), None);
-        assert_eq!(kept("*", ""), pairs(&[]));
+        assert_eq!(captured_texts("{a}-{b}", "x-y-z"), pairs(&[("a", "x"), ("b", "y-z")]));
+        assert_eq!(captured_texts("*; {a}", "x; y; z"), pairs(&[("a", "y; z")]));
+        assert_eq!(captured_texts("{a}", ""), None);
+        assert_eq!(captured_texts("abc", "abcd"), None);
+        assert_eq!(captured_texts("*", ""), pairs(&[]));
     }
 
     #[test]
-    fn braces_without_a_name_are_refused_in_patterns_and_kept_in_templates() {
+    fn unnamed_braces_are_refused_in_patterns_and_literal_in_templates() {
         assert!(TextPattern::parse("{").is_err() && TextPattern::parse("{A}").is_err());
         let captures = Captures::from([(String::from("n"), String::from("3"))]);
         let word = |_: &str, text: &str| Ok(String::from(text));

@@ -34,9 +34,9 @@ use serde::Deserialize;
 use super::measurement::{COLUMNS, MeasuredValue};
 use super::pattern::{Captures, TextPattern, filled};
 use super::unit;
-use crate::reproduce::{RunSpec, RunValue};
+use crate::reproduce::{RunExpression, RunSpec};
 use crate::results::documents::Provenance;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 
 /// Seed of all validation runs.
 const SEED: u64 = 1;
@@ -84,19 +84,19 @@ struct RuleRun {
 
 /// Decision of a plan about one measurement: the run that predicts it, or the reason why none does.
 #[derive(Clone, Debug)]
-pub(super) enum RowAnswer {
+pub(super) enum RowPlan {
     /// Model does not predict this measurement. `class` is the reason; `is_answerable` is true if a simulation of
     /// requests could.
     Left { class: String, is_answerable: bool },
     /// This run of the model predicts the measurement.
-    Run(Box<RowRun>),
+    Run(Box<PredictingRun>),
 }
 
 /// Run that predicts a measurement, and the expression that gives its value.
 #[derive(Clone, Debug)]
-pub(super) struct RowRun {
+pub(super) struct PredictingRun {
     pub spec: RunSpec,
-    pub value: RunValue,
+    pub value: RunExpression,
     /// Factor from the unit of the run's value to the unit of the measurement.
     pub factor: f64,
     pub provenance: Provenance,
@@ -125,7 +125,7 @@ struct SourcePlanText {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleText {
-    when: BTreeMap<String, Patterns>,
+    when: BTreeMap<String, PatternTexts>,
     class: Option<String>,
     answerable: Option<bool>,
     drive: Option<String>,
@@ -140,16 +140,16 @@ struct RuleText {
 /// One pattern, or several of which one must match.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Patterns {
+enum PatternTexts {
     One(String),
     Several(Vec<String>),
 }
 
-impl Patterns {
+impl PatternTexts {
     fn texts(&self) -> &[String] {
         match self {
-            Patterns::One(text) => std::slice::from_ref(text),
-            Patterns::Several(texts) => texts,
+            PatternTexts::One(text) => std::slice::from_ref(text),
+            PatternTexts::Several(texts) => texts,
         }
     }
 }
@@ -163,7 +163,7 @@ impl SourcePlan {
     pub fn read(file: &str, text: &str) -> Result<SourcePlan, Problems> {
         let plan: SourcePlanText = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| line_of(text, span.start));
-            Problem::new(file, line, error.message(), "keys and values as docs/validation.md lists them")
+            InputProblem::new(file, line, error.message(), "keys and values as docs/validation.md lists them")
         })?;
         let (mut rules, mut problems) = (Vec::new(), Problems::default());
         for spanned in &plan.rule {
@@ -190,18 +190,18 @@ impl SourcePlan {
     ///
     /// # Errors
     /// A measurement that matches no rule, and captured texts or units that the rule cannot use.
-    pub(super) fn answer(&self, row: &MeasuredValue) -> Result<RowAnswer, Problem> {
+    pub(super) fn answer(&self, row: &MeasuredValue) -> Result<RowPlan, InputProblem> {
         let found = self.rules.iter().find_map(|rule| Some((rule, rule.captures(row)?)));
         let Some((rule, captures)) = found else {
             let found = format!("no rule matches the row {}", row.id());
-            return Err(Problem::new(&self.file, None, found, "a rule that answers it, or one with its class"));
+            return Err(InputProblem::new(&self.file, None, found, "a rule that answers it, or one with its class"));
         };
         match &rule.answer {
             RuleAnswer::Left { class, is_answerable } => {
-                Ok(RowAnswer::Left { class: class.clone(), is_answerable: *is_answerable })
+                Ok(RowPlan::Left { class: class.clone(), is_answerable: *is_answerable })
             }
             RuleAnswer::Run(run) => self.run(rule, run, &captures, row).map_err(|found| {
-                Problem::new(
+                InputProblem::new(
                     &self.file,
                     rule.line,
                     format!("row {}: {found}", row.id()),
@@ -217,7 +217,7 @@ impl SourcePlan {
         run: &RuleRun,
         captures: &Captures,
         row: &MeasuredValue,
-    ) -> Result<RowAnswer, String> {
+    ) -> Result<RowPlan, String> {
         let word = |name: &str, captured: &str| match self.words.get(name) {
             None => Ok(String::from(captured)),
             Some(words) => words.get(captured).cloned().ok_or_else(|| format!("no words.{name} for `{captured}`")),
@@ -239,10 +239,11 @@ impl SourcePlan {
             let (key, value) = setting.split_once('=').ok_or_else(|| format!("the setting `{setting}`"))?;
             spec = spec.with(key, value);
         }
-        let value = RunValue::parse(&self.file, rule.line, &fill(&run.value)?).map_err(|found| found.to_string())?;
+        let value =
+            RunExpression::parse(&self.file, rule.line, &fill(&run.value)?).map_err(|found| found.to_string())?;
         let factor = unit::factor(&run.unit, row.unit())
             .ok_or_else(|| format!("a value in {} for a row in {}", run.unit, row.unit()))?;
-        Ok(RowAnswer::Run(Box::new(RowRun {
+        Ok(RowPlan::Run(Box::new(PredictingRun {
             spec,
             value,
             factor,
@@ -255,7 +256,7 @@ impl SourcePlan {
 
 impl ValidationRule {
     fn read(file: &str, line: Option<usize>, text: &RuleText) -> Result<ValidationRule, Problems> {
-        let problem = |found: String, allowed: &str| Problems::from(Problem::new(file, line, found, allowed));
+        let problem = |found: String, allowed: &str| Problems::from(InputProblem::new(file, line, found, allowed));
         let mut when = Vec::new();
         for (column, patterns) in &text.when {
             if !COLUMNS.contains(&column.as_str()) {
@@ -277,7 +278,7 @@ impl ValidationRule {
                 set: text.set.clone(),
                 value: match value.contains('{') {
                     true => value.clone(),
-                    false => RunValue::parse(file, line, value).map(|_| value.clone())?,
+                    false => RunExpression::parse(file, line, value).map(|_| value.clone())?,
                 },
                 unit: unit.clone(),
                 provenance: text.provenance.unwrap_or(Provenance::Predicted),

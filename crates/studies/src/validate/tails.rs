@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::fit::sheet::{DataSheet, SheetDrive, SimulateJobs, solve_drive};
 use crate::report::{Answer, Prose, Table};
 use crate::results::units;
-use phaselink_core::ledger::quantile::{NORMAL_95, student_t};
+use phaselink_core::ledger::quantile::{NORMAL_95, student_t_quantile};
 use phaselink_core::number::real_length;
 use phaselink_core::problem::Problems;
 
@@ -117,14 +117,14 @@ struct MeasuredLoad {
 /// # Errors
 /// Only what is wrong with the shipped sheets.
 pub fn judge(run: SimulateJobs) -> Result<TailsAnswer, Problems> {
-    let (loads, mut latencies, mut knees) = (measured(), Vec::new(), Vec::new());
+    let (loads, mut latencies, mut knees) = (measured_loads(), Vec::new(), Vec::new());
     for (name, text) in SHEETS {
         let sheet = DataSheet::parse(&format!("validation/sheets/{name}.toml"), text)?;
         let drive = solve_drive(&sheet, run)?;
         let mut of_drive = loads.iter().filter(|load| load.drive == *name);
-        // The first load is the one that the sheet has.
+        // The data sheet has the first load, so predict only the others.
         for load in of_drive.clone().skip(1).filter(|load| load.is_below_knee()) {
-            latencies.extend(predicted(&drive, load, run)?);
+            latencies.extend(predict_tails_at_load(&drive, load, run)?);
         }
         if let Some(load) = of_drive.next_back() {
             let asked = BEYOND * sheet.random_write_iops;
@@ -132,7 +132,7 @@ pub fn judge(run: SimulateJobs) -> Result<TailsAnswer, Problems> {
             knees.push(KneeFigure { drive: String::from(*name), measured_per_s: load.writes_per_s, predicted_per_s });
         }
     }
-    mark_intervals(&mut latencies);
+    add_prediction_intervals(&mut latencies);
     let errors = errors(&latencies);
     Ok(TailsAnswer { latencies, errors, knees })
 }
@@ -143,7 +143,7 @@ impl MeasuredLoad {
     }
 }
 
-fn measured() -> Vec<MeasuredLoad> {
+fn measured_loads() -> Vec<MeasuredLoad> {
     let mut loads: Vec<MeasuredLoad> = Vec::new();
     for line in MEASURED.lines().skip(1) {
         let cells: Vec<&'static str> = line.split(',').collect();
@@ -164,7 +164,11 @@ fn measured() -> Vec<MeasuredLoad> {
     loads
 }
 
-fn predicted(drive: &SheetDrive, load: &MeasuredLoad, run: SimulateJobs) -> Result<Vec<TailFigure>, Problems> {
+fn predict_tails_at_load(
+    drive: &SheetDrive,
+    load: &MeasuredLoad,
+    run: SimulateJobs,
+) -> Result<Vec<TailFigure>, Problems> {
     let (_, at) = drive.under_load(load.reads_per_s, load.writes_per_s, SECONDS, run)?;
     let figure = |(direction, percentile, measured_us): &(&'static str, f64, f64)| TailFigure {
         drive: String::from(load.drive),
@@ -186,7 +190,7 @@ fn predicted(drive: &SheetDrive, load: &MeasuredLoad, run: SimulateJobs) -> Resu
 /// All loads of a drive are off alike, so that a drive counts as one observation, whatever its number of loads: the mean of
 /// the squared logarithms of its errors. The mean of n other drives is known with n degrees of freedom, since predictions
 /// are not shifted; for two drives, Student's t makes the interval 1.8 times as wide as that of many.
-fn mark_intervals(figures: &mut [TailFigure]) {
+fn add_prediction_intervals(figures: &mut [TailFigure]) {
     let all = figures.to_vec();
     for figure in figures {
         let is_alike = |other: &&TailFigure| {
@@ -201,7 +205,7 @@ fn mark_intervals(figures: &mut [TailFigure]) {
         let others: Vec<f64> = SHEETS.iter().filter_map(|(drive, _)| squares(drive)).collect();
         let freedom = real_length(others.len().max(2));
         let deviation = libm::sqrt(others.iter().sum::<f64>() / real_length(others.len().max(1)));
-        let ratio = libm::exp(student_t(NORMAL_95, freedom) * deviation);
+        let ratio = libm::exp(student_t_quantile(NORMAL_95, freedom) * deviation);
         (figure.low_us, figure.high_us) = (figure.predicted_us / ratio, figure.predicted_us * ratio);
         figure.in_interval = (figure.low_us..=figure.high_us).contains(&figure.measured_us);
     }
@@ -309,17 +313,17 @@ mod tests {
     }
 
     #[test]
-    fn interval_counts_each_other_drive_once_and_widens_for_few_drives() {
+    fn interval_uses_each_other_drive_once_and_widens_for_few_drives() {
         // Errors of e^0.1 and e^-0.1, the second at three loads, give a deviation of 0.1 and a factor of 2.92.
         let [over, under] = [0.1, -0.1].map(|error| 100.0 * libm::exp(error));
         let mut figures = vec![figure("pm9a3", 100.0), figure("wd-dc", over)];
         figures.extend((0..3).map(|_| figure("7450-pro", under)));
-        mark_intervals(&mut figures);
+        add_prediction_intervals(&mut figures);
         let widest = libm::log(figures[0].high_us / figures[0].low_us) / 2.0;
         assert!((widest - 0.292).abs() < 0.003, "{widest}");
         assert!(figures.iter().all(|figure| figure.in_interval));
         figures[0].predicted_us = 150.0;
-        mark_intervals(&mut figures);
+        add_prediction_intervals(&mut figures);
         assert!(!figures[0].in_interval, "{:?}", figures[0]);
     }
 }

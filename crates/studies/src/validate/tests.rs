@@ -28,20 +28,20 @@ fn table(rows: &[(&str, &str, &str, &str)]) -> Vec<MeasuredValue> {
     read("t.csv", &text).unwrap()
 }
 
-fn prepared_validation(rows: &[(&str, &str, &str, &str)]) -> Result<Validation, String> {
+fn validation_of_rows(rows: &[(&str, &str, &str, &str)]) -> Result<Validation, String> {
     let plan = SourcePlan::read("a.toml", PLAN).unwrap();
     Validation::prepare(&table(rows), &[plan]).map_err(|problems| problems.to_string())
 }
 
 #[test]
-fn one_run_answers_all_rows_that_ask_for_it() {
+fn rows_with_equal_settings_share_one_run() {
     let rows = [
         ("A-1", "read 64 B; window 8 KiB", "latency, mean", "ns"),
         ("A-2", "get 64 B", "latency, mean", "us"),
         ("A-3", "get 64 B", "cache misses", "-"),
         ("B-1", "get 64 B", "latency, mean", "ns"),
     ];
-    let validation = prepared_validation(&rows).unwrap();
+    let validation = validation_of_rows(&rows).unwrap();
     assert_eq!(validation.runs.len(), 1);
     let outcomes: Vec<Outcome> = validation.runs.iter().map(|run| run.outcome(|_| unreachable!("no jobs"))).collect();
     let rows = validation.judge(&outcomes);
@@ -54,9 +54,9 @@ fn one_run_answers_all_rows_that_ask_for_it() {
 }
 
 #[test]
-fn row_without_a_rule_or_a_word_is_told_with_its_place() {
+fn row_without_rule_or_unit_is_reported_with_its_place() {
     let found =
-        |workload: &str, unit: &str| prepared_validation(&[("A-1", workload, "latency, mean", unit)]).unwrap_err();
+        |workload: &str, unit: &str| validation_of_rows(&[("A-1", workload, "latency, mean", unit)]).unwrap_err();
     assert!(found("write", "ns").starts_with("a.toml: no rule matches the row A-1"));
     assert!(
         found("get 64 B", "k/s").starts_with("a.toml:13: row A-1: a value in ns for a row in k/s"),
@@ -67,7 +67,7 @@ fn row_without_a_rule_or_a_word_is_told_with_its_place() {
 }
 
 #[test]
-fn rules_that_make_no_sense_are_refused_with_their_line() {
+fn contradictory_validation_rules_are_refused_with_their_line() {
     let read = |rule: &str| {
         SourcePlan::read("a.toml", &format!("source = \"A\"\ntitle = \"t\"\n[[rule]]\n{rule}")).unwrap_err().to_string()
     };

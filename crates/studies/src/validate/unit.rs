@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_convert_within_a_kind_and_not_beyond() {
+    fn units_convert_only_within_their_kind() {
         assert_eq!(factor("ns", "us"), Some(1e-3));
         assert_eq!(factor("B/s", "Gb/s"), Some(8e-9));
         assert_eq!(factor("1/s", "k/s"), Some(1e-3));

@@ -4,7 +4,7 @@ use phaselink_core::number::real_length;
 use std::collections::BTreeMap;
 
 use super::{Agreement, ConfoundedPair, FoldsDocument, MeasuredKind, Provenance, ValidateDocument};
-use super::{ValidatedRow, ValidatedSource, in_smallest_unit};
+use super::{ValidatedRow, ValidatedSource, to_smallest_unit};
 use crate::report::csv::quoted;
 use crate::report::html::page::{Page, side_by_side};
 use crate::report::html::scatter::{ScatterPoint, ScatterSeries, scatter};
@@ -30,7 +30,7 @@ impl Answer for ValidateDocument {
         let mut prose = Prose::default().paragraph(self.total.conclusion(), "").gap().table(self.sources()).gap();
         prose = prose.heading("Not answered").table(self.total.classes()).gap();
         for source in self.sources.iter().filter(|_| self.worst > 0) {
-            let table = self.largest_errors(&source.source, self.worst);
+            let table = self.largest_error_table(&source.source, self.worst);
             if !table.is_empty() {
                 prose = prose.heading(format!("Largest errors of {}", source.source)).table(table).gap();
             }
@@ -39,7 +39,7 @@ impl Answer for ValidateDocument {
     }
 
     fn page(&self) -> Option<String> {
-        let by_provenance = format!("By provenance: {}.", provenances(&self.total.provenance));
+        let by_provenance = format!("By provenance: {}.", provenance_counts_text(&self.total.provenance));
         let plots = [
             self.plot(MeasuredKind::Latency, "Latencies", &|ns| units::quantity(ns / 1e9, "s")),
             self.plot(MeasuredKind::Rate, "Rates", &|rate| units::quantity(rate, "/s")),
@@ -51,7 +51,7 @@ impl Answer for ValidateDocument {
             .table("Agreement by source", &self.sources())
             .table("Not answered", &self.total.classes());
         for source in &self.sources {
-            let table = self.largest_errors(&source.source, WORST);
+            let table = self.largest_error_table(&source.source, WORST);
             if !table.is_empty() {
                 page = page.table(&format!("Largest errors of {}", source.source), &table);
             }
@@ -100,7 +100,7 @@ impl ValidateDocument {
 
     /// Returns a table of the `worst` answered rows of a source with the largest errors, each with the reason if it is
     /// known.
-    fn largest_errors(&self, source: &str, worst: usize) -> Table {
+    fn largest_error_table(&self, source: &str, worst: usize) -> Table {
         let mut rows: Vec<(&ValidatedRow, f64)> = self
             .rows
             .iter()
@@ -201,7 +201,7 @@ impl Answer for FoldsDocument {
                 self.parameters.len() + self.singles.len()
             );
             prose = prose.gap().heading("Constants from rows of one machine").lines(note).gap();
-            prose = prose.table(self.single_table());
+            prose = prose.table(self.single_source_table());
         }
         prose
     }
@@ -262,7 +262,7 @@ impl FoldsDocument {
     }
 
     /// Returns a table of constants that were set from rows of a single machine.
-    fn single_table(&self) -> Table {
+    fn single_source_table(&self) -> Table {
         let mut table = Table::new().left("of").left("key").right("value").left("from");
         for it in &self.singles {
             table.row([it.of.clone(), it.key.clone(), figure(it.value), it.from.clone()]);
@@ -334,12 +334,12 @@ fn plain_text(value: &serde_json::Value) -> String {
 }
 
 /// Formats the number of measurements by provenance, as in `12 fitted, 30 predicted`.
-fn provenances(counts: &BTreeMap<Provenance, usize>) -> String {
+fn provenance_counts_text(counts: &BTreeMap<Provenance, usize>) -> String {
     let parts = Provenance::ALL.iter().filter_map(|it| Some(format!("{} {}", counts.get(it)?, it.word())));
     parts.collect::<Vec<_>>().join(", ")
 }
 
 fn point(row: &ValidatedRow) -> Option<ScatterPoint> {
-    let (x, y) = (in_smallest_unit(row.measured, &row.unit), in_smallest_unit(row.predicted?, &row.unit));
+    let (x, y) = (to_smallest_unit(row.measured, &row.unit), to_smallest_unit(row.predicted?, &row.unit));
     Some(ScatterPoint { name: row.id.clone(), x, y })
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::question::{OWN_STACK, RecordedDrive, ReplayCandidate, WhatIfStudy, elapsed_s};
-use super::{LatencySums, ReplayedWindow, requests_of};
+use super::{LatencySums, ReplayedWindow, total_window_requests};
 use crate::results::documents::Interval;
 
 /// Smallest speed-up of the application for which a drive pays. Machines differ by more than a smaller speed-up.
@@ -81,7 +81,7 @@ impl DrivePays {
     /// Returns the verdict on a drive that is not in use now, from the interval of its speed-up.
     fn of(interval: &Interval) -> DrivePays {
         match (interval.low, interval.high) {
-            // Too few draws could run for an interval.
+            // Too few draws could run to give an interval.
             _ if interval.draws == 0 => DrivePays::Unsure,
             (low, _) if low >= WORTH => DrivePays::Yes,
             (_, high) if high < WORTH => DrivePays::No,
@@ -95,7 +95,7 @@ impl WhatIfAnswer {
         WhatIfAnswer {
             file: study.file.clone(),
             recorded_requests: study.recorded_requests,
-            replayed_requests: requests_of(&study.windows),
+            replayed_requests: total_window_requests(&study.windows),
             windows: study.windows.len(),
             draws: study.question.draws,
             seed: study.question.seed,
@@ -154,7 +154,7 @@ impl RankedDrive {
     }
 
     /// Returns the share of the time in which requests were in flight.
-    pub(super) fn waited_share(&self) -> f64 {
+    pub(super) fn in_flight_time_share(&self) -> f64 {
         self.waited_s / self.elapsed_s.max(1e-12)
     }
 }

@@ -18,12 +18,12 @@ pub use answer::{DrivePays, RankedDrive, WhatIfAnswer};
 pub use question::{RecordedDrive, Recording, WhatIfQuestion, WhatIfStudy};
 
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{Engine, Input};
+use phaselink_core::engine::{Engine, ExternalInput};
 use phaselink_core::number::{index, length, real, real_length, short_length, whole, wide_index};
-use phaselink_core::random::Random;
+use phaselink_core::random::RandomStream;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::trace::{TraceIo, TraceRequests};
+use phaselink_core::workload::trace::{TimedTraceRequest, TraceRequests};
 
 /// Largest number of requests in flight in a replay.
 const DEPTH: u32 = 32;
@@ -34,7 +34,7 @@ const START: Span = Span::from_us(100);
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedWindow {
     /// Requests of this window of a recorded block trace, in the order of arrival.
-    pub requests: Vec<TraceIo>,
+    pub requests: Vec<TimedTraceRequest>,
     /// Recorded time from the window's first request to the request that follows its last, or to the last one of the
     /// recording.
     pub recorded: Span,
@@ -43,10 +43,10 @@ pub struct RecordedWindow {
 /// Draws windows at random from a recording: one with all of it if it has at most `requests` requests. Otherwise draws
 /// `windows` windows with `requests` requests together, one from each of as many equal parts of the recording.
 pub fn windows(recording: &TraceRequests, requests: u64, windows: u64, seed: u64) -> Vec<RecordedWindow> {
-    let all = recording.summary().with_flushes();
+    let all = recording.summary().request_count_with_flushes();
     let (windows, length) = if all <= requests { (1, all) } else { (windows, (requests / windows).max(1)) };
     let part = all / windows;
-    let mut random = Random::stream(seed, "windows of a recording");
+    let mut random = RandomStream::stream(seed, "windows of a recording");
     let mut first = |window: u64| window * part + whole(random.unit() * real(part - length + 1));
     let firsts: Vec<u64> = (0..windows).map(&mut first).collect();
     let mut drawn: Vec<RecordedWindow> = Vec::new();
@@ -95,7 +95,7 @@ pub struct DependentRequest {
 
 /// Infers the completion for which each request waits, from the times at which requests arrived and completed (`done`)
 /// on the recorded system. If the recorder's drive took no time, `done` are the arrival times.
-pub fn depend(requests: &[TraceIo], done: &[Time]) -> Vec<DependentRequest> {
+pub fn infer_dependences(requests: &[TimedTraceRequest], done: &[Time]) -> Vec<DependentRequest> {
     let mut in_flight: BinaryHeap<Reverse<(Time, u32)>> = BinaryHeap::new();
     let mut last: Option<(Time, u32)> = None;
     let mut dependent = Vec::with_capacity(requests.len());
@@ -156,15 +156,18 @@ impl AttachedDrive {
         let drive = drive.preconditioned_for(&[]);
         let mut engine = Engine::new(&drive, seed);
         let limits = drive.limits();
-        let thread = engine.add_client(DEPTH.min(limits.queue_slots()));
-        AttachedDrive { engine, thread, has_flush: limits.supports(Op::Flush) && limits.is_volatile }
+        let thread = engine.add_client(DEPTH.min(limits.queue_capacity()));
+        AttachedDrive { engine, thread, has_flush: limits.supports(Op::DeepFlush) && limits.is_volatile }
     }
 
     /// Issues each request at its recorded time, whether or not earlier ones have completed, and returns the completion
     /// times and latencies. `None` if the drive leaves requests incomplete.
-    pub fn replay_at_recorded_times(&self, requests: &[TraceIo]) -> Option<ReplayedWindow> {
-        let at_start =
-            |entry: &TraceIo| DependentRequest { io: entry.io, waits_for: None, pause: entry.at.since(Time::ZERO) };
+    pub fn replay_at_recorded_times(&self, requests: &[TimedTraceRequest]) -> Option<ReplayedWindow> {
+        let at_start = |entry: &TimedTraceRequest| DependentRequest {
+            io: entry.io,
+            waits_for: None,
+            pause: entry.at.since(Time::ZERO),
+        };
         self.replay(&requests.iter().map(at_start).collect::<Vec<_>>())
     }
 
@@ -174,14 +177,14 @@ impl AttachedDrive {
         let AttachedDrive { mut engine, thread, has_flush } = self.clone();
         let start = Time::ZERO + START;
         let mut replay = DependentReplay::new(requests, start);
-        while let Some(at) = replay.next_due(&mut engine) {
+        while let Some(at) = replay.run_until_next_due(&mut engine) {
             let Some(place) = replay.pop(at) else { continue };
             let io = requests[index(place)].io;
             replay.issued[index(place)] = at;
             // If acknowledged writes are durable, the drive has no flush command, so complete the flush at once.
-            match io.op == Op::Flush && !has_flush {
+            match io.op == Op::DeepFlush && !has_flush {
                 true => replay.complete(place, at),
-                false => engine.inject(at, Input::Request { thread, io, token: place }),
+                false => engine.inject(at, ExternalInput::Request { thread, io, token: place }),
             }
             while let Some(completed) = engine.take_completed() {
                 replay.complete(completed.token, completed.at);
@@ -219,10 +222,10 @@ impl<'a> DependentReplay<'a> {
 
     /// Runs the drive until the next request is due, and returns that time. `None` if all requests have completed, or if
     /// nothing is left that could complete one.
-    fn next_due(&mut self, engine: &mut Engine) -> Option<Time> {
+    fn run_until_next_due(&mut self, engine: &mut Engine) -> Option<Time> {
         while self.open > 0 {
             let until = self.due.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
-            let (is_through, completed) = engine.run_some_until_completed(until, u64::MAX);
+            let (is_through, completed) = engine.run_events_until_completed(until, u64::MAX);
             match completed {
                 Some(completed) => self.complete(completed.token, completed.at),
                 None if is_through => return (until < Time::NEVER).then_some(until),
@@ -248,7 +251,7 @@ impl<'a> DependentReplay<'a> {
 
     fn result(&self, start: Time) -> Option<ReplayedWindow> {
         let done = self.done.iter().copied().collect::<Option<Vec<Time>>>()?;
-        let mut result = ReplayedWindow { waited: self.busy_time(&done), ..ReplayedWindow::default() };
+        let mut result = ReplayedWindow { waited: self.time_in_flight(&done), ..ReplayedWindow::default() };
         for ((request, issued), done) in self.requests.iter().zip(&self.issued).zip(&done) {
             let sums = &mut result.latencies[kind(request.io.op)];
             sums.requests += 1;
@@ -261,7 +264,7 @@ impl<'a> DependentReplay<'a> {
 
     /// Returns the time in which at least one request was in flight: the length of the union of all intervals from
     /// submission to completion.
-    fn busy_time(&self, done: &[Time]) -> Span {
+    fn time_in_flight(&self, done: &[Time]) -> Span {
         let mut spans: Vec<(Time, Time)> = self.issued.iter().copied().zip(done.iter().copied()).collect();
         spans.sort();
         let (mut sum, mut end) = (Span::ZERO, Time::ZERO);
@@ -279,18 +282,18 @@ impl<'a> DependentReplay<'a> {
 fn kind(op: Op) -> usize {
     match op {
         Op::Read => 0,
-        Op::Flush => 2,
+        Op::DeepFlush => 2,
         _ => 1,
     }
 }
 
 /// Returns the weight of each window in a draw of the bootstrap (Efron 1979): the number of times that it is chosen if
 /// as many windows as there are are chosen at random. In draw 0, and with a single window, all weights are 1.
-pub fn window_weights(windows: usize, draw: usize, seed: u64) -> Vec<f64> {
+pub fn bootstrap_weights(windows: usize, draw: usize, seed: u64) -> Vec<f64> {
     if draw == 0 || windows == 1 {
         return vec![1.0; windows];
     }
-    let mut random = Random::stream(seed.wrapping_add(length(draw)), "choice of windows");
+    let mut random = RandomStream::stream(seed.wrapping_add(length(draw)), "choice of windows");
     let mut weights = vec![0.0; windows];
     for _ in 0..windows {
         weights[wide_index(whole(random.unit() * real_length(windows)))] += 1.0;
@@ -299,7 +302,7 @@ pub fn window_weights(windows: usize, draw: usize, seed: u64) -> Vec<f64> {
 }
 
 /// Returns the number of requests of all windows of a recorded block trace.
-pub fn requests_of(windows: &[RecordedWindow]) -> u32 {
+pub fn total_window_requests(windows: &[RecordedWindow]) -> u32 {
     windows.iter().map(|window| short_length(window.requests.len())).sum()
 }
 

@@ -3,15 +3,17 @@
 use serde::Deserialize;
 
 use super::answer::{RankedDrive, WhatIfAnswer};
-use super::{AttachedDrive, DependentRequest, RecordedWindow, ReplayedWindow, depend, window_weights, windows};
+use super::{
+    AttachedDrive, DependentRequest, RecordedWindow, ReplayedWindow, bootstrap_weights, infer_dependences, windows,
+};
 use crate::report::outside;
 use crate::results::words::{capacity, size};
 use crate::simulations::{SimulateEach, simulated};
-use crate::uncertainty::{DRAWS_MIN, Draws, SEED};
+use crate::uncertainty::{ConstantDraws, DRAWS_MIN, SEED};
 use phaselink_core::config::engine::{EngineOptions, polls};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Described;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::workload::{Limits, Trace};
 
 /// Software stacks with which each drive is tried if the question names none.
@@ -110,10 +112,10 @@ impl WhatIfQuestion {
         self.check()?;
         let (mut candidates, mut cannot, mut now) = (Vec::new(), Vec::new(), None);
         for (is_now, candidate) in self.candidates(on_stack)? {
-            match reason_against(candidate.described.drive(), recording.trace) {
+            match replay_obstacle(candidate.described.drive(), recording.trace) {
                 Some(reason) if is_now => {
                     let allowed = "a drive that it fits, with --now";
-                    return Err(Problem::new(recording.file, None, reason, allowed).into());
+                    return Err(InputProblem::new(recording.file, None, reason, allowed).into());
                 }
                 Some(reason) => cannot.push(reason),
                 None => {
@@ -124,8 +126,8 @@ impl WhatIfQuestion {
         }
         if let RecordedDrive::Other(described) = &recording.drive {
             let drive = described.drive();
-            if let Some(reason) = reason_against_sleep(&drive.name, &drive.limits()) {
-                return Err(Problem::new(recording.file, None, reason, "a drive that raises interrupts").into());
+            if let Some(reason) = endless_sleep_reason(&drive.name, &drive.limits()) {
+                return Err(InputProblem::new(recording.file, None, reason, "a drive that raises interrupts").into());
             }
         }
         cannot.dedup();
@@ -135,7 +137,7 @@ impl WhatIfQuestion {
             now: now.unwrap_or(0),
             recorded_on: recording.drive,
             windows: windows(requests, self.requests, WINDOWS, self.seed),
-            recorded_requests: requests.summary().with_flushes(),
+            recorded_requests: requests.summary().request_count_with_flushes(),
             file: String::from(recording.file),
             cannot,
             question: self,
@@ -143,13 +145,14 @@ impl WhatIfQuestion {
     }
 
     fn check(&self) -> Result<(), Problems> {
-        let mut problems: Vec<Problem> = outside("--requests", self.requests, 100..=100_000_000).into_iter().collect();
+        let mut problems: Vec<InputProblem> =
+            outside("--requests", self.requests, 100..=100_000_000).into_iter().collect();
         if !(DRAWS_MIN..=10_000).contains(&self.draws) {
             let allowed = format!("{DRAWS_MIN} to 10000: fewer draws have no interval in which nine of ten lie");
-            problems.push(Problem::new("command line", None, format!("--draws {}", self.draws), allowed));
+            problems.push(InputProblem::new("command line", None, format!("--draws {}", self.draws), allowed));
         }
         if self.stack.is_empty() {
-            problems.push(Problem::new("command line", None, "--stack is empty", "one software stack or several"));
+            problems.push(InputProblem::new("command line", None, "--stack is empty", "one software stack or several"));
         }
         Problems(problems).or(())
     }
@@ -164,7 +167,7 @@ impl WhatIfQuestion {
         let mut candidates: Vec<(bool, ReplayCandidate)> = Vec::new();
         for (place, stack) in self.stack.iter().enumerate() {
             for (drive, described) in on_stack(stack)?.into_iter().enumerate() {
-                let described = described.raising_interrupts();
+                let described = described.with_interrupts_raised();
                 let takes_stack = described.drive().protocol().takes_engines();
                 let stack = if takes_stack { stack.clone() } else { String::from(OWN_STACK) };
                 let is_known = |other: &(bool, ReplayCandidate)| *other.1.described.drive() == *described.drive();
@@ -178,7 +181,7 @@ impl WhatIfQuestion {
 }
 
 /// Returns the reason why a drive cannot replay a recorded block trace, such as too small a capacity; none if it can.
-fn reason_against(drive: &Drive, trace: &Trace) -> Option<String> {
+fn replay_obstacle(drive: &Drive, trace: &Trace) -> Option<String> {
     let (name, limits, summary) = (&drive.name, drive.limits(), trace.requests.summary());
     if summary.end_bytes > limits.capacity_bytes {
         let (needed, has) = (capacity(summary.end_bytes), capacity(limits.capacity_bytes));
@@ -191,7 +194,7 @@ fn reason_against(drive: &Drive, trace: &Trace) -> Option<String> {
         let block = size(limits.write_block_bytes.max(limits.block_bytes).into());
         return Some(format!("{name} takes blocks of {block}, of which the recording's requests are no multiples"));
     }
-    if let Some(reason) = reason_against_sleep(name, &limits) {
+    if let Some(reason) = endless_sleep_reason(name, &limits) {
         return Some(reason);
     }
     (drive.drives > 1).then(|| format!("{name} stands for {} drives, and a recording is of one", drive.drives))
@@ -199,7 +202,7 @@ fn reason_against(drive: &Drive, trace: &Trace) -> Option<String> {
 
 /// Returns the reason why threads of a drive's stack would sleep for ever: they wait for interrupts that the drive does
 /// not raise.
-fn reason_against_sleep(name: &str, limits: &Limits) -> Option<String> {
+fn endless_sleep_reason(name: &str, limits: &Limits) -> Option<String> {
     let support = limits.engine_support.as_ref().filter(|support| !support.has_interrupts)?;
     let polls = polls(support.default, EngineOptions::default());
     (!polls).then(|| format!("threads of {name} wait for interrupts, which the drive does not raise"))
@@ -219,7 +222,7 @@ impl WhatIfStudy {
             RecordedDrive::Now | RecordedDrive::Instant => None,
         };
         let drives = self.candidates.iter().map(|candidate| candidate.described.drive()).chain(recorded);
-        let draws = Draws::of(drives, self.question.draws, SEED);
+        let draws = ConstantDraws::of(drives, self.question.draws, SEED);
         let dependent = simulated(each, self.draws(), |draw| self.dependent(&draws, draw))?;
         let replayed = simulated(each, self.draws() * self.candidates.len(), |place| {
             let (candidate, draw) = (&self.candidates[place / self.draws()], place % self.draws());
@@ -239,7 +242,7 @@ impl WhatIfStudy {
 
     /// Infers the earlier request for which each recorded request waited, with the constants of a random draw for the
     /// recorded drive. None if these constants contradict each other.
-    fn dependent(&self, draws: &Draws, draw: usize) -> Option<Dependent> {
+    fn dependent(&self, draws: &ConstantDraws, draw: usize) -> Option<Dependent> {
         let described = match &self.recorded_on {
             RecordedDrive::Now => Some(&self.candidates[self.now].described),
             RecordedDrive::Other(described) => Some(&**described),
@@ -254,7 +257,7 @@ impl WhatIfStudy {
                 Some(drive) => drive.replay_at_recorded_times(&window.requests)?.done,
                 None => window.requests.iter().map(|entry| entry.at).collect(),
             };
-            Some(depend(&window.requests, &done))
+            Some(infer_dependences(&window.requests, &done))
         };
         self.windows.iter().map(of_window).collect()
     }
@@ -267,10 +270,16 @@ impl WhatIfStudy {
     }
 
     /// Returns the result of the candidate at index `place`, from its own replays and those of the present drive.
-    fn rank_drive(&self, draws: &Draws, place: usize, own: &ReplayedDraws, now: &ReplayedDraws) -> Option<RankedDrive> {
+    fn rank_drive(
+        &self,
+        draws: &ConstantDraws,
+        place: usize,
+        own: &ReplayedDraws,
+        now: &ReplayedDraws,
+    ) -> Option<RankedDrive> {
         let gain = |draw: usize| {
             let (own, now) = (own[draw].as_ref()?, now[draw].as_ref()?);
-            let weights = window_weights(own.len(), draw, self.question.seed);
+            let weights = bootstrap_weights(own.len(), draw, self.question.seed);
             Some(elapsed_s(now, &weights) / elapsed_s(own, &weights))
         };
         let central = gain(0)?;
@@ -283,7 +292,7 @@ impl WhatIfStudy {
 
 /// Returns a drive with the constants of a random draw; draw 0 has the constants of the drive file. None if the drawn
 /// constants contradict each other.
-fn drive_of_draw(described: &Described, draws: &Draws, draw: usize) -> Option<Drive> {
+fn drive_of_draw(described: &Described, draws: &ConstantDraws, draw: usize) -> Option<Drive> {
     match draw {
         0 => Some(described.drive().clone()),
         draw => described.with(&draws.overrides(described.drive(), draw - 1)).ok().map(Described::into_drive),

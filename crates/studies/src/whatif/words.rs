@@ -2,14 +2,14 @@
 
 use super::answer::WORTH;
 use super::{DrivePays, RankedDrive, WhatIfAnswer};
-use crate::report::html::axis::{PlotAxis, Scale};
+use crate::report::html::axis::{AxisScale, PlotAxis};
 use crate::report::html::colour;
 use crate::report::html::columns::{Column, LegendKey, columns};
 use crate::report::html::page::{Page, list, paragraph, side_by_side};
 use crate::report::{Answer, Prose, Table};
 use crate::results::units::{self, grouped, quantity};
 use crate::results::words::figure;
-use phaselink_core::ledger::stage::LatencyCause;
+use phaselink_core::ledger::stage::CauseOfLatency;
 
 /// Explanation of the page.
 const HOW: &str = "A request waits for the completion that came last before it when the application was recorded, and for the pause \
@@ -59,9 +59,9 @@ impl WhatIfAnswer {
         let mut sentences = vec![format!(
             "On {}, requests are in flight for {} of the application's time: {limit}.",
             now.title(),
-            units::percent(now.waited_share())
+            units::percent(now.in_flight_time_share())
         )];
-        // A drive that would surely pay is told before a faster one of which that is unsure.
+        // Name a drive that surely pays before a faster one that may not.
         let best = self.first(&[DrivePays::Yes, DrivePays::Unsure, DrivePays::No]);
         sentences.extend(best.map(|best| {
             let (title, [gain, low, high]) = (best.title(), [best.gain, best.gain_low, best.gain_high].map(figure));
@@ -99,7 +99,7 @@ impl WhatIfAnswer {
                 figure(one.gain_low),
                 figure(one.gain_high),
                 quantity(one.elapsed_s, "s"),
-                units::percent(one.waited_share()),
+                units::percent(one.in_flight_time_share()),
                 mean(one.read_mean_s),
                 mean(one.write_mean_s),
                 mean(one.flush_mean_s),
@@ -129,31 +129,31 @@ impl WhatIfAnswer {
 
     /// Returns a plot of the speed-ups as stacked columns: lower end of the prediction interval, value, and upper end.
     fn gain_plot(&self) -> String {
-        let y = PlotAxis { name: "times as fast as now", scale: Scale::Linear, shown: &figure };
+        let y = PlotAxis { name: "times as fast as now", scale: AxisScale::Linear, shown: &figure };
         let keys = [
-            key("lower end", LatencyCause::Software),
-            key("up to the value", LatencyCause::Copy),
-            key("up to the upper end", LatencyCause::Completion),
+            key("lower end", CauseOfLatency::EngineStack),
+            key("up to the value", CauseOfLatency::Copy),
+            key("up to the upper end", CauseOfLatency::Completion),
         ];
         let parts = |one: &RankedDrive| vec![one.gain_low, one.gain - one.gain_low, one.gain_high - one.gain];
-        columns("rank", &y, &keys, &self.by_rank(parts), 1.0, "Gain with its interval")
+        columns("rank", &y, &keys, &self.columns_by_rank(parts), 1.0, "Gain with its interval")
     }
 
     /// Returns a plot of the time of the replayed windows: pauses, and requests in flight.
     fn time_plot(&self) -> String {
         let seconds = |s: f64| quantity(s, "s");
-        let y = PlotAxis { name: "time of the replayed part", scale: Scale::Linear, shown: &seconds };
-        let keys = [key("pauses", LatencyCause::Queueing), key("requests in flight", LatencyCause::DataTransfer)];
+        let y = PlotAxis { name: "time of the replayed part", scale: AxisScale::Linear, shown: &seconds };
+        let keys = [key("pauses", CauseOfLatency::Queueing), key("requests in flight", CauseOfLatency::DataTransfer)];
         let parts = |one: &RankedDrive| vec![(one.elapsed_s - one.waited_s).max(0.0), one.waited_s];
-        columns("rank", &y, &keys, &self.by_rank(parts), 0.0, "Where the time goes")
+        columns("rank", &y, &keys, &self.columns_by_rank(parts), 0.0, "Where the time goes")
     }
 
-    fn by_rank(&self, parts: impl Fn(&RankedDrive) -> Vec<f64>) -> Vec<Column> {
+    fn columns_by_rank(&self, parts: impl Fn(&RankedDrive) -> Vec<f64>) -> Vec<Column> {
         let column = |(place, one): (usize, &RankedDrive)| Column { name: (place + 1).to_string(), parts: parts(one) };
         self.ranked.iter().enumerate().map(column).collect()
     }
 }
 
-fn key(name: &str, cause: LatencyCause) -> LegendKey {
-    LegendKey { name: name.into(), colour: colour::of_cause(cause) }
+fn key(name: &str, cause: CauseOfLatency) -> LegendKey {
+    LegendKey { name: name.into(), colour: colour::latency_cause_colour(cause) }
 }

@@ -1,6 +1,6 @@
 //! The CAPI attachment against what its description says.
 
-use crate::common::{self, assert_exact, close, counter, drive, figures, reads, run, traced};
+use crate::common::{self, assert_exact_prediction, close, counter, drive, figures, reads, run, traced};
 use phaselink_core::closed_form::Certainty;
 use phaselink_core::drive::{Drive, Interface};
 use phaselink_core::link::rate::WireRate;
@@ -50,7 +50,7 @@ fn mean(drive: &Drive, job: &str) -> Span {
 }
 
 #[test]
-fn a_lone_write_takes_three_commands_of_the_afu_and_no_media_time() {
+fn capi_write_is_three_afu_commands_without_media_time() {
     for name in ["capi-pcm-legacy", "capi-pcm-next"] {
         let drive = calm(name, &["link.skip_ordered_sets=false", "link.dllps=false"]);
         assert_eq!(mean(&drive, "rw=randwrite"), around(&drive) + exchange(&drive, 128), "{name}");
@@ -58,7 +58,7 @@ fn a_lone_write_takes_three_commands_of_the_afu_and_no_media_time() {
 }
 
 #[test]
-fn a_lone_read_takes_four_commands_and_one_chip_access() {
+fn capi_read_is_four_afu_commands_and_one_chip_access() {
     let clocks = Span::from_ns_f64(296.0 / 0.066);
     let beats = Span::from_ns_f64(450.0 + 128.0 / 10.664);
     for (name, memory) in [("capi-pcm-legacy", clocks), ("capi-pcm-next", beats)] {
@@ -70,7 +70,7 @@ fn a_lone_read_takes_four_commands_and_one_chip_access() {
 }
 
 #[test]
-fn lone_requests_take_what_is_predicted_stage_by_stage_to_the_picosecond() {
+fn lone_capi_requests_equal_their_prediction_stage_by_stage() {
     let mut exact = 0;
     for name in ["capi-pcm-legacy", "capi-pcm-next", "capi"] {
         for set in ["link.lanes=8", "link.lanes=1", "capi.claim_lines=false", "link.granularity=packet"] {
@@ -86,7 +86,7 @@ fn lone_requests_take_what_is_predicted_stage_by_stage_to_the_picosecond() {
                 assert!(latency.least <= latency.stages.total());
                 if latency.certainty == Certainty::Exact {
                     exact += 1;
-                    assert_exact(&context, latency, &outcome);
+                    assert_exact_prediction(&context, latency, &outcome);
                 }
             }
         }
@@ -95,26 +95,26 @@ fn lone_requests_take_what_is_predicted_stage_by_stage_to_the_picosecond() {
 }
 
 #[test]
-fn without_a_claim_a_read_is_shorter_by_its_exchange() {
+fn capi_read_without_a_line_claim_saves_one_exchange() {
     let (claims, writes) = (calm("capi-pcm-next", &[]), calm("capi-pcm-next", &["capi.claim_lines=false"]));
     let saved = mean(&claims, "rw=randread") - mean(&writes, "rw=randread");
     assert!(close(saved.as_ns(), exchange(&claims, 4).as_ns(), 0.01), "{}", saved.as_ns());
 }
 
 #[test]
-fn missed_address_costs_a_line_of_the_page_table_for_each_translated_command() {
+fn translation_miss_costs_one_page_table_line_per_afu_command() {
     let hits = calm("capi-pcm-next", &[]);
     let misses = drive("capi-pcm-next", &[&CALM[1..], &["capi.translation_miss_ratio=1"]].concat());
     let table = exchange(&hits, 128) - hits.capi.psl;
     for (job, translated) in [("rw=randwrite", 3), ("rw=randread", 3)] {
         let added = mean(&misses, job) - mean(&hits, job);
-        // A read's status passes the PSL at the same time as its data lines, apart from their time on the wire.
+        // A read's status passes the PSL together with its data lines, apart from their wire time.
         assert!(close(added.as_ns(), (table * translated).as_ns(), 0.02), "{job}: {}", added.as_ns());
     }
 }
 
 #[test]
-fn threads_share_elements_when_the_afu_has_no_place_for_more() {
+fn threads_share_queue_elements_when_the_afu_is_full() {
     let few = calm("capi-pcm-next", &["capi.elements=2"]);
     let outcome = run(&few, "bs=128 numjobs=8 iodepth=4 number_ios=200");
     let (commands, elements) = (counter(&outcome, "commands"), counter(&outcome, "elements"));
@@ -126,7 +126,7 @@ fn threads_share_elements_when_the_afu_has_no_place_for_more() {
 }
 
 #[test]
-fn writes_wait_for_the_memory_once_the_buffer_is_full() {
+fn capi_writes_wait_for_memory_once_the_buffer_is_full() {
     let small = calm("capi-pcm-legacy", &["capi.buffer_kib=4", "capi.max_transfer_kib=4"]);
     let outcome = run(&small, "rw=randwrite bs=128 iodepth=32 number_ios=2000");
     // Six rows of chips program independently, and one line takes 124.5 us.
@@ -137,14 +137,14 @@ fn writes_wait_for_the_memory_once_the_buffer_is_full() {
 }
 
 #[test]
-fn a_malformed_doorbell_changes_nothing() {
-    use phaselink_core::engine::{Engine, Input};
+fn malformed_capi_doorbell_changes_nothing() {
+    use phaselink_core::engine::{Engine, ExternalInput};
     use phaselink_core::time::Time;
     let drive = calm("capi-pcm-next", &[]);
     let mut engine = Engine::new(&drive, 1);
     for (number, (address, value)) in [(0x1000, 3), (0x1000, u32::MAX), (0, 0), (0x1000, 3)].into_iter().enumerate() {
         let at = Time::ZERO + Span::from_us(10 * number as u64);
-        engine.inject(at, Input::RegisterWrite { address, value });
+        engine.inject(at, ExternalInput::RegisterWrite { address, value });
     }
     engine.run_until(Time::ZERO + Span::from_us(100));
     let outcome = engine.outcome(&drive, 1);
@@ -190,7 +190,7 @@ proptest! {
 }
 
 #[test]
-fn every_interface_runs_over_every_memory_and_generation() {
+fn capi_runs_over_all_memories_and_link_generations() {
     use phaselink_core::drive_file::{presets, shipped};
     let memories = presets::all().into_iter().filter(|preset| preset.section == "media");
     let memories: Vec<String> = memories.map(|preset| format!("media.preset={}", preset.name)).collect();
@@ -224,7 +224,7 @@ fn assert_ladder(drive: &Drive, job: &str, steps: &[&str]) {
 }
 
 #[test]
-fn a_read_fetches_its_element_claims_its_line_and_writes_it() {
+fn capi_read_ladder_fetches_element_claims_line_and_writes_it() {
     let steps = [
         "driver (70.0)",
         "- doorbell, 28 B",
@@ -245,7 +245,7 @@ fn a_read_fetches_its_element_claims_its_line_and_writes_it() {
 }
 
 #[test]
-fn a_write_is_done_when_its_line_is_in_the_buffer() {
+fn capi_write_completes_when_its_line_is_buffered() {
     let steps = [
         "- doorbell, 28 B",
         "- fetch element, 24 B",

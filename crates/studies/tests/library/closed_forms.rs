@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::common::{self, assert_exact, drive, figures, jobs, reads, run};
+use crate::common::{self, assert_exact_prediction, drive, figures, jobs, reads, run};
 use phaselink_core::closed_form::Certainty;
 use phaselink_core::config::Mapping;
 use phaselink_core::drive::Drive;
@@ -28,7 +28,7 @@ pub(crate) fn limited(
 }
 
 #[test]
-fn the_closed_form_of_a_lone_request_knows_the_kernels_worker() {
+fn closed_form_includes_the_kernel_worker() {
     for stack in ["no-op", "no-scheduler", "xfs", "paging"] {
         let stack = format!("stack.preset=linux-2.6-{stack}");
         let set = ["host.preset=nehalem-2x4", "nvme.queue_pairs=8", "media.preset=dram", &stack];
@@ -42,7 +42,7 @@ fn the_closed_form_of_a_lone_request_knows_the_kernels_worker() {
 }
 
 #[test]
-fn throughput_of_several_hosts_keeps_within_what_is_predicted() {
+fn throughput_of_several_hosts_stays_within_its_closed_form() {
     for rw in ["randread", "randwrite"] {
         let set = [
             "link.preset=cxl-3-x8",
@@ -64,7 +64,7 @@ fn throughput_of_several_hosts_keeps_within_what_is_predicted() {
 }
 
 #[test]
-fn no_request_is_faster_than_predicted_and_no_run_does_more() {
+fn no_request_or_run_is_faster_than_its_closed_form() {
     for name in ALL {
         let drive = drive(name, &[]);
         for rw in ["randread", "randwrite", "read", "write", "randrw"] {
@@ -85,7 +85,7 @@ fn no_request_is_faster_than_predicted_and_no_run_does_more() {
 }
 
 #[test]
-fn a_lone_read_of_flash_with_one_kind_of_page_is_known_exactly() {
+fn closed_form_of_a_single_page_type_flash_read_is_exact() {
     let drive = drive("xl-flash", &[]);
     let predicted = predict(&drive, &jobs(&drive, "bs=4096 number_ios=50")).jobs.remove(0);
     let outcome = run(&drive, "bs=4096 number_ios=50");
@@ -95,12 +95,12 @@ fn a_lone_read_of_flash_with_one_kind_of_page_is_known_exactly() {
         (reads(&outcome).total.min(), reads(&outcome).total.max()),
         (latency.stages.total(), latency.stages.total())
     );
-    assert_eq!(reads(&outcome).stages.get(Stage::Firmware), latency.stages.get(Stage::Firmware) * 50);
+    assert_eq!(reads(&outcome).stages.get(Stage::FirmwareCores), latency.stages.get(Stage::FirmwareCores) * 50);
 }
 
 /// Rates of random writes of 4 KiB in the steady state, with the write buffer full: names of the drives, predicted and
 /// simulated requests per second.
-fn steady_rates() -> Vec<(&'static str, f64, f64)> {
+fn steady_random_write_rates() -> Vec<(&'static str, f64, f64)> {
     let is_mapped = |name: &&str| Drive::shipped(name).is_some_and(|drive| drive.translation.mapping == Mapping::Page);
     let job = "rw=randwrite bs=4k iodepth=64 numjobs=4 ramp_time=100ms number_ios=10000";
     let rates = |name| {
@@ -112,8 +112,8 @@ fn steady_rates() -> Vec<(&'static str, f64, f64)> {
 }
 
 #[test]
-fn steady_random_writes_of_all_shipped_flash_drives_are_predicted_within_a_quarter() {
-    let rates = steady_rates();
+fn steady_random_write_rates_of_flash_drives_are_predicted_within_25_percent() {
+    let rates = steady_random_write_rates();
     assert!(
         ["tlc-gen3", "tlc-gen4", "tlc-gen5", "xl-flash"]
             .iter()
@@ -129,7 +129,7 @@ fn steady_random_writes_of_all_shipped_flash_drives_are_predicted_within_a_quart
 }
 
 #[test]
-fn closed_form_of_a_lone_value_is_exact_and_a_bound_with_an_index_on_the_media() {
+fn closed_form_of_a_lone_value_is_exact_without_a_media_index() {
     let latency = |drive: &Drive, job: &str| {
         let predicted = predict(drive, &jobs(drive, job)).jobs.remove(0).latencies.remove(0);
         predicted.expect("NVMe has a closed form")
@@ -138,7 +138,7 @@ fn closed_form_of_a_lone_value_is_exact_and_a_bound_with_an_index_on_the_media()
         let job = format!("rw={direction} bs={bytes} size=16m iodepth=1 number_ios={ios}");
         let limits = ["key_value.value_max_kib=64", "key_value.keys_max=100000"];
         let drive = common::drive("nvme-polled", &limits);
-        assert_exact(direction, &latency(&drive, &job), &run(&drive, &job));
+        assert_exact_prediction(direction, &latency(&drive, &job), &run(&drive, &job));
         let paged = common::drive("nvme-polled", &[&limits[..], &["key_value.index_cache_kib=64"]].concat());
         let (predicted, found) = (latency(&paged, &job), run(&paged, &job));
         assert!(figures(&found).total.mean() > predicted.stages.total(), "{direction}");
@@ -147,7 +147,7 @@ fn closed_form_of_a_lone_value_is_exact_and_a_bound_with_an_index_on_the_media()
 }
 
 #[test]
-fn the_closed_form_predicts_what_the_nvm_model_takes() {
+fn closed_form_equals_the_published_nvm_model() {
     for (name, job) in [("nvm-model-dram", "bs=64"), ("nvm-model-block", "bs=4k"), ("nvm-model-block", "bs=64k")] {
         for op in ["randread", "randwrite"] {
             let job = format!("rw={op} {job} number_ios=20");
@@ -161,16 +161,16 @@ fn the_closed_form_predicts_what_the_nvm_model_takes() {
 }
 
 #[test]
-fn writes_of_a_sector_pass_no_more_often_than_the_banks_of_their_pages_are_free() {
+fn sector_writes_are_limited_by_the_banks_of_their_pages() {
     let drive = drive("pss", &["media.wear_levelling=none"]);
     let job = "rw=randwrite bs=512 iodepth=32 ramp_time=400ms runtime=100ms";
     let bound = predict(&drive, &jobs(&drive, job)).jobs[0].demands[0].clone();
     let found = run(&drive, job).iops();
-    assert!(found <= bound.bound_iops() && bound.bound_iops() < 1.4 * found, "{found} of {bound:?}");
+    assert!(found <= bound.saturation_iops() && bound.saturation_iops() < 1.4 * found, "{found} of {bound:?}");
 }
 
 #[test]
-fn closed_form_of_a_lone_protected_read_is_exact_and_that_of_a_write_a_bound() {
+fn closed_form_of_a_protected_read_is_exact_and_of_a_write_a_bound() {
     for (direction, ios) in [("randread", 100), ("randwrite", 1)] {
         let job = format!("rw={direction} bs=4096 size=16m iodepth=1 number_ios={ios}");
         let drive = drive("nvme-polled", &["nvme.protection=type1"]);
@@ -178,7 +178,7 @@ fn closed_form_of_a_lone_protected_read_is_exact_and_that_of_a_write_a_bound() {
         let predicted = predicted.expect("NVMe has a closed form");
         let outcome = run(&drive, &job);
         if direction == "randread" {
-            assert_exact(direction, &predicted, &outcome);
+            assert_exact_prediction(direction, &predicted, &outcome);
         } else {
             assert!(matches!(predicted.certainty, Certainty::AtLeast(_)));
             assert!(figures(&outcome).total.mean() >= predicted.stages.total());
@@ -187,7 +187,7 @@ fn closed_form_of_a_lone_protected_read_is_exact_and_that_of_a_write_a_bound() {
 }
 
 #[test]
-fn zones_on_dies_of_their_own_are_predicted_to_be_no_slower_than_they_are() {
+fn closed_form_never_predicts_zones_on_separate_dies_too_slow() {
     for threads in [1, 2, 3, 4, 8] {
         let drive = drive("tlc-gen4", &["media.capacity_mib=61440", "zones.size_mib=384", "zones.dies=8"]);
         let job = format!("rw=write bs=128k iodepth=8 time_based=1 runtime=1 numjobs={threads}");
@@ -197,7 +197,7 @@ fn zones_on_dies_of_their_own_are_predicted_to_be_no_slower_than_they_are() {
 
 /// Flash drive of tlc-gen5's kind whose write buffer takes this long for a command, with so many servers for them, and
 /// room for all writes of a short run.
-fn admitting(command_ns: u32, servers: u32, set: &[&str]) -> Drive {
+fn flash_with_buffer_servers(command_ns: u32, servers: u32, set: &[&str]) -> Drive {
     let keys = [format!("buffer.command_ns={command_ns}"), format!("buffer.command_servers={servers}")];
     let fixed = [
         "media.capacity_mib=61440",
@@ -212,24 +212,25 @@ fn admitting(command_ns: u32, servers: u32, set: &[&str]) -> Drive {
 const WRITE_COMMANDS: &str = "write buffer commands";
 
 #[test]
-fn write_commands_a_second_are_at_most_servers_of_the_buffer_by_service_time() {
+fn write_rate_is_at_most_buffer_servers_over_service_time() {
     for (command_ns, servers, bytes) in [(4_000, 1, 512), (4_000, 2, 4096), (20_000, 8, 4096)] {
         let job = format!("rw=randwrite bs={bytes} iodepth=64 numjobs=4 number_ios=5000 burst=1");
-        let (predicted, _) = limited(&admitting(command_ns, servers, &[]), &job, WRITE_COMMANDS, 0.97..=1.001);
+        let (predicted, _) =
+            limited(&flash_with_buffer_servers(command_ns, servers, &[]), &job, WRITE_COMMANDS, 0.97..=1.001);
         let most = f64::from(servers) / f64::from(command_ns) * 1e9;
         assert!((predicted.loaded().most_iops / most - 1.0).abs() < 1e-9, "{command_ns} {servers}: {most}");
     }
     let job = "rw=randwrite bs=512 iodepth=64 numjobs=4 number_ios=5000 burst=1";
-    let merging = admitting(4_000, 1, &["buffer.merge_ns=6000"]);
+    let merging = flash_with_buffer_servers(4_000, 1, &["buffer.merge_ns=6000"]);
     let (predicted, _) = limited(&merging, job, WRITE_COMMANDS, 0.97..=1.001);
     assert!((predicted.loaded().most_iops - 1e5).abs() < 1.0, "4 us, and 6 us for the unit that is covered in part");
 }
 
 #[test]
-fn appends_writes_and_zones_have_limits_of_their_own() {
+fn appends_writes_and_zones_have_separate_closed_form_limits() {
     let zones = ["zones.size_mib=384", "zones.append_ns=2000", "zones.command_ns=10000"];
     let job = |more: &str| format!("rw=write bs=4k number_ios=5000 burst=1 {more}");
-    let drive = admitting(4_000, 1, &zones);
+    let drive = flash_with_buffer_servers(4_000, 1, &zones);
     let (one, _) = limited(&drive, &job("iodepth=16"), "zones being written", 0.97..=1.001);
     assert!((one.loaded().most_iops - 1e5).abs() < 1.0, "one command of a zone in 10 us");
     let (four, _) = limited(&drive, &job("iodepth=16 numjobs=4"), WRITE_COMMANDS, 0.97..=1.001);
@@ -240,19 +241,20 @@ fn appends_writes_and_zones_have_limits_of_their_own() {
 }
 
 #[test]
-fn parts_of_units_of_zones_move_whole_units_in_the_buffers_memory() {
-    let drive = admitting(0, 1, &["zones.size_mib=384", "zones.dies=8", "buffer.page_ns=4000"]);
+fn partial_zone_units_move_whole_units_in_buffer_memory() {
+    let drive = flash_with_buffer_servers(0, 1, &["zones.size_mib=384", "zones.dies=8", "buffer.page_ns=4000"]);
     let rate = |bytes: u32| {
         let job = format!("rw=write bs={bytes} iodepth=64 number_ios=6400 burst=1");
         limited(&drive, &job, "write buffer", 0.97..=1.001).1.iops()
     };
     let (part, whole) = (rate(512), rate(4096));
-    // Of eight parts of a unit, the first writes the unit, and the others read and write it.
+    // Of eight parts of a unit, the first only writes the unit, and the other seven read and write it: 15 accesses
+    // instead of 8.
     assert!((part * 15.0 / 8.0 / whole - 1.0).abs() < 0.02, "{part} and {whole} a second");
 }
 
 #[test]
-fn flushes_of_a_ring_keep_throughput_within_the_bound() {
+fn flushes_through_a_ring_stay_within_the_throughput_bound() {
     let drive = drive("tlc-gen4", &["host.preset=zen4-9654p", "stack.preset=linux-6", "nvme.interrupts=true"]);
     let job = "rw=randwrite number_ios=400 iodepth=16 fsync=16 ioengine=io_uring";
     let most = predict(&drive, &jobs(&drive, job)).jobs[0].loaded().most_iops;
@@ -295,7 +297,7 @@ fn closed_form_of_a_lone_remote_request_is_exact() {
 }
 
 #[test]
-fn remote_throughput_keeps_within_the_bounds_of_link_and_target_cores() {
+fn remote_throughput_stays_within_link_and_target_core_bounds() {
     let host =
         ["stack.preset=linux-6", "host.preset=cascade-lake-4210r", "nvme.interrupts=true", "nvme.queue_entries=1024"];
     for (more, job, limit) in [

@@ -1,6 +1,6 @@
 //! CXL.mem against what its description says.
 
-use crate::common::{assert_exact, close, counter, drive, figures, jobs, run, traced};
+use crate::common::{assert_exact_prediction, close, counter, drive, figures, jobs, run, traced};
 use phaselink_core::closed_form::Certainty;
 use phaselink_core::drive::Drive;
 use phaselink_core::link::rate::WireRate;
@@ -27,7 +27,7 @@ fn latency(drive: &Drive, job: &str) -> Span {
 }
 
 /// A line's way to the device and back, in messages of so many bytes, without memory.
-fn exchange(drive: &Drive, down_bytes: u32, up_bytes: u32) -> Span {
+fn cxl_line_exchange_time(drive: &Drive, down_bytes: u32, up_bytes: u32) -> Span {
     let rate = WireRate::new(&drive.link);
     drive.cxl.issue
         + rate.time(down_bytes)
@@ -38,31 +38,35 @@ fn exchange(drive: &Drive, down_bytes: u32, up_bytes: u32) -> Span {
 }
 
 #[test]
-fn lone_load_takes_two_request_slots_five_data_slots_and_one_memory_access() {
+fn cxl_load_is_two_request_slots_five_data_slots_and_one_access() {
     let drive = calm("cxl-pcm-next", &[]);
     let unit = Span::from_ns_f64(450.0 + 128.0 / 10.664);
     let found = latency(&drive, "bs=64 number_ios=50");
-    let expected = exchange(&drive, 17, 74) + unit;
+    let expected = cxl_line_exchange_time(&drive, 17, 74) + unit;
     assert!(close(found.as_ns(), expected.as_ns(), 1e-6), "{found} {expected}");
 }
 
 #[test]
-fn a_lone_store_is_done_once_its_line_is_in_the_buffer_whatever_the_memory() {
+fn cxl_store_completes_when_buffered_for_any_memory() {
     for name in ["cxl-pcm-next", "cxl-pcm-legacy"] {
         let drive = calm(name, &[]);
-        assert_eq!(latency(&drive, "rw=randwrite bs=64 number_ios=50"), exchange(&drive, 85, 10), "{name}");
+        assert_eq!(
+            latency(&drive, "rw=randwrite bs=64 number_ios=50"),
+            cxl_line_exchange_time(&drive, 85, 10),
+            "{name}"
+        );
     }
 }
 
 #[test]
-fn a_load_from_dram_takes_what_the_consortium_gives_for_memory_behind_cxl() {
+fn cxl_dram_load_takes_the_consortiums_latency() {
     let drive = calm("cxl-pcm-next", &["media.preset=dram", "cxl.unit_bytes=64"]);
     let load = latency(&drive, "bs=64 number_ios=50");
     assert!((170.0..250.0).contains(&load.as_ns()), "{load}");
 }
 
 #[test]
-fn a_core_has_no_more_lines_under_way_than_fill_buffers() {
+fn core_has_at_most_its_fill_buffers_of_cxl_lines_in_flight() {
     // Make memory and link so wide that they do not limit a core.
     let wide = ["media.preset=dram", "media.channels=64", "cxl.unit_bytes=64", "link.lanes=16", "media.read_ns=2000"];
     let one = calm("cxl-pcm-next", &[&wide[..], &["cxl.fill_buffers=1"]].concat());
@@ -78,7 +82,7 @@ fn a_core_has_no_more_lines_under_way_than_fill_buffers() {
 }
 
 #[test]
-fn loads_and_stores_use_the_wire_as_their_slots_say() {
+fn cxl_loads_and_stores_use_the_wire_time_of_their_slots() {
     let fast =
         ["media.preset=dram", "media.channels=64", "cxl.unit_bytes=64", "link.lanes=1", "link.skip_ordered_sets=false"];
     let drive = calm("cxl-pcm-next", &fast);
@@ -91,7 +95,7 @@ fn loads_and_stores_use_the_wire_as_their_slots_say() {
 }
 
 #[test]
-fn stores_of_whole_units_write_each_once_and_others_read_what_they_lack() {
+fn whole_unit_stores_write_once_and_partial_ones_read_first() {
     let drive = calm("cxl-pcm-next", &["cxl.unit_bytes=256", "cxl.buffer_units=8"]);
     let whole = run(&drive, "rw=write bs=1k number_ios=100");
     assert_eq!((counter(&whole, "unit_writes"), counter(&whole, "unit_merges")), (400, 0));
@@ -101,7 +105,7 @@ fn stores_of_whole_units_write_each_once_and_others_read_what_they_lack() {
 }
 
 #[test]
-fn store_takes_its_share_of_a_memory_unit_and_less_if_the_unit_is_buffered() {
+fn store_uses_its_share_of_a_memory_unit_less_if_buffered() {
     let drive = calm("cxl-pcm-next", &["cxl.unit_bytes=256", "cxl.buffer_units=8"]);
     let busy_ns = |job: &str| {
         let demands = predict(&drive, &jobs(&drive, &format!("rw=randwrite {job}"))).jobs.remove(0).demands;
@@ -109,7 +113,7 @@ fn store_takes_its_share_of_a_memory_unit_and_less_if_the_unit_is_buffered() {
     };
     let (whole, parts) = (busy_ns("bs=256"), busy_ns("bs=64"));
     assert!(close(parts, whole / 4.0, 1e-3), "{parts} of {whole}");
-    // A buffer of 2 KiB holds half of 4 KiB, and an eighth of 16 KiB.
+    // A buffer of 2 KiB covers half of 4 KiB and an eighth of 16 KiB.
     for (size, reach) in [("4k", 0.5), ("16k", 0.875)] {
         let found = busy_ns(&format!("bs=64 size={size}"));
         assert!(close(found, reach * whole / 4.0, 1e-3), "{size}: {found} of {whole}");
@@ -117,7 +121,7 @@ fn store_takes_its_share_of_a_memory_unit_and_less_if_the_unit_is_buffered() {
 }
 
 #[test]
-fn stores_are_as_fast_as_the_memory_once_the_buffer_is_full() {
+fn stores_run_at_memory_speed_once_the_buffer_is_full() {
     let drive = calm("cxl-pcm-legacy", &[]);
     let outcome = run(&drive, "rw=randwrite bs=128 iodepth=16 number_ios=3000");
     // Six rows of chips program independently, and one line takes 124.5 us.
@@ -128,7 +132,7 @@ fn stores_are_as_fast_as_the_memory_once_the_buffer_is_full() {
 }
 
 #[test]
-fn lone_requests_take_what_is_predicted_to_the_picosecond() {
+fn lone_cxl_requests_equal_their_prediction_to_the_picosecond() {
     let mut exact = 0;
     for name in ["cxl", "cxl-pcm-next", "cxl-pcm-legacy"] {
         for set in
@@ -148,7 +152,7 @@ fn lone_requests_take_what_is_predicted_to_the_picosecond() {
                 assert!(latency.least <= total);
                 if latency.certainty == Certainty::Exact {
                     exact += 1;
-                    assert_exact(&context, &latency, &outcome);
+                    assert_exact_prediction(&context, &latency, &outcome);
                 }
             }
         }
@@ -157,7 +161,7 @@ fn lone_requests_take_what_is_predicted_to_the_picosecond() {
 }
 
 #[test]
-fn trains_and_packets_are_the_same_as_every_message_goes_by_itself() {
+fn cxl_trains_and_single_packets_give_equal_results() {
     for job in ["rw=randrw bs=4k iodepth=8 number_ios=300", "rw=randrw bs=64 numjobs=3 iodepth=20 number_ios=300"] {
         for name in ["cxl", "cxl-pcm-next"] {
             let [train, packet] = ["train", "packet"].map(|granularity| {
@@ -207,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn no_more_requests_pass_than_predicted(
+    fn cxl_throughput_stays_within_its_prediction(
         fill_buffers in 1u16..20, unit_bytes in prop::sample::select(&[64u32, 256, 1024][..]),
         lanes in prop::sample::select(&[1u8, 4, 16][..]), depth in 1u32..20, threads in 1u32..4,
         rw in prop::sample::select(&["randread", "read", "randwrite", "write"][..]),
@@ -239,27 +243,27 @@ fn assert_ladder(drive: &Drive, job: &str, steps: &[&str]) {
 }
 
 #[test]
-fn a_load_asks_for_its_line_and_gets_it() {
+fn cxl_load_ladder_is_a_request_and_its_line() {
     let steps =
         ["driver (0.3)", "- MemRd, 17 B", "parse (40.0)", "# media (462.0)", "- MemData, 74 B", "settle (40.0)"];
     assert_ladder(&calm("cxl-pcm-next", &[]), "bs=64 number_ios=20", &steps);
 }
 
 #[test]
-fn a_store_brings_its_line_and_is_confirmed() {
+fn cxl_store_ladder_is_a_line_and_its_response() {
     let steps = ["driver (0.3)", "- MemWr, 85 B", "parse (40.0)", "- Cmp, 10 B"];
     assert_ladder(&calm("cxl-pcm-next", &[]), "rw=randwrite bs=64 number_ios=20", &steps);
 }
 
 #[test]
-fn a_processor_that_sleeps_over_its_loads_is_refused() {
+fn sleeping_for_cxl_loads_is_refused() {
     let text = "preset = \"cxl-pcm-next\"\n[host]\nwait = \"sleep\"\n";
     let problems = Drive::from_toml("drive.toml", text, &[]).unwrap_err().to_string();
     assert!(problems.contains("a core waits for its loads"), "{problems}");
 }
 
 #[test]
-fn prefetchers_shorten_a_read_of_many_lines_and_no_other() {
+fn prefetchers_shorten_only_reads_of_many_lines() {
     let without = calm("cxl-memory-gen5", &["cxl.prefetch_lines=0"]);
     let with = calm("cxl-memory-gen5", &[]);
     for job in ["bs=64", "bs=128", "rw=randwrite bs=4k"] {
@@ -275,13 +279,13 @@ fn prefetchers_shorten_a_read_of_many_lines_and_no_other() {
 }
 
 #[test]
-fn two_devices_of_eight_lanes_have_the_latency_and_bandwidth_of_their_platform() {
+fn two_cxl_devices_match_latency_and_bandwidth_of_their_platform() {
     // Platform of the Vistara devices, table VI: a load takes 250 ns, and both devices together reach at most 76 GB/s.
     let drive = calm("cxl-memory-gen5", &[]);
     let load = latency(&drive, "bs=64 number_ios=50").as_ns();
     assert!((0.85..1.0).contains(&(load / 250.0)), "{load} ns");
     let gigabytes = |mix: &str| run(&drive, &format!("{mix} bs=4k numjobs=32 number_ios=300")).bytes_per_s() / 1e9;
-    // The lanes limit pure reads: 63 GB/s, of which 64 of 74 bytes are data.
+    // The lanes limit pure reads to 63 GB/s, of which 64 of 74 bytes are data.
     let reads = gigabytes("rw=randread");
     assert!((50.0..54.6).contains(&reads), "{reads} GB/s");
     let mixed = gigabytes("rw=randrw rwmixread=60");

@@ -1,7 +1,7 @@
 //! CXL.mem with a DRAM cache in front of flash: lone loads and stores against sums that are written out by hand, hit ratios against
 //! what probability says, and what the closed form promises.
 
-use crate::common::{assert_exact, close, counter, drive, figures, jobs, ns, run};
+use crate::common::{assert_exact_prediction, close, counter, drive, figures, jobs, ns, run};
 use phaselink_core::closed_form::Certainty;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{Outcome, Stage};
@@ -13,33 +13,33 @@ use phaselink_studies::predict::predict;
 const SMALL: [&str; 1] = ["cxl.cache_mib=16"];
 const PAGE_BYTES: u32 = 4096;
 
-fn small(more: &[&str]) -> Drive {
+fn small_cached_drive(more: &[&str]) -> Drive {
     drive("cxl-flash", &[&SMALL[..], more].concat())
 }
 
 /// A load's way to the controller and its line's way back: a slot of 17 bytes, and five of data with their header, 74 bytes.
-fn load_without_memory(drive: &Drive) -> Span {
+fn load_time_without_memory(drive: &Drive) -> Span {
     let rate = WireRate::new(&drive.link);
     let messages = rate.time(17) + rate.time(74) + drive.link.one_way * 2;
     drive.cxl.issue + messages + drive.cxl.controller + drive.root_complex.write
 }
 
-fn hit(drive: &Drive) -> Span {
-    load_without_memory(drive) + drive.cxl.cache
+fn cache_hit_time(drive: &Drive) -> Span {
+    load_time_without_memory(drive) + drive.cxl.cache
 }
 
 /// Processors of the device, one array read, the page on its channel, the decoder; then the DRAM, as for a hit.
-fn miss(drive: &Drive) -> Span {
+fn cache_miss_time(drive: &Drive) -> Span {
     let processors = drive.controller.read_core + drive.controller.read_pipeline;
     let channel = ns(f64::from(PAGE_BYTES) / drive.media.bus_bytes_per_ns);
-    hit(drive) + processors + drive.media.command + drive.media.read + channel + drive.media.ecc_decode
+    cache_hit_time(drive) + processors + drive.media.command + drive.media.read + channel + drive.media.ecc_decode
 }
 
 /// Lone loads all of which take the sum, with the drive as it is and after each change of a constant.
-fn assert_sum(job: &str, sum: fn(&Drive) -> Span, changes: &[&str]) {
-    let base = sum(&small(&[]));
+fn assert_lone_load_sum(job: &str, sum: fn(&Drive) -> Span, changes: &[&str]) {
+    let base = sum(&small_cached_drive(&[]));
     for change in std::iter::once(None).chain(changes.iter().map(Some)) {
-        let drive = small(change.copied().as_slice());
+        let drive = small_cached_drive(change.copied().as_slice());
         let expected = sum(&drive);
         assert!(change.is_none() || expected != base, "{change:?} is no constant of the sum");
         let outcome = run(&drive, job);
@@ -66,19 +66,19 @@ const MISSING: [&str; 6] = [
 ];
 
 #[test]
-fn lone_hit_is_the_sum_of_its_parts_to_the_picosecond() {
-    assert_sum("rw=randread bs=64 size=16m number_ios=20", hit, &WAY);
+fn lone_cache_hit_equals_the_sum_of_its_parts() {
+    assert_lone_load_sum("rw=randread bs=64 size=16m number_ios=20", cache_hit_time, &WAY);
 }
 
 #[test]
-fn lone_miss_is_the_sum_of_its_parts_to_the_picosecond() {
+fn lone_cache_miss_equals_the_sum_of_its_parts() {
     // The job reads twenty of 195 million pages, none of which is in the cache at the start.
-    assert_sum("rw=randread bs=64 offset=1g number_ios=20", miss, &[&WAY[..], &MISSING].concat());
+    assert_lone_load_sum("rw=randread bs=64 offset=1g number_ios=20", cache_miss_time, &[&WAY[..], &MISSING].concat());
 }
 
 #[test]
-fn lone_store_takes_neither_memory_nor_dram() {
-    let drive = small(&[]);
+fn lone_store_needs_neither_memory_nor_dram() {
+    let drive = small_cached_drive(&[]);
     let rate = WireRate::new(&drive.link);
     let messages = rate.time(85) + rate.time(10) + drive.link.one_way * 2;
     let expected = drive.cxl.issue + messages + drive.cxl.controller + drive.root_complex.write;
@@ -90,13 +90,13 @@ fn lone_store_takes_neither_memory_nor_dram() {
 }
 
 #[test]
-fn stages_of_a_miss_name_the_parts_of_the_device() {
-    let drive = small(&[]);
+fn stages_of_a_cache_miss_name_the_device_parts() {
+    let drive = small_cached_drive(&[]);
     let outcome = run(&drive, "rw=randread bs=64 offset=1g number_ios=20");
     let figures = figures(&outcome);
     let mean = |stage| figures.stages.get(stage) / 20;
     assert_eq!(mean(Stage::DeviceCache), drive.cxl.cache);
-    assert_eq!(mean(Stage::Firmware), drive.controller.read_core + drive.controller.read_pipeline);
+    assert_eq!(mean(Stage::FirmwareCores), drive.controller.read_core + drive.controller.read_pipeline);
     assert_eq!(mean(Stage::Parse), drive.cxl.controller);
     assert_eq!(mean(Stage::MediaWait), Span::ZERO);
 }
@@ -107,16 +107,16 @@ fn hit_ratio(outcome: &Outcome) -> f64 {
 }
 
 #[test]
-fn every_policy_hits_uniform_pages_as_often_as_the_caches_share_of_the_region() {
+fn hit_ratio_of_uniform_loads_is_the_cached_share_for_all_policies() {
     for policy in ["fifo", "lru", "clock", "s3-fifo", "lifo"] {
-        let drive = small(&[&format!("cxl.cache_policy={policy}")]);
+        let drive = small_cached_drive(&[&format!("cxl.cache_policy={policy}")]);
         let outcome = run(&drive, "rw=randread bs=64 size=64m number_ios=8000");
         assert!((hit_ratio(&outcome) - 0.25).abs() < 0.03, "{policy}: {}", hit_ratio(&outcome));
     }
 }
 
 #[test]
-fn skewed_loads_hit_most_with_s3_fifo_and_least_with_fifo() {
+fn s3_fifo_hits_most_and_fifo_least_for_skewed_loads() {
     // With pages of one cache line, each load is one access to its page.
     let ratios = ["fifo", "lru", "s3-fifo"].map(|policy| {
         let policy = format!("cxl.cache_policy={policy}");
@@ -128,13 +128,13 @@ fn skewed_loads_hit_most_with_s3_fifo_and_least_with_fifo() {
 }
 
 #[test]
-fn prediction_of_lone_hits_and_of_the_mean_of_hits_and_misses_holds() {
-    let drive = small(&[]);
+fn predicted_hits_and_mean_of_hits_and_misses_match_simulation() {
+    let drive = small_cached_drive(&[]);
     for bytes in [64, 512, 4096, 16_384] {
         let job = format!("rw=randread bs={bytes} size=16m number_ios=50");
         let latency = predict(&drive, &jobs(&drive, &job)).jobs[0].latencies[0].clone().expect("a closed form");
         assert_eq!(latency.certainty, Certainty::Exact, "{bytes}");
-        assert_exact(&job, &latency, &run(&drive, &job));
+        assert_exact_prediction(&job, &latency, &run(&drive, &job));
     }
     let job = "rw=randread bs=64 size=64m number_ios=8000";
     let predicted = &predict(&drive, &jobs(&drive, job)).jobs[0];
@@ -144,8 +144,8 @@ fn prediction_of_lone_hits_and_of_the_mean_of_hits_and_misses_holds() {
 }
 
 #[test]
-fn prediction_says_why_the_order_of_loads_has_to_be_known() {
-    let drive = small(&[]);
+fn prediction_refuses_caches_that_depend_on_the_order_of_loads() {
+    let drive = small_cached_drive(&[]);
     for job in [
         "rw=read bs=4k size=1g",
         "rw=randread bs=4k size=1g random_distribution=zipf:1.2",
@@ -160,7 +160,7 @@ fn prediction_says_why_the_order_of_loads_has_to_be_known() {
 }
 
 #[test]
-fn misses_and_write_backs_keep_within_the_bounds_of_the_prediction() {
+fn misses_and_write_backs_stay_within_predicted_bounds() {
     for (set, job) in [
         ("cxl.cache_start=clean", "rw=randread bs=4k size=1g iodepth=8 numjobs=16 number_ios=100"),
         ("cxl.cache_start=clean", "rw=randread bs=64 size=32m iodepth=16 numjobs=4 number_ios=2000"),
@@ -168,7 +168,7 @@ fn misses_and_write_backs_keep_within_the_bounds_of_the_prediction() {
         ("cxl.cache_start=dirty", "rw=randrw bs=64 size=1g iodepth=4 numjobs=4 number_ios=2000"),
         ("cxl.cache_start=empty", "rw=read bs=4k size=64m iodepth=4 numjobs=2 number_ios=500"),
     ] {
-        let drive = small(&[set]);
+        let drive = small_cached_drive(&[set]);
         let most = predict(&drive, &jobs(&drive, job)).jobs[0].loaded().most_iops;
         let found = run(&drive, job).iops();
         // Up to 64 write-backs are still in flight at the end: 0.8 % of 8,000.
@@ -177,9 +177,9 @@ fn misses_and_write_backs_keep_within_the_bounds_of_the_prediction() {
 }
 
 #[test]
-fn pages_read_ahead_make_a_sequence_faster_and_random_loads_no_slower() {
+fn read_ahead_speeds_up_sequences_and_slows_no_random_loads() {
     let [without, with] = ["cxl.cache_prefetch_pages=0", "cxl.cache_prefetch_pages=8"].map(|set| {
-        let drive = small(&[set, "cxl.cache_start=empty", "buffer.read_ahead_kib=0"]);
+        let drive = small_cached_drive(&[set, "cxl.cache_start=empty", "buffer.read_ahead_kib=0"]);
         let sequence = run(&drive, "rw=read bs=4k size=1g number_ios=800");
         let random = run(&drive, "rw=randread bs=4k size=1g number_ios=800");
         (sequence.iops(), random.iops())
@@ -189,9 +189,9 @@ fn pages_read_ahead_make_a_sequence_faster_and_random_loads_no_slower() {
 }
 
 #[test]
-fn stores_run_at_link_speed_until_dirty_pages_are_replaced_and_then_at_flash_speed() {
+fn stores_run_at_link_speed_until_dirty_pages_are_evicted() {
     let [clean, dirty] = ["cxl.cache_start=clean", "cxl.cache_start=dirty"].map(|set| {
-        let drive = small(&[set, "buffer.capacity_kib=4096"]);
+        let drive = small_cached_drive(&[set, "buffer.capacity_kib=4096"]);
         run(&drive, "rw=randwrite bs=4k size=1g iodepth=4 numjobs=4 number_ios=1000")
     });
     assert_eq!(counter(&clean, "cache_write_backs"), 0);
@@ -200,8 +200,8 @@ fn stores_run_at_link_speed_until_dirty_pages_are_replaced_and_then_at_flash_spe
 }
 
 #[test]
-fn what_makes_no_sense_of_a_cache_is_refused() {
-    use phaselink_core::drive_file::Override;
+fn invalid_cache_settings_are_refused() {
+    use phaselink_core::drive_file::KeyOverride;
     for (settings, found) in [
         (&["cxl.cache_mib=0"][..], "with cxl.cache_mib 0, where it has no effect"),
         (&["cxl.cache_mib=1000000"], "cxl.cache_mib is 1000000 with media.capacity_mib"),
@@ -210,7 +210,7 @@ fn what_makes_no_sense_of_a_cache_is_refused() {
             "cxl.cache_prefetch_pages is 200 with a cache of 256 pages",
         ),
     ] {
-        let overrides: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
+        let overrides: Vec<KeyOverride> = settings.iter().map(|text| KeyOverride::parse(text).unwrap()).collect();
         let text = "preset = \"cxl-flash\"\n[cxl]\ncache_policy = \"fifo\"\n";
         let problems = Drive::from_toml("test.toml", text, &overrides).unwrap_err().to_string();
         assert!(problems.contains(found), "{problems}");

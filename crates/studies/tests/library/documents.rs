@@ -6,7 +6,7 @@ use phaselink_core::workload::Job;
 use phaselink_studies::{compare, precision, report};
 
 #[test]
-fn the_documents_say_how_many_requests_have_failed() {
+fn documents_count_failed_requests() {
     let drive = drive("nvme", &[r#"faults=[{ action = "error", times = 3 }]"#]);
     let reads = "bs=4k number_ios=100";
     let outcome = run(&drive, reads);
@@ -24,7 +24,7 @@ fn the_documents_say_how_many_requests_have_failed() {
 }
 
 #[test]
-fn flushes_are_told_apart_in_documents() {
+fn documents_list_flushes_separately() {
     let drive = drive("tlc-gen4", &["host.preset=zen4-9654p", "stack.preset=linux-6", "nvme.interrupts=true"]);
     let outcome =
         run(&drive, "rw=randrw size=1m io_size=1g number_ios=500 iodepth=8 ioengine=io_uring fsync=8 end_fsync=1");
@@ -36,14 +36,14 @@ fn flushes_are_told_apart_in_documents() {
 }
 
 #[test]
-fn a_card_says_where_a_write_is_that_it_has_acknowledged() {
+fn run_document_states_where_acknowledged_writes_are() {
     let promise = |acknowledge: &str| compare::promise(&drive("pss", &[acknowledge]));
     assert_eq!(promise("media.acknowledge=late"), "an acknowledged write is in the cells");
     assert!(promise("media.acknowledge=early").starts_with("an acknowledged write is in the card's memory"));
 }
 
 #[test]
-fn precision_is_that_of_the_steady_part() {
+fn precision_covers_only_the_steady_part() {
     let drive = drive("tlc-gen4", &[]);
     let job = "rw=randwrite bs=4k iodepth=32 number_ios=10000000 io_size=1024p";
     let jobs: Vec<Job> = jobs(&drive, job).into_iter().map(|job| Job { steady: Some(true), ..job }).collect();

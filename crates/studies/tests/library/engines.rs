@@ -12,7 +12,7 @@ use proptest::prelude::*;
 const KERNELS: [&str; 3] = ["linux-4.14", "linux-5", "linux-6"];
 
 /// A drive with memory as fast as can be behind a host of today, whose software takes its mean times.
-fn modern(stack: &str, changes: &[&str]) -> Drive {
+fn fast_drive_on_modern_host(stack: &str, changes: &[&str]) -> Drive {
     let stack = format!("stack.preset={stack}");
     let own =
         ["host.preset=zen4-9654p", "host.wait=sleep", "host.variation=0", "media.preset=dram", "link.preset=gen4-x4"];
@@ -21,8 +21,8 @@ fn modern(stack: &str, changes: &[&str]) -> Drive {
 }
 
 /// What keeps a job from running, in words.
-fn refused(drive: &Drive, options: &[(&str, &str)]) -> String {
-    let file = fio::from_flags(options).expect("options are right by themselves");
+fn refusal_text(drive: &Drive, options: &[(&str, &str)]) -> String {
+    let file = fio::job_from_flags(options).expect("options are right by themselves");
     file.resolve(&drive.limits(), &Default::default()).map_or_else(|problems| problems.to_string(), |_| String::new())
 }
 
@@ -56,9 +56,9 @@ fn ways(stack: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_lone_request_takes_what_the_closed_form_says_with_every_engine() {
+fn lone_request_equals_its_closed_form_for_all_io_engines() {
     for stack in KERNELS.into_iter().chain(["spdk"]) {
-        let drive = modern(stack, &[]);
+        let drive = fast_drive_on_modern_host(stack, &[]);
         for way in ways(stack) {
             for (rw, bs) in [("randread", "512"), ("randread", "4k"), ("randwrite", "4k"), ("randread", "64k")] {
                 let job = format!("{way} rw={rw} bs={bs} number_ios=20");
@@ -75,11 +75,12 @@ fn a_lone_request_takes_what_the_closed_form_says_with_every_engine() {
 }
 
 #[test]
-fn files_and_schedulers_lie_on_the_way_of_a_lone_request_too() {
+fn files_and_schedulers_add_to_a_lone_request() {
     for change in
         ["stack.filesystem=ext4", "stack.filesystem=xfs", "stack.scheduler=mq-deadline", "stack.scheduler=bfq"]
     {
-        let (plain, drive) = (modern("linux-6", &[]), modern("linux-6", &[change]));
+        let (plain, drive) =
+            (fast_drive_on_modern_host("linux-6", &[]), fast_drive_on_modern_host("linux-6", &[change]));
         let job = "ioengine=io_uring rw=randwrite bs=4k number_ios=20";
         let prediction = predict(&drive, &jobs(&drive, job)).jobs.remove(0);
         let mean = mean_ns(&drive, job);
@@ -89,9 +90,9 @@ fn files_and_schedulers_lie_on_the_way_of_a_lone_request_too() {
 }
 
 #[test]
-fn an_iommu_takes_of_each_request_what_its_mode_costs() {
+fn iommu_costs_each_request_its_mode() {
     let mean = |mode: &str| {
-        let drive = modern("linux-6", &[&format!("stack.iommu={mode}")]);
+        let drive = fast_drive_on_modern_host("linux-6", &[&format!("stack.iommu={mode}")]);
         mean_ns(&drive, "ioengine=io_uring rw=randread bs=4k number_ios=20") / drive.software_ratio()
     };
     let passthrough = mean("passthrough");
@@ -102,9 +103,10 @@ fn an_iommu_takes_of_each_request_what_its_mode_costs() {
 }
 
 #[test]
-fn the_list_of_pages_costs_requests_of_more_than_a_page() {
-    let with_list =
-        |list: &str| modern("linux-6", &[&format!("stack.stages=[{{ name = 'driver', submit_ns = 10{list} }}]")]);
+fn page_lists_cost_only_requests_above_one_page() {
+    let with_list = |list: &str| {
+        fast_drive_on_modern_host("linux-6", &[&format!("stack.stages=[{{ name = 'driver', submit_ns = 10{list} }}]")])
+    };
     let (drive, without) = (with_list(", submit_list_ns = 500, complete_list_ns = 100"), with_list(""));
     for (bs, expected) in [("4k", 0.0), ("8k", 600.0), ("64k", 600.0)] {
         let job = format!("ioengine=io_uring fixedbufs=1 rw=randread bs={bs} number_ios=20");
@@ -114,9 +116,9 @@ fn the_list_of_pages_costs_requests_of_more_than_a_page() {
 }
 
 #[test]
-fn no_engine_does_more_than_its_bound() {
+fn no_io_engine_exceeds_its_bound() {
     for stack in KERNELS.into_iter().chain(["spdk"]) {
-        let drive = modern(stack, &[]);
+        let drive = fast_drive_on_modern_host(stack, &[]);
         for way in ways(stack).into_iter().filter(|way| !way.contains("sync")) {
             for batch in
                 ["", " iodepth_batch=8 iodepth_batch_complete_min=4 iodepth_batch_complete_max=16", " iodepth_batch=0"]
@@ -131,8 +133,8 @@ fn no_engine_does_more_than_its_bound() {
 }
 
 #[test]
-fn requests_that_are_submitted_together_share_a_doorbell_and_a_call() {
-    let drive = modern("linux-6", &[]);
+fn batched_requests_share_a_doorbell_and_a_system_call() {
+    let drive = fast_drive_on_modern_host("linux-6", &[]);
     let job = |batch: u32| {
         format!(
             "ioengine=io_uring rw=randread bs=512 iodepth=32 number_ios=3200 iodepth_batch={batch} \
@@ -149,9 +151,10 @@ fn requests_that_are_submitted_together_share_a_doorbell_and_a_call() {
 }
 
 #[test]
-fn a_request_of_more_parts_than_a_queue_has_entries_ends() {
+fn request_with_more_parts_than_queue_entries_completes() {
     for entries in [32, 64, 128] {
-        let drive = modern("spdk", &["nvme.max_transfer_kib=4", &format!("nvme.queue_entries={entries}")]);
+        let drive =
+            fast_drive_on_modern_host("spdk", &["nvme.max_transfer_kib=4", &format!("nvme.queue_entries={entries}")]);
         let outcome = run(&drive, "rw=randrw bs=512k iodepth=2 number_ios=20");
         assert!(outcome.finished, "{entries}");
         assert_eq!(outcome.ios(), 20, "{entries}");
@@ -159,19 +162,19 @@ fn a_request_of_more_parts_than_a_queue_has_entries_ends() {
 }
 
 #[test]
-fn a_poll_thread_that_sleeps_is_woken_and_one_that_looks_needs_no_call() {
-    let idle = |idle: &str| modern("linux-6", &[idle]);
+fn sleeping_poll_thread_is_woken_and_a_spinning_one_needs_no_call() {
+    let idle = |idle: &str| fast_drive_on_modern_host("linux-6", &[idle]);
     let job = "ioengine=io_uring sqthread_poll=1 rw=randread bs=512 number_ios=50 thinktime=1000";
     let awake = mean_ns(&idle("stack.poller_idle_us=2000"), job);
     let asleep = mean_ns(&idle("stack.poller_idle_us=500"), job);
-    // Every request but the first finds the poll thread asleep.
+    // Every request except the first finds the poll thread asleep, which costs 32 us.
     assert!((asleep - awake - 32_000.0 * 49.0 / 50.0).abs() < 1.0, "{asleep} {awake}");
 }
 
 #[test]
-fn costs_of_a_stack_with_a_clock_are_cycles() {
+fn stack_costs_with_a_clock_are_cycles() {
     let stage = |ghz: &str| {
-        let drive = modern("linux-6", &[ghz]);
+        let drive = fast_drive_on_modern_host("linux-6", &[ghz]);
         let outcome = run(&drive, "ioengine=io_uring bs=4k number_ios=5");
         let found = outcome.jobs[0].directions().next().unwrap().1;
         let times: Vec<_> = found.stages.named(&outcome.stack_stages).collect();
@@ -183,9 +186,9 @@ fn costs_of_a_stack_with_a_clock_are_cycles() {
 }
 
 #[test]
-fn core_with_less_work_per_clock_slows_software_and_handlers_but_not_registers() {
+fn slower_core_slows_software_and_handlers_but_not_registers() {
     let stages = |set: &[&str]| {
-        let outcome = run(&modern("linux-6", set), "ioengine=io_uring bs=4k number_ios=5");
+        let outcome = run(&fast_drive_on_modern_host("linux-6", set), "ioengine=io_uring bs=4k number_ios=5");
         let found = outcome.jobs[0].directions().next().unwrap().1.clone();
         let time =
             |name: &str| found.stages.named(&outcome.stack_stages).find(|it| it.0 == name).unwrap().1.as_ns() / 5.0;
@@ -201,9 +204,9 @@ fn core_with_less_work_per_clock_slows_software_and_handlers_but_not_registers()
 }
 
 #[test]
-fn what_issues_the_requests_costs_what_it_costs() {
+fn application_cost_is_charged_to_each_request() {
     let application = |set: &[&str]| {
-        let outcome = run(&modern("linux-6", set), "ioengine=io_uring bs=4k number_ios=5");
+        let outcome = run(&fast_drive_on_modern_host("linux-6", set), "ioengine=io_uring bs=4k number_ios=5");
         let found = outcome.jobs[0].directions().next().unwrap().1;
         found.stages.named(&outcome.stack_stages).find(|it| it.0 == "application").unwrap().1.as_ns() / 5.0
     };
@@ -213,21 +216,22 @@ fn what_issues_the_requests_costs_what_it_costs() {
 }
 
 #[test]
-fn an_interrupt_for_several_completions_is_sent_at_the_threshold_or_after_the_time() {
-    let drive = modern("linux-6", &["nvme.coalescing_entries=4", "nvme.coalescing_us=100"]);
+fn interrupt_coalescing_fires_at_its_threshold_or_timeout() {
+    let drive = fast_drive_on_modern_host("linux-6", &["nvme.coalescing_entries=4", "nvme.coalescing_us=100"]);
     let outcome = run(&drive, "ioengine=io_uring bs=512 iodepth=16 number_ios=1600 rw=randread");
     assert!(counter(&outcome, "interrupts") < 1600 / 4 + 16, "{}", counter(&outcome, "interrupts"));
     let alone = mean_ns(&drive, "ioengine=io_uring bs=512 number_ios=10 rw=randread");
-    let plain = mean_ns(&modern("linux-6", &[]), "ioengine=io_uring bs=512 number_ios=10 rw=randread");
+    let plain =
+        mean_ns(&fast_drive_on_modern_host("linux-6", &[]), "ioengine=io_uring bs=512 number_ios=10 rw=randread");
     // A lone request waits for its interrupt for 100 us, after which the core's caches are cold.
     assert!((99_000.0..104_000.0).contains(&(alone - plain)), "{alone} {plain}");
 }
 
 #[test]
-fn a_long_wait_finds_the_core_deep_asleep_unless_that_is_forbidden() {
+fn long_wait_finds_the_core_in_deep_idle_unless_disabled() {
     let slow = ["media.preset=nand-mlc", "host.preset=skylake-sp-8180"];
-    let deep = modern("linux-6", &slow);
-    let light = modern("linux-6", &[slow[0], slow[1], "host.idle_states=c1"]);
+    let deep = fast_drive_on_modern_host("linux-6", &slow);
+    let light = fast_drive_on_modern_host("linux-6", &[slow[0], slow[1], "host.idle_states=c1"]);
     let job = "ioengine=io_uring bs=4k number_ios=20 rw=randread";
     let saved = mean_ns(&deep, job) - mean_ns(&light, job);
     // The exit time changes from 5000 ns (C1E, after more than 20 us) to 1000 ns (C1).
@@ -235,10 +239,10 @@ fn a_long_wait_finds_the_core_deep_asleep_unless_that_is_forbidden() {
 }
 
 #[test]
-fn a_lock_that_all_queues_share_bounds_what_many_cores_do() {
+fn lock_shared_by_all_queues_bounds_many_cores() {
     let rate = |scheduler: &str| {
         let set = format!("stack.scheduler={scheduler}");
-        let drive = modern("linux-6", &[&set, "media.channels=32", "link.preset=gen6-x4"]);
+        let drive = fast_drive_on_modern_host("linux-6", &[&set, "media.channels=32", "link.preset=gen6-x4"]);
         iops(&drive, "ioengine=io_uring bs=512 iodepth=16 numjobs=8 number_ios=2000 rw=randread fixedbufs=1")
     };
     let (none, bfq) = (rate("none"), rate("bfq"));
@@ -248,10 +252,11 @@ fn a_lock_that_all_queues_share_bounds_what_many_cores_do() {
 }
 
 #[test]
-fn what_changes_nothing_is_refused() {
-    let (old, new) = (drive("nvme", &[]), modern("linux-6", &[]));
+fn settings_without_effect_are_refused() {
+    let (old, new) = (drive("nvme", &[]), fast_drive_on_modern_host("linux-6", &[]));
     for (name, value) in [("hipri", "1"), ("iodepth_batch", "4"), ("sqthread_poll", "1"), ("iodepth_low", "2")] {
-        let found = refused(&old, &[("ioengine", "io_uring"), ("iodepth", "8"), ("number_ios", "9"), (name, value)]);
+        let found =
+            refusal_text(&old, &[("ioengine", "io_uring"), ("iodepth", "8"), ("number_ios", "9"), (name, value)]);
         assert!(found.contains(name) && found.contains("docs/hosts.md"), "{name}: {found}");
     }
     for (options, word) in [
@@ -267,10 +272,10 @@ fn what_changes_nothing_is_refused() {
     ] {
         let mut all = vec![("number_ios", "9")];
         all.extend(options);
-        let found = refused(&new, &all);
+        let found = refusal_text(&new, &all);
         assert!(found.contains(word), "{options:?}: {found}");
     }
-    assert_eq!(refused(&new, &[("number_ios", "9"), ("hipri", "1")]), "");
+    assert_eq!(refusal_text(&new, &[("number_ios", "9"), ("hipri", "1")]), "");
     for (key, word) in
         [("ipc = 1", "stack.clock_ghz"), ("application = \"fio\"", "no stage of the stack depends on it")]
     {
@@ -282,7 +287,7 @@ fn what_changes_nothing_is_refused() {
 
 /// Hosts, queues and jobs of all kinds, mixed: whatever runs has to come to its end with ledgers that add up, below its
 /// bounds, and no request faster than the least that it can take.
-fn any_case() -> impl Strategy<Value = (Vec<String>, String)> {
+fn any_host_and_job() -> impl Strategy<Value = (Vec<String>, String)> {
     let host = (1u16..5, 1u16..5, 1u8..3, prop_oneof![Just("0"), Just("0.09")]);
     let stack = (
         prop_oneof![Just("linux-4.14"), Just("linux-5"), Just("linux-6"), Just("spdk")],
@@ -340,20 +345,20 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_host_and_job_come_to_their_end_within_their_bounds((changes, job) in any_case()) {
+    fn random_hosts_and_jobs_complete_within_their_bounds((changes, job) in any_host_and_job()) {
         let changes: Vec<&str> = changes.iter().map(String::as_str).collect();
-        let drive = modern("linux-6", &changes);
+        let drive = fast_drive_on_modern_host("linux-6", &changes);
         let options: Vec<(&str, &str)> = job.split_whitespace().map(|word| word.split_once('=').unwrap()).collect();
-        let file = fio::from_flags(&options).unwrap();
+        let file = fio::job_from_flags(&options).unwrap();
         let Ok(jobs) = file.resolve(&drive.limits(), &Default::default()) else { return Ok(()) };
         let outcome = simulate(&drive, &jobs, 1).unwrap();
         prop_assert_eq!(outcome.jobs[0].directions().map(|(_, found)| found.ios).sum::<u64>(), 300 * u64::from(jobs[0].threads));
         let prediction = predict(&drive, &jobs).jobs.remove(0);
         // At the start and the end of a run fewer requests compete, and a few random service times may be short: in a run
         // ten times as long, both weigh a tenth.
-        let most = prediction.bottleneck().bound_iops() * 1.1;
+        let most = prediction.bottleneck().saturation_iops() * 1.1;
         if outcome.iops() > most {
-            let long = fio::from_flags(&long(&options)).unwrap().resolve(&drive.limits(), &Default::default()).unwrap();
+            let long = fio::job_from_flags(&long(&options)).unwrap().resolve(&drive.limits(), &Default::default()).unwrap();
             let iops = simulate(&drive, &long, 1).unwrap().iops();
             prop_assert!(iops <= most, "{iops}, in a short run {}, over {most}", outcome.iops());
         }
@@ -361,7 +366,7 @@ proptest! {
 }
 
 #[test]
-fn stage_slowed_by_depth_costs_a_lone_request_nothing_and_limits_deep_queues() {
+fn depth_dependent_stage_slows_only_deep_queues() {
     let with_depth = |depth_ns: u32| {
         let stage =
             format!("{{ name = 'waiters', after = 'lock and tail', user = true, submit_depth_ns = {depth_ns} }}");

@@ -2,8 +2,8 @@
 
 use crate::common;
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Described, Override, no_files};
-use phaselink_core::random::Random;
+use phaselink_core::drive_file::{Described, KeyOverride, refuse_files};
+use phaselink_core::random::RandomStream;
 use phaselink_core::simulation::simulate;
 use phaselink_studies::fit::{self, Effort, Fit, FitFinding, FitTask, FitTrial, MODEL_ERROR_DEFAULT, TrialFigures};
 use phaselink_studies::report;
@@ -57,11 +57,11 @@ fn in_turn(trials: &[FitTrial], answer: &(dyn Fn(&FitTrial) -> TrialFigures + Sy
 }
 
 fn described(name: &str) -> Described {
-    Described::shipped(name, &[], no_files).unwrap()
+    Described::shipped(name, &[], refuse_files).unwrap()
 }
 
 fn drive_with(name: &str, texts: &[String]) -> Drive {
-    let overrides: Vec<Override> = texts.iter().map(|text| Override::parse(text).unwrap()).collect();
+    let overrides: Vec<KeyOverride> = texts.iter().map(|text| KeyOverride::parse(text).unwrap()).collect();
     described(name).with(&overrides).unwrap().into_drive()
 }
 
@@ -94,7 +94,7 @@ fn effort(seed: u64, model_error: f64) -> Effort {
 fn hidden(number: u64) -> Vec<(f64, bool)> {
     let case = &CASES[number as usize % CASES.len()];
     let base = described(case.drive);
-    let mut random = Random::stream(number, "hidden values");
+    let mut random = RandomStream::stream(number, "hidden values");
     let values: Vec<f64> = case
         .keys
         .iter()
@@ -127,7 +127,7 @@ fn hidden(number: u64) -> Vec<(f64, bool)> {
 
 #[test]
 #[ignore = "minutes: make fit"]
-fn hidden_values_are_found_inside_their_intervals() {
+fn fit_recovers_hidden_values_within_their_intervals() {
     let threads: Vec<_> = (0..2)
         .map(|half| std::thread::spawn(move || (0..50).flat_map(|place| hidden(2 * place + half)).collect::<Vec<_>>()))
         .collect();
@@ -139,13 +139,13 @@ fn hidden_values_are_found_inside_their_intervals() {
 }
 
 #[test]
-fn hidden_values_of_a_drive_are_found_inside_their_intervals() {
+fn fit_recovers_hidden_drive_values_within_their_intervals() {
     let found = hidden(5);
     assert!(found.iter().all(|(_, is_inside)| *is_inside), "{found:?}");
 }
 
 #[test]
-fn value_is_fitted_to_a_per_cent_from_its_double_and_equally_for_equal_seeds() {
+fn fit_converges_to_one_percent_and_is_deterministic() {
     let drive = drive_with("nvme-polled", &[String::from("media.read_ns=55")]);
     let results = [measured(&drive, "bs=512", 3)];
     let question = || question("nvme-polled", &["media.read_ns"], &results, effort(1, NO_MODEL_ERROR));
@@ -156,7 +156,7 @@ fn value_is_fitted_to_a_per_cent_from_its_double_and_equally_for_equal_seeds() {
 }
 
 #[test]
-fn two_times_that_only_add_up_are_said_to() {
+fn indistinguishable_times_are_reported() {
     let results = [measured(&described("dc-express").into_drive(), "bs=4k", 3)];
     let fit = fitted("dc-express", &["media.read_ns", "media.command_ns"], &results, 1);
     let keys = ["media.read_ns", "media.command_ns"].map(String::from).to_vec();
@@ -166,7 +166,7 @@ fn two_times_that_only_add_up_are_said_to() {
 }
 
 #[test]
-fn a_key_that_no_figure_depends_on_stays_where_it_was() {
+fn key_without_effect_keeps_its_value() {
     let results = [measured(&described("nvme-polled").into_drive(), "bs=4k", 3)];
     let fit = fitted("nvme-polled", &["media.program_ns"], &results, 1);
     assert!(fit.findings.contains(&FitFinding::Unseen(String::from("media.program_ns"))), "{:?}", fit.findings);
@@ -174,7 +174,7 @@ fn a_key_that_no_figure_depends_on_stays_where_it_was() {
 }
 
 #[test]
-fn a_drive_that_differs_in_another_key_is_said_to_differ() {
+fn fit_reports_a_drive_that_differs_in_another_key() {
     let drive = drive_with("optane-p4800x", &[String::from("controller.write_pipeline_ns=3000")]);
     let results = ["bs=4k", "bs=4k rw=randwrite", "bs=512", "bs=4k iodepth=32"].map(|job| measured(&drive, job, 4));
     let fit = fitted("optane-p4800x", &["controller.read_pipeline_ns"], &results, 1);
@@ -185,7 +185,7 @@ fn a_drive_that_differs_in_another_key_is_said_to_differ() {
 }
 
 #[test]
-fn the_drive_file_of_a_fit_reads_back_to_the_values_it_found() {
+fn fitted_drive_file_reads_back_to_its_values() {
     let results = [measured(&described("nvme-polled").into_drive(), "bs=4k", 3)];
     let question = question("nvme-polled", &["media.read_ns"], &results, effort(1, MODEL_ERROR_DEFAULT));
     let fit = fit::fit(&question, &in_turn).unwrap();
@@ -199,7 +199,7 @@ fn the_drive_file_of_a_fit_reads_back_to_the_values_it_found() {
 }
 
 #[test]
-fn a_cost_of_a_stage_is_a_key_like_others() {
+fn stage_costs_can_be_fitted_like_other_keys() {
     let base = described("nvme-polled");
     let stage = base.drive().stack.stages.iter().find(|stage| !stage.submit.is_zero()).unwrap().clone();
     let key = format!("stack.stages.{}.submit_ns", stage.name);

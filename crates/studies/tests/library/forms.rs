@@ -14,13 +14,13 @@ fn latency(drive: &Drive, job: &str) -> Option<Latency> {
 }
 
 /// Whether an exact prediction is met stage by stage. None is undercut.
-fn held_to(drive: &Drive, job: &str, latency: &Latency) -> Result<bool, TestCaseError> {
+fn is_met_by_stages(drive: &Drive, job: &str, latency: &Latency) -> Result<bool, TestCaseError> {
     let (outcome, total) = (run(drive, job), latency.stages.total());
     let found = figures(&outcome);
     prop_assert!(latency.least <= total && found.total.min() >= total, "{} of {total}, {latency:?}", found.total.min());
     let is_told = match latency.certainty {
         Certainty::Exact => true,
-        // The mean holds only if the card had no opportunity to read ahead.
+        // The mean is exact only if the card had no opportunity to read ahead.
         Certainty::Mean(_) => counter(&outcome, "cache_hits") + counter(&outcome, "prefetched_pages") == 0,
         Certainty::AtLeast(_) => false,
     };
@@ -35,7 +35,7 @@ fn held_to(drive: &Drive, job: &str, latency: &Latency) -> Result<bool, TestCase
 }
 
 /// Requests of which none meets what an earlier one has left to do: the cells of a write that is acknowledged early.
-fn lone(drive: &Drive, rw: &str) -> u32 {
+fn independent_requests(drive: &Drive, rw: &str) -> u32 {
     if rw == "randwrite" && drive.media.acknowledge == Acknowledge::Early { 1 } else { 4 }
 }
 
@@ -127,7 +127,7 @@ fn described(name: &str, sets: &[&[String]]) -> Drive {
 
 /// Shipped drives with their own links, memories and hosts.
 #[test]
-fn lone_requests_to_shipped_drives_are_told_exactly() {
+fn closed_forms_of_lone_requests_to_shipped_drives_are_exact() {
     let cases = [
         ("moneta", "randread", &[512, 4096, 16_384, 262_144, 1 << 20][..], ""),
         ("moneta", "randwrite", &[512, 4096, 16_384, 262_144, 1 << 20], ""),
@@ -145,9 +145,10 @@ fn lone_requests_to_shipped_drives_are_told_exactly() {
     for (name, rw, sizes, set) in cases {
         let drive = drive(name, &set.split_whitespace().collect::<Vec<_>>());
         for bytes in sizes {
-            let job = format!("rw={rw} bs={bytes} number_ios={}", lone(&drive, rw));
+            let job = format!("rw={rw} bs={bytes} number_ios={}", independent_requests(&drive, rw));
             let latency = latency(&drive, &job).expect("a closed form");
-            let is_told = held_to(&drive, &job, &latency).unwrap_or_else(|error| panic!("{name} {job}: {error}"));
+            let is_told =
+                is_met_by_stages(&drive, &job, &latency).unwrap_or_else(|error| panic!("{name} {job}: {error}"));
             assert!(is_told, "{name} {set} {job}: {:?}", latency.certainty);
         }
     }
@@ -155,33 +156,33 @@ fn lone_requests_to_shipped_drives_are_told_exactly() {
 
 /// The commands of pieces that fill a unit together go out beside transfers.
 #[test]
-fn writes_whose_pieces_share_program_units_take_no_less_than_told() {
+fn writes_that_share_program_units_take_at_least_the_closed_form() {
     let set = "media.preset=pcm-lpddr2-nvm media.stripe_bytes=512 media.banks_per_channel=1 media.acknowledge=early \
                pss.cache_pages=0";
     let drive = drive("pss", &set.split_whitespace().collect::<Vec<_>>());
     for bytes in [6144, 12_288] {
         let job = format!("rw=randwrite bs={bytes} number_ios=1");
         let latency = latency(&drive, &job).expect("a closed form");
-        held_to(&drive, &job, &latency).unwrap_or_else(|error| panic!("{job}: {error}"));
+        is_met_by_stages(&drive, &job, &latency).unwrap_or_else(|error| panic!("{job}: {error}"));
     }
 }
 
 /// The memory then takes longer than the wire would, and has longer.
 #[test]
-fn nothing_takes_less_than_its_least_where_data_waits_for_credits() {
+fn credit_limited_requests_take_at_least_the_closed_form() {
     let set = "link.generation=3 link.lanes=16 link.max_payload_bytes=128 media.preset=dram media.stripe_bytes=512 \
                media.wear_levelling=none media.banks_per_channel=4 pss.read_mode=passthrough pss.cache_pages=0 \
                root_complex.write_ns=0 host.wait=spin";
     let drive = drive("pss", &set.split_whitespace().collect::<Vec<_>>());
     let job = "bs=64k number_ios=1";
     let latency = latency(&drive, job).expect("a closed form");
-    held_to(&drive, job, &latency).unwrap_or_else(|error| panic!("{error}"));
+    is_met_by_stages(&drive, job, &latency).unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// With one transfer buffer pieces take turns, so that what takes the last of them to its turn is known however the others
 /// are held up.
 #[test]
-fn pieces_that_share_a_transfer_buffer_wait_for_all_before_them() {
+fn pieces_that_share_a_transfer_buffer_wait_in_order() {
     let drive = drive("moneta", &["moneta.transfer_buffers=1", "link.granularity=packet"]);
     let job = "rw=randwrite bs=64k number_ios=1";
     let latency = latency(&drive, job).expect("a closed form");
@@ -191,7 +192,7 @@ fn pieces_that_share_a_transfer_buffer_wait_for_all_before_them() {
 }
 
 #[test]
-fn what_the_cards_memory_holds_of_a_region_asks_nothing_of_the_chips() {
+fn cached_regions_need_no_chip_access() {
     let drive = drive("pss", &[]);
     let cached_bytes = u64::from(drive.pss.cache_pages) * 4096;
     let busy_ns = |times: u64| {
@@ -206,7 +207,7 @@ fn what_the_cards_memory_holds_of_a_region_asks_nothing_of_the_chips() {
 
 /// The last command may be found by the handler that another one has called, and be the first to get a buffer.
 #[test]
-fn requests_that_the_driver_splits_take_no_less_than_told_and_not_much_more() {
+fn split_requests_take_slightly_more_than_the_closed_form() {
     let cases = [
         ("moneta", "moneta.max_transfer_kib=128", 0.75),
         ("pss", "pss.cache_pages=0 media.wear_levelling=none", 0.6),
@@ -219,7 +220,7 @@ fn requests_that_the_driver_splits_take_no_less_than_told_and_not_much_more() {
             let job = format!("rw=randread bs={bytes} number_ios=4");
             let latency = latency(&drive, &job).expect("a closed form");
             assert!(matches!(latency.certainty, Certainty::AtLeast(_)), "{name} {job}: {:?}", latency.certainty);
-            held_to(&drive, &job, &latency).unwrap_or_else(|error| panic!("{name} {job}: {error}"));
+            is_met_by_stages(&drive, &job, &latency).unwrap_or_else(|error| panic!("{name} {job}: {error}"));
             let (told, found) = (latency.stages.total(), figures(&run(&drive, &job)).total.min());
             assert!(told.as_ns() >= share * found.as_ns(), "{name} {job}: {told:?} of {found:?}");
         }
@@ -227,9 +228,9 @@ fn requests_that_the_driver_splits_take_no_less_than_told_and_not_much_more() {
 }
 
 #[test]
-fn saturated_drives_give_what_their_bottlenecks_allow() {
-    // The tolerances differ: a piece may take longer in the memory than the minimum, and writes of a page may wait in
-    // its lane.
+fn saturated_drives_reach_their_bottleneck_rates() {
+    // Tolerances differ, because a piece may take longer in the memory than its minimum, and writes of a page may wait
+    // in its lane.
     let cases = [
         ("moneta", "", "bs=256k iodepth=4 numjobs=4 number_ios=200", "wire to host", 0.02),
         ("moneta", "moneta.ring_bytes_per_ns=0.5", "bs=256k iodepth=4 numjobs=4 number_ios=60", "ring", 0.02),
@@ -237,7 +238,8 @@ fn saturated_drives_give_what_their_bottlenecks_allow() {
         ("pss", "", "bs=4k iodepth=64 number_ios=8000", "media buses", 0.02),
         ("pss", "pss.firmware_ns=60000", "bs=4k iodepth=64 number_ios=8000", "firmware", 0.02),
         ("pss", "pss.cache_pages=0", "rw=randwrite bs=4k iodepth=32 number_ios=3000", "media banks", 0.5),
-        // Read tags wait for the data, so the placement of the data matters and that of the rings does not.
+        // Reads hold their tags until the data arrives, so the location of the data matters, and that of the rings does
+        // not.
         (
             "pss",
             "media.preset=pcm-moneta media.wear_levelling=none link.read_tags=4 root_complex.placement=remote-dram",
@@ -256,7 +258,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_lone_moneta_request_takes_what_is_predicted_stage_by_stage(
+    fn lone_moneta_request_equals_its_prediction_stage_by_stage(
         name in select(&["moneta", "moneta-block"][..]),
         parts in any_parts(),
         moneta in any_moneta(),
@@ -264,8 +266,8 @@ proptest! {
         bytes in select(&[512u32, 1024, 4096, 6144, 12_288, 65_536, 262_144, 1 << 20][..]),
     ) {
         let drive = described(name, &[&parts, &moneta]);
-        let job = format!("rw={rw} bs={bytes} number_ios={}", lone(&drive, rw));
-        held_to(&drive, &job, &latency(&drive, &job).expect("a closed form"))?;
+        let job = format!("rw={rw} bs={bytes} number_ios={}", independent_requests(&drive, rw));
+        is_met_by_stages(&drive, &job, &latency(&drive, &job).expect("a closed form"))?;
     }
 }
 
@@ -290,7 +292,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_lone_request_to_the_pss_card_takes_what_is_predicted_stage_by_stage(
+    fn lone_pss_request_equals_its_prediction_stage_by_stage(
         name in select(&["pss", "pss-4-cards", "pss-block"][..]),
         parts in any_parts(),
         pss in any_pss(),
@@ -298,8 +300,8 @@ proptest! {
         bytes in select(&[512u32, 1024, 4096, 6144, 12_288, 65_536, 131_072][..]),
     ) {
         let drive = described(name, &[&parts, &pss]);
-        let job = format!("rw={rw} bs={bytes} number_ios={}", lone(&drive, rw));
-        held_to(&drive, &job, &latency(&drive, &job).expect("a closed form"))?;
+        let job = format!("rw={rw} bs={bytes} number_ios={}", independent_requests(&drive, rw));
+        is_met_by_stages(&drive, &job, &latency(&drive, &job).expect("a closed form"))?;
     }
 }
 

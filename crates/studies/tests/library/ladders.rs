@@ -20,7 +20,7 @@ fn check(drive: &Drive, job: &str, number: u64, expected: Expect) {
 }
 
 #[test]
-fn a_dc_express_read_is_a_queue_read_and_its_data() {
+fn dc_express_read_ladder_is_a_queue_read_and_data() {
     check(
         &drive("dc-express", &[]),
         "bs=4k number_ios=100",
@@ -48,7 +48,7 @@ fn a_dc_express_read_is_a_queue_read_and_its_data() {
 }
 
 #[test]
-fn at_depth_4_the_next_queue_reads_go_out_before_the_data_has_been_sent() {
+fn queue_reads_at_depth_4_precede_the_data() {
     check(
         &drive("dc-express", &[]),
         "bs=512 iodepth=4 number_ios=200",
@@ -75,7 +75,7 @@ fn at_depth_4_the_next_queue_reads_go_out_before_the_data_has_been_sent() {
 }
 
 #[test]
-fn a_dc_express_read_with_late_packets_ends_with_the_last_of_them() {
+fn dc_express_read_with_delayed_packets_ends_with_the_last() {
     let drive = drive("dc-express", &["root_complex.late_write_ratio=0.3"]);
     check(
         &drive,
@@ -107,7 +107,7 @@ fn a_dc_express_read_with_late_packets_ends_with_the_last_of_them() {
 }
 
 #[test]
-fn an_nvme_read_is_doorbell_fetch_data_completion_entry_and_interrupt() {
+fn nvme_read_ladder_is_doorbell_fetch_data_completion_and_interrupt() {
     check(
         &drive("nvme", &[]),
         "bs=4k number_ios=100",
@@ -143,7 +143,7 @@ fn an_nvme_read_is_doorbell_fetch_data_completion_entry_and_interrupt() {
 }
 
 #[test]
-fn an_nvme_read_of_more_than_two_pages_fetches_its_page_list_beside_the_media() {
+fn large_nvme_read_fetches_its_page_list_during_the_media_read() {
     check(
         &drive("nvme-polled", &[]),
         "bs=16k number_ios=100",
@@ -179,7 +179,7 @@ fn an_nvme_read_of_more_than_two_pages_fetches_its_page_list_beside_the_media() 
 }
 
 #[test]
-fn an_nvme_write_reads_its_data_from_the_host_before_the_media_programs_it() {
+fn nvme_write_reads_host_data_before_programming() {
     check(
         &drive("nvme-polled", &[]),
         "rw=randwrite bs=4k number_ios=100",
@@ -213,7 +213,7 @@ fn an_nvme_write_reads_its_data_from_the_host_before_the_media_programs_it() {
 }
 
 #[test]
-fn a_dc_express_write_takes_the_way_of_nvme() {
+fn dc_express_write_has_the_ladder_of_nvme() {
     // Queue reads continue during the write, but are not part of it.
     let drive = drive("dc-express", &["media.program_ns=1000"]);
     check(
@@ -262,7 +262,7 @@ fn a_dc_express_write_takes_the_way_of_nvme() {
 }
 
 #[test]
-fn on_a_shared_bus_no_two_packets_of_an_nvme_read_overlap() {
+fn packets_on_a_shared_bus_do_not_overlap() {
     check(
         &drive("nvme-polled", &["link.duplex=shared"]),
         "bs=512 number_ios=100",
@@ -296,7 +296,7 @@ fn on_a_shared_bus_no_two_packets_of_an_nvme_read_overlap() {
 }
 
 #[test]
-fn a_moneta_read_is_a_request_word_data_and_a_status_that_the_handler_reads() {
+fn moneta_read_ladder_is_request_word_data_and_status() {
     check(
         &drive("moneta", &[]),
         "bs=4k number_ios=100",
@@ -333,7 +333,7 @@ fn a_moneta_read_is_a_request_word_data_and_a_status_that_the_handler_reads() {
 }
 
 #[test]
-fn a_moneta_write_of_three_words_fetches_its_data_and_sleeps() {
+fn moneta_write_ladder_is_three_words_data_fetch_and_sleep() {
     let baseline = ["stack.preset=linux-2.6-no-op", "moneta.request_words=3", "moneta.spin_up_to_bytes=0"];
     check(
         &drive("moneta", &baseline),
@@ -381,7 +381,7 @@ fn a_moneta_write_of_three_words_fetches_its_data_and_sleeps() {
 }
 
 #[test]
-fn a_pss_read_is_a_doorbell_a_descriptor_the_page_and_its_record() {
+fn pss_read_ladder_is_doorbell_descriptor_page_and_record() {
     check(
         &drive("pss", &[]),
         "bs=4k number_ios=20",
@@ -417,7 +417,7 @@ fn a_pss_read_is_a_doorbell_a_descriptor_the_page_and_its_record() {
 }
 
 #[test]
-fn a_pss_write_is_a_doorbell_a_descriptor_the_page_read_and_its_record() {
+fn pss_write_ladder_is_doorbell_descriptor_page_read_and_record() {
     let drive = drive("pss", &["media.wear_levelling=none"]);
     check(
         &drive,
@@ -454,7 +454,7 @@ fn a_pss_write_is_a_doorbell_a_descriptor_the_page_read_and_its_record() {
 }
 
 #[test]
-fn fetches_of_several_requests_at_a_time_are_each_one_requests_in_steady_state() {
+fn multi_entry_fetches_serve_one_request_each_in_steady_state() {
     let simulation = traced(&drive("nvme-polled", &[]), "bs=512 iodepth=4 number_ios=100");
     let records = simulation.trace().records();
     let fetches: Vec<_> = records.iter().filter(|record| record.step.name() == "fetch command").skip(10).collect();

@@ -15,17 +15,17 @@ use proptest::sample::select;
 const EXPECTED_SHARE: f64 = 0.35;
 
 /// The job, with shares as they were drawn instead of as they were asked for.
-fn as_drawn(job: &Job, outcome: &Outcome) -> Job {
+fn job_with_drawn_shares(job: &Job, outcome: &Outcome) -> Job {
     let mut job = job.clone();
     let found = &outcome.jobs[0];
     job.read_percent = 100.0 * found.read.ios as f64 / outcome.ios() as f64;
-    draw_blocks(&mut job.read_blocks, &found.read);
-    draw_blocks(&mut job.write_blocks, &found.write);
+    set_drawn_block_shares(&mut job.read_blocks, &found.read);
+    set_drawn_block_shares(&mut job.write_blocks, &found.write);
     job
 }
 
 /// Of two sizes, so many of each as have these bytes together.
-fn draw_blocks(blocks: &mut [BlockShare], found: &DirectionOutcome) {
+fn set_drawn_block_shares(blocks: &mut [BlockShare], found: &DirectionOutcome) {
     if let [small, large] = blocks
         && found.ios > 0
     {
@@ -39,7 +39,7 @@ fn draw_blocks(blocks: &mut [BlockShare], found: &DirectionOutcome) {
 fn predicted_and_run(drive: &Drive, job: &str) -> (LoadBounds, Outcome) {
     let jobs = jobs(drive, job);
     let outcome = simulate(drive, &jobs, 1).unwrap_or_else(|problems| panic!("{problems}"));
-    (predict(drive, &[as_drawn(&jobs[0], &outcome)]).jobs.remove(0).loaded(), outcome)
+    (predict(drive, &[job_with_drawn_shares(&jobs[0], &outcome)]).jobs.remove(0).loaded(), outcome)
 }
 
 fn mean_ns(outcome: &Outcome) -> f64 {
@@ -95,7 +95,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_mix_keeps_its_bounds_and_comes_near_what_is_expected(
+    fn mixed_jobs_stay_within_bounds_near_their_expected_rate(
         drive in any_drive(),
         mix in any_mix(),
         depth in select(&[1u32, 2, 4, 8, 16, 32, 60][..]),
@@ -106,7 +106,7 @@ proptest! {
         // Requests in flight at the start and the end of the run use the resources partly outside it.
         let allowed = loaded.most_iops * outcome.elapsed.as_s() * 1.001 + f64::from(depth);
         prop_assert!(outcome.ios() as f64 <= allowed, "{found}");
-        // The first and the last requests compete with fewer others, and a slot is empty until its thread fills it.
+        // The first and last requests compete with fewer others, and a slot is empty until its thread fills it.
         let ends = 4.0 * f64::from(depth) / outcome.ios() as f64;
         prop_assert!(loaded.least_ns.is_none_or(|least_ns| mean_ns(&outcome) >= least_ns * (1.0 - ends)), "{found}");
         prop_assert!(loaded.balanced_iops.is_none_or(|iops| outcome.iops() >= EXPECTED_SHARE * iops), "{found}");
@@ -115,7 +115,7 @@ proptest! {
 
 /// Short reads that wait behind long writes: as if all were of mean length, half as many again would be expected.
 #[test]
-fn a_mix_of_short_and_long_requests_is_expected_to_wait_for_the_long_ones() {
+fn mixed_sizes_are_expected_to_wait_for_long_requests() {
     let few_banks = drive("nvme-polled", &["media.channels=1", "media.banks_per_channel=4"]);
     let job = "rw=randrw rwmixread=90 bs=4k iodepth=8 number_ios=8000";
     let (loaded, outcome) = predicted_and_run(&few_banks, job);

@@ -1,7 +1,7 @@
 //! Closed forms and simulation agree where requests do not meet, and the closed forms bound the simulation where they do.
 
 use crate::closed_forms::limited;
-use crate::common::{assert_exact, close, drive, figures, jobs, ns, run};
+use crate::common::{assert_exact_prediction, close, drive, figures, jobs, ns, run};
 use phaselink_core::closed_form::Certainty;
 use phaselink_core::config::Acknowledge;
 use phaselink_core::drive::Drive;
@@ -18,14 +18,14 @@ fn predicted(drive: &Drive, job: &str) -> JobPrediction {
 }
 
 /// Sizes that a drive's reads, or writes, may have.
-fn sizes(name: &str, rw: &str) -> impl Iterator<Item = u32> {
+fn allowed_sizes(name: &str, rw: &str) -> impl Iterator<Item = u32> {
     let smallest = if name.starts_with("nvme") || rw == "randwrite" { 512 } else { 8 };
     SIZES.into_iter().filter(move |bytes| *bytes >= smallest)
 }
 
 /// Every shipped drive, read and written in every size, over some links and memories: what is asked of the lone
 /// request's prediction and of the run.
-fn each_lone_request(mut check: impl FnMut(&str, &JobPrediction, &Outcome)) {
+fn for_each_lone_request(mut check: impl FnMut(&str, &JobPrediction, &Outcome)) {
     let links = ["gen1-x8", "gen2-x4", "gen2-x4-z77", "gen4-x4", "gen6-x4"];
     for (place, link) in links.iter().enumerate() {
         let link = format!("link.preset={link}");
@@ -33,7 +33,9 @@ fn each_lone_request(mut check: impl FnMut(&str, &JobPrediction, &Outcome)) {
         let media = ["media.preset=pcm-lpddr2-nvm", "media.preset=dram"][place / 2 % 2];
         for name in DRIVES {
             let drive = drive(name, &[&link, granularity, media]);
-            for (rw, bytes) in ["randread", "randwrite"].iter().flat_map(|rw| sizes(name, rw).map(move |b| (rw, b))) {
+            for (rw, bytes) in
+                ["randread", "randwrite"].iter().flat_map(|rw| allowed_sizes(name, rw).map(move |b| (rw, b)))
+            {
                 // The endpoint must learn the request loop before its queue reads meet the commands.
                 let ios = match bytes {
                     ..=8192 if name.starts_with("dc-express") => 80,
@@ -48,13 +50,13 @@ fn each_lone_request(mut check: impl FnMut(&str, &JobPrediction, &Outcome)) {
 }
 
 #[test]
-fn lone_request_takes_its_predicted_time_or_at_most_two_per_cent_beyond_its_bound() {
+fn lone_request_takes_its_prediction_or_at_most_two_percent_more() {
     let mut exact = 0;
-    each_lone_request(|context, job, outcome| {
+    for_each_lone_request(|context, job, outcome| {
         let latency = job.latencies[0].as_ref().expect("a closed form");
         if latency.certainty == Certainty::Exact {
             exact += 1;
-            return assert_exact(context, latency, outcome);
+            return assert_exact_prediction(context, latency, outcome);
         }
         let (least, found) = (latency.stages.total(), figures(outcome).total.min());
         assert!(found >= least, "{context}: {found} of at least {least}");
@@ -65,7 +67,7 @@ fn lone_request_takes_its_predicted_time_or_at_most_two_per_cent_beyond_its_boun
 }
 
 #[test]
-fn memories_whose_chips_are_told_apart_are_predicted_to_the_picosecond_or_bounded() {
+fn memories_with_separate_chips_are_predicted_exactly_or_bounded() {
     for media in ["media.preset=pcm-p5q-card", "media.preset=pcm-p5q-channel"] {
         for (bytes, exact) in [(512, true), (4096, true), (65_536, false)] {
             let drive = drive("nvme-polled", &[media, "media.ecc_decode_ns=300"]);
@@ -73,7 +75,7 @@ fn memories_whose_chips_are_told_apart_are_predicted_to_the_picosecond_or_bounde
             let latency = predicted(&drive, &job).latencies[0].clone().expect("a closed form");
             let outcome = run(&drive, &job);
             match latency.certainty == Certainty::Exact {
-                true => assert_exact(&format!("{media} {job}"), &latency, &outcome),
+                true => assert_exact_prediction(&format!("{media} {job}"), &latency, &outcome),
                 false => assert!(!exact && figures(&outcome).total.min() >= latency.stages.total(), "{media} {job}"),
             }
         }
@@ -81,22 +83,22 @@ fn memories_whose_chips_are_told_apart_are_predicted_to_the_picosecond_or_bounde
 }
 
 #[test]
-fn chips_and_gap_moves_bound_throughput() {
+fn chips_and_wear_gap_moves_bound_throughput() {
     let busy = "rw=randwrite bs=4k iodepth=64 number_ios=6000";
     for set in ["media.program_ns=120000", "media.wear_levelling=start-gap", "media.data_pattern=random"] {
         let drive = drive("nvme-polled", &["media.preset=pcm-p5q-card", set]);
         let (job, found) = (predicted(&drive, busy), run(&drive, busy).iops());
         assert_eq!(job.bottleneck().resource, "media banks", "{set}");
-        assert!(found <= job.bottleneck().bound_iops() * 1.005, "{set}: {found} of {job:?}");
+        assert!(found <= job.bottleneck().saturation_iops() * 1.005, "{set}: {found} of {job:?}");
     }
     let reads = "bs=4k iodepth=64 number_ios=6000";
     let drive = drive("nvme-polled", &["media.preset=pcm-p5q-card"]);
-    let (bound, found) = (predicted(&drive, reads).bottleneck().bound_iops(), run(&drive, reads).iops());
+    let (bound, found) = (predicted(&drive, reads).bottleneck().saturation_iops(), run(&drive, reads).iops());
     assert!((bound * 0.99..=bound * 1.001).contains(&found), "{found} of {bound}");
 }
 
 #[test]
-fn a_dc_express_read_in_a_tight_loop_takes_its_prediction_and_up_to_4_ns_of_waiting() {
+fn dc_express_read_in_a_tight_loop_is_within_4_ns_of_prediction() {
     for bytes in [8, 512, 4096] {
         let drive = drive("dc-express", &["link.dllps=false"]);
         let job = format!("bs={bytes} number_ios=900 ramp_time=200us");
@@ -114,7 +116,7 @@ fn a_dc_express_read_in_a_tight_loop_takes_its_prediction_and_up_to_4_ns_of_wait
 
 /// Between one packet and nothing, the next queue read has nowhere to pass, and where it falls into the last, no more.
 #[test]
-fn a_dc_express_read_of_long_packets_takes_no_less_than_predicted() {
+fn dc_express_read_of_long_packets_takes_at_least_its_prediction() {
     let set = ["link.generation=1", "link.lanes=1", "link.max_payload_bytes=512", "media.preset=pcm-ddr3-next"];
     let drive = drive("dc-express-block", &set);
     for bytes in [512, 1024] {
@@ -125,7 +127,7 @@ fn a_dc_express_read_of_long_packets_takes_no_less_than_predicted() {
 }
 
 #[test]
-fn a_dc_express_read_at_a_random_instant_takes_half_a_period_longer() {
+fn dc_express_read_at_a_random_instant_waits_half_a_polling_period() {
     let drive = drive("dc-express", &[]);
     for bytes in [512, 4096] {
         let job = format!("bs={bytes} rate_iops=20000 rate_process=poisson number_ios=4000");
@@ -138,7 +140,7 @@ fn a_dc_express_read_at_a_random_instant_takes_half_a_period_longer() {
 }
 
 #[test]
-fn a_saturated_drive_gives_what_its_bottleneck_allows() {
+fn saturated_drive_reaches_its_bottleneck_rate() {
     let fast = "media.preset=dram stack.preset=user-space host.mmio_write_ns=0";
     let cases = [
         ("dc-express", "", "bs=512 iodepth=32 number_ios=20000", "wire to host", 0.01),
@@ -169,7 +171,7 @@ fn a_saturated_drive_gives_what_its_bottleneck_allows() {
 }
 
 #[test]
-fn a_lock_that_all_threads_take_limits_them_together() {
+fn shared_lock_limits_all_threads_together() {
     // With a cache line transfer time of 0, handing over the lock takes no time.
     let text = "preset = \"nvme-polled\"\nhost.cache_line_transfer_ns = 0\n[nvme]\nqueue_pairs = 4\n[stack]\nstages = [{ name = \"block layer\", submit_ns = 800, lock = \"queue\" }]\n";
     let drive = Drive::from_toml("locked.toml", text, &[]).expect("a drive");
@@ -177,11 +179,11 @@ fn a_lock_that_all_threads_take_limits_them_together() {
     let job_predicted = predicted(&drive, job);
     assert_eq!(job_predicted.bottleneck().resource, "lock queue");
     assert!(close(run(&drive, job).iops(), 1e9 / 800.0, 0.01));
-    assert_eq!(job_predicted.bottleneck().bound_iops(), 1e9 / 800.0);
+    assert_eq!(job_predicted.bottleneck().saturation_iops(), 1e9 / 800.0);
 }
 
 #[test]
-fn a_drive_begins_to_saturate_at_the_depth_that_littles_law_gives() {
+fn saturation_begins_at_the_depth_of_littles_law() {
     let drive = drive(
         "nvme-polled",
         &["stack.preset=user-space", "media.read_ns=10000", "media.channels=64", "host.mmio_write_ns=0"],
@@ -189,14 +191,14 @@ fn a_drive_begins_to_saturate_at_the_depth_that_littles_law_gives() {
     let depth = predicted(&drive, "rw=read bs=4k").saturation_depth().expect("a closed form");
     let share = |depth: f64| {
         let job = format!("rw=read bs=4k iodepth={depth:.0} number_ios=4000");
-        run(&drive, &job).iops() / predicted(&drive, &job).bottleneck().bound_iops()
+        run(&drive, &job).iops() / predicted(&drive, &job).bottleneck().saturation_iops()
     };
     assert!((4.0..8.0).contains(&depth), "{depth}");
     assert!(share(depth.floor() - 1.0) < 0.9 && share(depth.ceil() + 2.0) > 0.97);
 }
 
 #[test]
-fn a_rate_below_all_limits_is_what_a_job_gets() {
+fn job_offered_less_than_all_limits_gets_its_rate() {
     let drive = drive("nvme-polled", &[]);
     let job = predicted(&drive, "bs=4k iodepth=32 rate_iops=50000 numjobs=2");
     assert_eq!(job.loaded().most_iops, 100_000.0);
@@ -204,7 +206,7 @@ fn a_rate_below_all_limits_is_what_a_job_gets() {
 }
 
 #[test]
-fn a_mix_asks_of_each_resource_what_its_parts_do() {
+fn mix_demands_of_each_resource_are_those_of_its_parts() {
     let drive = drive("nvme-polled", &[]);
     let busy = |job: &str, name: &str| {
         let job = predicted(&drive, job);
@@ -296,7 +298,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_lone_request_is_faster_than_predicted_nor_an_exact_one_slower(
+    fn lone_requests_are_never_faster_than_predicted_nor_slower_if_exact(
         any in any_drive(),
         rw in prop::sample::select(&["randread", "randwrite", "read"][..]),
         bytes in prop::sample::select(&[512u32, 1024, 4096, 6144, 12_288, 65_536, 135_168, 262_144][..]),

@@ -20,8 +20,8 @@ const STAGES_HEAD: &str = "# Stages of a request\n\n\
     passes.\n\n| stage | passes in | what it is |\n|---|---|---|\n";
 
 #[test]
-fn the_page_of_stages_is_their_table() {
-    let rows = Stage::fixed().zip(Stage::explanations());
+fn stages_page_equals_the_stage_table() {
+    let rows = Stage::fixed().zip(Stage::stage_explanations());
     let row = |((name, part), about): ((&str, SystemPart), &str)| {
         format!("| `{name}` | the {} | {about} |\n", format!("{part:?}").to_lowercase())
     };
@@ -30,7 +30,7 @@ fn the_page_of_stages_is_their_table() {
 }
 
 #[test]
-fn the_page_of_sweeps_lists_every_figure() {
+fn sweep_page_lists_all_figures() {
     let page = include_str!("../../../cli/docs/sweep.md");
     let head = "| name | table | figure |\n|---|---|---|\n";
     let (before, rest) = page.split_once(head).expect("a table of figures");
@@ -41,7 +41,7 @@ fn the_page_of_sweeps_lists_every_figure() {
 }
 
 #[test]
-fn memory_preset_row_of_the_documentation_is_read() {
+fn documented_memory_preset_row_is_valid() {
     let page = include_str!("../../../cli/docs/adding-a-memory.md");
     let block = page.split("```toml media\n").nth(1).unwrap().split("```").next().unwrap();
     let keys = block.lines().filter(|line| !["[", "summary", "fitted"].iter().any(|start| line.starts_with(start)));
@@ -55,7 +55,7 @@ fn memory_preset_row_of_the_documentation_is_read() {
 }
 
 #[test]
-fn the_page_of_fio_lists_every_option() {
+fn fio_page_lists_all_options() {
     let text = include_str!("../../../cli/docs/fio.md");
     let missing: Vec<_> =
         OPTIONS.iter().flat_map(|option| option.names).filter(|name| !text.contains(&format!("`{name}`"))).collect();
@@ -70,7 +70,7 @@ fn jobs(text: &str, capacity: u64) -> Vec<Job> {
 }
 
 #[test]
-fn every_job_file_of_the_examples_has_the_jobs_that_it_says() {
+fn example_job_files_contain_the_stated_jobs() {
     for (text, count) in [
         (include_str!("../../../../examples/randread-qd32.fio"), 1),
         (include_str!("../../../../examples/mixed.fio"), 2),
@@ -81,7 +81,7 @@ fn every_job_file_of_the_examples_has_the_jobs_that_it_says() {
 }
 
 #[test]
-fn example_becomes_the_job_that_it_describes() {
+fn example_text_becomes_the_described_job() {
     let job = jobs(include_str!("../../../../examples/randread-qd32.fio"), 10 << 20).remove(0);
     let expected = Job {
         iodepth: 32,

@@ -19,7 +19,7 @@ class Figures:
 ";
 
 #[test]
-fn stubs_have_every_document_and_every_figure() {
+fn python_stubs_have_all_documents_and_figures() {
     let schema = schema();
     let definitions = schema["definitions"].as_object().expect("definitions");
     let figure = |figure: &Figure| {
@@ -27,7 +27,7 @@ fn stubs_have_every_document_and_every_figure() {
         format!("    @property\n    def {}(self) -> {kind}: ...\n", figure.name)
     };
     let figures: String = FIGURES.iter().map(figure).collect();
-    let types: String = definitions.iter().map(|(name, definition)| declared(name, definition)).collect();
+    let types: String = definitions.iter().map(|(name, definition)| type_declaration(name, definition)).collect();
     expect_file!["../../../python/python/phaselink/_documents.pyi"].assert_eq(&format!("{HEAD}{figures}\n{types}"));
 }
 
@@ -47,7 +47,7 @@ const SIZES: [&str; 3] = ["bs", "iodepth", "numjobs"];
 const PARAMETERS: [&str; 2] = ["verify", "name"];
 
 #[test]
-fn stubs_have_every_option_of_a_job_and_every_section_of_a_drive() {
+fn python_stubs_have_all_job_options_and_drive_sections() {
     let schema = drive_file::schema();
     let properties = schema["properties"].as_object().expect("sections");
     let sections: Vec<_> = properties.iter().filter(|(_, schema)| schema["type"] == "object").collect();
@@ -56,7 +56,7 @@ fn stubs_have_every_option_of_a_job_and_every_section_of_a_drive() {
     for (name, section) in &sections {
         text += &format!("class {}Section(TypedDict, total=False):\n", class(name));
         for (key, value) in section["properties"].as_object().into_iter().flatten() {
-            text += &format!("    {key}: {}\n", given(key, value));
+            text += &format!("    {key}: {}\n", key_value_type(key, value));
         }
         text += "\n";
     }
@@ -74,7 +74,7 @@ fn stubs_have_every_option_of_a_job_and_every_section_of_a_drive() {
 }
 
 /// Type of the values of a key. Numbers of a choice are any numbers, because variables of a program have no narrower type.
-fn given(key: &str, schema: &Value) -> String {
+fn key_value_type(key: &str, schema: &Value) -> String {
     let choices = schema["enum"].as_array().map(Vec::as_slice).unwrap_or_default();
     match choices {
         _ if key == "preset" => String::from("str"),
@@ -91,15 +91,17 @@ fn class(name: &str) -> String {
     }
 }
 
-fn declared(name: &str, definition: &Value) -> String {
+fn type_declaration(name: &str, definition: &Value) -> String {
     let class = class(name);
     match definition["properties"].as_object() {
-        Some(keys) if definition["additionalProperties"] == false => typed(&class, keys, &definition["required"]),
+        Some(keys) if definition["additionalProperties"] == false => {
+            typed_dict_text(&class, keys, &definition["required"])
+        }
         _ => format!("{class} = {}\n", kind(definition).trim_matches('"')),
     }
 }
 
-fn typed(class: &str, keys: &Map<String, Value>, required: &Value) -> String {
+fn typed_dict_text(class: &str, keys: &Map<String, Value>, required: &Value) -> String {
     let is_required = |key: &str| required.as_array().is_some_and(|names| names.iter().any(|name| name == key));
     let key = |(key, value): (&String, &Value)| match is_required(key) {
         true => format!("        \"{key}\": {},\n", kind(value)),
@@ -121,7 +123,7 @@ fn kind(schema: &Value) -> String {
     }
     for key in ["allOf", "anyOf", "oneOf"] {
         if !items(key).is_empty() {
-            return united(items(key).iter().map(kind));
+            return union_type_text(items(key).iter().map(kind));
         }
     }
     if !items("enum").is_empty() {
@@ -129,12 +131,12 @@ fn kind(schema: &Value) -> String {
         return format!("Literal[{}]", words.join(", "));
     }
     match &schema["type"] {
-        Value::Array(kinds) => united(kinds.iter().map(|kind| plain(kind, schema))),
+        Value::Array(kinds) => union_type_text(kinds.iter().map(|kind| plain(kind, schema))),
         one => plain(one, schema),
     }
 }
 
-fn united(kinds: impl Iterator<Item = String>) -> String {
+fn union_type_text(kinds: impl Iterator<Item = String>) -> String {
     let mut kinds: Vec<String> = kinds.collect();
     kinds.dedup();
     // In Python, a union with a forward reference must be quoted as a whole.

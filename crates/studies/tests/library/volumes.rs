@@ -2,7 +2,7 @@
 
 use crate::common::{drive, jobs};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::Override;
+use phaselink_core::drive_file::KeyOverride;
 use phaselink_core::ledger::{CreditState, MeasuredState, Outcome};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::{Span, Time};
@@ -33,12 +33,12 @@ fn done(drive: &Drive, job: &str, is_steady: bool) -> Vec<Span> {
 }
 
 /// First picosecond that is not before tick number `tick` of so many a second.
-fn tick_time(tick: u64, per_s: u64) -> Span {
+fn token_tick_time(tick: u64, per_s: u64) -> Span {
     Span::from_ps((u128::from(tick) * PS_PER_S).div_ceil(u128::from(per_s)) as u64)
 }
 
 #[test]
-fn every_request_of_a_run_on_gp2_is_done_at_the_tick_of_its_published_credits() {
+fn gp2_requests_complete_at_the_tick_of_their_published_credits() {
     let gp2 = drive("ebs-gp2", &["volume.credit_operations=5400"]);
     for job in ["rw=randread bs=4k", "rw=randwrite bs=4k"] {
         let found = done(&gp2, &format!("{job} iodepth=32 number_ios=6400"), false);
@@ -48,7 +48,7 @@ fn every_request_of_a_run_on_gp2_is_done_at_the_tick_of_its_published_credits() 
             while tenths < 10 {
                 (tenths, tick) = (tenths + 1, tick + 1);
             }
-            assert_eq!(*found, tick_time(tick, 3_000), "{job}: request {number}");
+            assert_eq!(*found, token_tick_time(tick, 3_000), "{job}: request {number}");
             (tenths, tick) = (tenths - 10 + 1, tick + 1);
         }
         let by = |seconds| found.iter().filter(|at| **at < Span::from_s(seconds)).count();
@@ -58,7 +58,7 @@ fn every_request_of_a_run_on_gp2_is_done_at_the_tick_of_its_published_credits() 
 }
 
 #[test]
-fn every_request_of_a_run_on_gp3_is_done_at_its_tick() {
+fn gp3_requests_complete_at_their_token_tick() {
     let gp3 = drive("ebs-gp3", &[]);
     for (job, per_s) in [
         ("rw=randread bs=4k", 3_000),
@@ -67,13 +67,13 @@ fn every_request_of_a_run_on_gp3_is_done_at_its_tick() {
         ("rw=randwrite bs=256k", 500),
     ] {
         for (tick, found) in (0..).zip(done(&gp3, &format!("{job} iodepth=64 number_ios=5000"), true)) {
-            assert_eq!(found, tick_time(tick, per_s), "{job}: request {tick}");
+            assert_eq!(found, token_tick_time(tick, per_s), "{job}: request {tick}");
         }
     }
 }
 
 #[test]
-fn every_request_of_a_replay_is_done_at_the_tick_of_the_volume() {
+fn replayed_requests_complete_at_the_tick_of_the_volume() {
     let line = |place: u64| format!("{} d read {} 4096\n", place / 100, (place * 7919 % 999_983) << 13);
     let text = format!("fio version 3 iolog\n{}", (0..3000).map(line).collect::<String>());
     let trace = trace::parse("t", &text).expect("an iolog").requests;
@@ -89,13 +89,13 @@ fn every_request_of_a_replay_is_done_at_the_tick_of_the_volume() {
         done.sort();
         assert_eq!(done.len(), 3000);
         for (tick, at) in (0..).zip(&done) {
-            assert_eq!(at.since(done[0]), tick_time(tick, 3_000), "request {tick}, no stall: {replay_no_stall}");
+            assert_eq!(at.since(done[0]), token_tick_time(tick, 3_000), "request {tick}, no stall: {replay_no_stall}");
         }
     }
 }
 
 #[test]
-fn a_request_that_finds_the_limits_idle_takes_as_long_as_predicted() {
+fn request_below_the_volume_limits_takes_its_predicted_time() {
     for name in ["ebs-gp2", "ebs-io2", "pd-ssd"] {
         let drive = drive(name, &[]);
         for rw in ["randread", "randwrite"] {
@@ -111,7 +111,7 @@ fn a_request_that_finds_the_limits_idle_takes_as_long_as_predicted() {
 }
 
 #[test]
-fn a_prediction_names_the_limit_that_a_run_meets() {
+fn prediction_names_the_volume_limit_that_a_run_reaches() {
     let cases = [
         ("ebs-gp2", "rw=randread bs=4k", true, "volume's limit of operations", 300.0),
         ("ebs-gp2", "rw=randread bs=4k", false, "volume's limit of operations", 3_000.0),
@@ -130,7 +130,11 @@ fn a_prediction_names_the_limit_that_a_run_meets() {
         let prediction = predict(&drive, &jobs);
         let bottleneck = prediction.jobs[0].bottleneck();
         assert_eq!(bottleneck.resource, resource, "{name} {job}");
-        assert!((bottleneck.bound_iops() / iops - 1.0).abs() < 1e-6, "{name} {job}: {}", bottleneck.bound_iops());
+        assert!(
+            (bottleneck.saturation_iops() / iops - 1.0).abs() < 1e-6,
+            "{name} {job}: {}",
+            bottleneck.saturation_iops()
+        );
         assert!((outcome.iops() / iops - 1.0).abs() < 0.03, "{name} {job}: {} IOPS", outcome.iops());
         let used = usage(&drive, &jobs, &outcome);
         assert_eq!(used[0].resource, resource, "{name} {job}: {used:?}");
@@ -139,7 +143,7 @@ fn a_prediction_names_the_limit_that_a_run_meets() {
 }
 
 #[test]
-fn results_say_whether_a_run_lives_off_credits_and_how_long_they_last() {
+fn results_report_credit_use_and_remaining_time() {
     let gp2 = drive("ebs-gp2", &[]);
     let job = "rw=randread bs=4k iodepth=32 number_ios=9000";
     assert_eq!(outcome(&gp2, job, true).measured, MeasuredState::Volume(CreditState::Used));
@@ -156,16 +160,16 @@ fn results_say_whether_a_run_lives_off_credits_and_how_long_they_last() {
 }
 
 #[test]
-fn several_volumes_have_limits_of_their_own() {
+fn several_volumes_have_separate_limits() {
     let two = drive("ebs-gp3", &["drives=2"]);
     let iops = outcome(&two, "rw=randread bs=4k iodepth=64 number_ios=6000", true).iops();
     assert!((iops / 6_000.0 - 1.0).abs() < 0.01, "{iops}");
 }
 
 #[test]
-fn keys_of_a_volume_that_change_nothing_or_contradict_each_other_are_refused() {
+fn contradictory_volume_keys_are_refused() {
     let refused = |drive: &str, overrides: &[&str]| {
-        let overrides: Vec<Override> = overrides.iter().map(|it| Override::parse(it).unwrap()).collect();
+        let overrides: Vec<KeyOverride> = overrides.iter().map(|it| KeyOverride::parse(it).unwrap()).collect();
         let text = format!("preset = \"{drive}\"\n");
         Drive::from_toml("drive.toml", &text, &overrides).expect_err("a problem").to_string()
     };

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_to_one_file_have_one_identity() {
+    fn paths_to_the_same_file_have_one_identity() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.json");
         assert_eq!(file_id(&path), None);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn path_that_ends_with_a_separator_names_a_directory() {
+    fn path_with_a_trailing_separator_names_a_directory() {
         assert!(names_a_directory(Path::new("results/")));
         assert!(!names_a_directory(Path::new("results")));
     }

@@ -71,7 +71,7 @@ fn open_pipe(path: &Path) -> io::Result<File> {
                 return Ok(file);
             }
         }
-        interrupt::exit_if_asked();
+        interrupt::exit_if_interrupted();
         if !is_told && started.elapsed() > READER_EXPECTED {
             notes::tell(&format!("note: {} is a pipe without a reader: waiting for one", path.display()));
             is_told = true;

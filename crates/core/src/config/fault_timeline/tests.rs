@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::config::FaultOperation;
-use crate::random::Random;
+use crate::random::RandomStream;
 
 fn read(text: &str) -> Result<Vec<Fault>, String> {
-    let told = |problems: Vec<Problem>| problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n");
+    let told =
+        |problems: Vec<InputProblem>| problems.iter().map(InputProblem::to_string).collect::<Vec<_>>().join("\n");
     FaultTimeline::read_text("t", text).map(|timeline| timeline.0).map_err(told)
 }
 
@@ -14,7 +15,7 @@ fn of(action: FaultAction) -> Fault {
 }
 
 #[test]
-fn lines_are_read_into_rules_with_their_times_and_requests() {
+fn timeline_lines_become_rules_with_times_and_requests() {
     use FaultAction::*;
     let (ms, s) = (Span::from_ms, Span::from_s);
     for (line, expected) in [
@@ -34,7 +35,7 @@ fn lines_are_read_into_rules_with_their_times_and_requests() {
         (
             "at=request:9 for=1ms power-cut delay=3us",
             Fault {
-                at: FaultMoment::Request,
+                at: PowerCutMoment::Request,
                 first: 9,
                 times: 1,
                 outage: ms(1),
@@ -50,7 +51,7 @@ fn lines_are_read_into_rules_with_their_times_and_requests() {
 }
 
 #[test]
-fn a_return_ends_what_has_no_length_and_nothing_else() {
+fn return_line_ends_only_events_without_length() {
     let found = read(
         "# a night\nat=1s throttle iops=5 # slow\nat=2s for=9s error\n\nat=3s power-cut\nat=4s return\nat=5s error",
     )
@@ -61,7 +62,7 @@ fn a_return_ends_what_has_no_length_and_nothing_else() {
 }
 
 #[test]
-fn wrong_lines_are_told_with_their_place_what_is_allowed_and_what_to_write() {
+fn wrong_timeline_lines_are_reported_with_the_allowed_form() {
     for (line, found) in [
         ("at=2s stal for=1s", "there is no fault stal, did you mean stall?; allowed: error, delay"),
         ("at=2s for=1s", "no kind of fault; allowed: one of error"),
@@ -87,7 +88,7 @@ fn wrong_lines_are_told_with_their_place_what_is_allowed_and_what_to_write() {
 }
 
 #[test]
-fn a_rule_is_printed_as_the_line_that_it_is_read_from() {
+fn fault_rule_prints_as_the_line_it_was_read_from() {
     for line in [
         "at=2s for=500ms stall",
         "at=request:1000 for=20requests error operation=write",
@@ -124,17 +125,17 @@ fn a_rule_is_printed_as_the_line_that_it_is_read_from() {
 }
 
 /// Function that sets a key of a fault rule to a number.
-type SetKey = fn(&mut Fault, u64);
+type FaultKeySetter = fn(&mut Fault, u64);
 
 /// Returns a fault rule with random values in random keys, as a drive file may have it.
-fn random_rule(random: &mut Random) -> Fault {
+fn random_fault_rule(random: &mut RandomStream) -> Fault {
     let action = FaultAction::ALL[(random.bits() % 24) as usize];
-    let moment = [FaultMoment::Time, FaultMoment::Event, FaultMoment::Request][(random.bits() % 3) as usize];
+    let moment = [PowerCutMoment::Time, PowerCutMoment::Event, PowerCutMoment::Request][(random.bits() % 3) as usize];
     let mut fault = of(action);
     if fault.takes("at") {
         fault.at = moment;
     }
-    let set: [(&str, SetKey); 9] = [
+    let set: [(&str, FaultKeySetter); 9] = [
         ("first", |fault, number| fault.first = number),
         ("every", |fault, number| fault.every = number),
         ("times", |fault, number| fault.times = number),
@@ -154,11 +155,11 @@ fn random_rule(random: &mut Random) -> Fault {
 }
 
 #[test]
-fn a_rule_is_printed_as_a_line_or_table_that_is_read_into_it_again() {
-    let mut random = Random::stream(1, "lines of trouble");
+fn random_fault_rule_reads_back_from_its_printed_form() {
+    let mut random = RandomStream::stream(1, "lines of trouble");
     let mut lines = 0;
     for _ in 0..20_000 {
-        let fault = random_rule(&mut random);
+        let fault = random_fault_rule(&mut random);
         let line = fault.line();
         if line.starts_with('{') {
             continue;
@@ -166,7 +167,7 @@ fn a_rule_is_printed_as_a_line_or_table_that_is_read_into_it_again() {
         lines += 1;
         let found = read_line(&Place::whole("t"), &line);
         assert!(
-            matches!(found, Ok(TimelineLine::Event { fault: ref found, .. }) if *found == fault),
+            matches!(found, Ok(FaultTimelineLine::Event { fault: ref found, .. }) if *found == fault),
             "{line}: {fault:?}"
         );
     }
@@ -176,7 +177,7 @@ fn a_rule_is_printed_as_a_line_or_table_that_is_read_into_it_again() {
 }
 
 #[test]
-fn lines_of_faults_are_told_from_tables_of_rules() {
+fn fault_lines_are_distinguished_from_rule_tables() {
     for line in [
         "at=2s for=1s stall",
         "for=1s stall",

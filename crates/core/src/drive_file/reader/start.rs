@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::{DriveReader, Mark, Setting, TextLayer};
+use super::{DescriptionLayer, DriveReader, Mark, Setting};
 use crate::config::document::{self, Entry};
-use crate::config::origin::{Origin, ReplacedValue};
-use crate::config::section::full_name;
+use crate::config::origin::{ReplacedValue, ValueOrigin};
+use crate::config::section::full_key_name;
 use crate::config::value;
 use crate::drive_file::presets;
 
@@ -24,7 +24,7 @@ enum SectionPreset {
 impl DriveReader {
     /// Applies to each section the preset that a text (the `layers` in `text`) names for it. The preset replaces all
     /// values that lower layers give to the section.
-    pub(super) fn start_sections(&mut self, layers: &[TextLayer], text: Range<usize>) {
+    pub(super) fn start_sections(&mut self, layers: &[DescriptionLayer], text: Range<usize>) {
         for path in self.drive.sections().iter().map(|section| section.path()).collect::<Vec<_>>() {
             let named = layers[text.clone()].iter().filter_map(|layer| Some((layer, layer.preset(path)?)));
             let mut chosen = None;
@@ -32,7 +32,7 @@ impl DriveReader {
                 chosen = self.find_preset(path, layer, entry).map(|preset| (preset, entry.place.clone()));
             }
             if let Some((preset, place)) = chosen {
-                self.replace(path, text.start, layers[text.start].origin == Origin::Set);
+                self.replace(path, text.start, layers[text.start].origin == ValueOrigin::Set);
                 match preset {
                     SectionPreset::Row(row) => {
                         self.named.insert(path, place);
@@ -43,18 +43,18 @@ impl DriveReader {
                         self.take_section(path, text.start, file, *other);
                     }
                 }
-                self.keep(path, &layers[..text.start]);
+                self.restore_kept_keys(path, &layers[..text.start]);
             }
         }
     }
 
     /// Finds the preset that the entry names for a section: a shipped row, or a file, which is read. Reports an unknown
     /// name.
-    fn find_preset(&mut self, path: &'static str, layer: &TextLayer, entry: &Entry) -> Option<SectionPreset> {
-        if let Some(file) = layer.path_in(entry) {
+    fn find_preset(&mut self, path: &'static str, layer: &DescriptionLayer, entry: &Entry) -> Option<SectionPreset> {
+        if let Some(file) = layer.preset_path_of(entry) {
             let table = self.other(entry, &file, 1)?;
             let mut other = DriveReader::new(self.others, self.depth + 1);
-            let mut layers = vec![TextLayer { origin: Origin::File, file: Some(file.clone()), table }];
+            let mut layers = vec![DescriptionLayer { origin: ValueOrigin::File, file: Some(file.clone()), table }];
             other.add_bases(&mut layers);
             other.read_layers(&layers);
             self.problems.append(&mut other.problems);
@@ -64,7 +64,7 @@ impl DriveReader {
         let row = document::entry(rows, value::text(&entry.node).unwrap_or(""));
         if row.is_none() {
             let names = rows.iter().map(|row| row.key.as_str());
-            self.unknown_preset(&full_name(path, "preset"), entry, names);
+            self.report_unknown_preset(&full_key_name(path, "preset"), entry, names);
         }
         row.map(SectionPreset::Row)
     }
@@ -78,15 +78,15 @@ impl DriveReader {
         let values = section.values();
         section.reset();
         for (key, value) in values {
-            let setting = self.settings.remove(&full_name(path, key));
-            if setting.is_some_and(|setting| setting.origin != Origin::Preset) && !KEPT.contains(&(path, key)) {
+            let setting = self.settings.remove(&full_key_name(path, key));
+            if setting.is_some_and(|setting| setting.origin != ValueOrigin::PresetRow) && !KEPT.contains(&(path, key)) {
                 self.drive.sources.replaced.push(ReplacedValue { section: path, key, value, is_set });
             }
         }
         let of_section = format!("{path}.");
         self.marks.retain(|mark| {
-            let is_of_section = mark.doubt.key.starts_with(&of_section) && mark.origin != Origin::Default;
-            !is_of_section || mark.rank >= rank || KEPT.iter().any(|(of, key)| mark.doubt.key == full_name(of, key))
+            let is_of_section = mark.doubt.key.starts_with(&of_section) && mark.origin != ValueOrigin::Default;
+            !is_of_section || mark.rank >= rank || KEPT.iter().any(|(of, key)| mark.doubt.key == full_key_name(of, key))
         });
     }
 
@@ -95,20 +95,20 @@ impl DriveReader {
         let of_section = format!("{path}.");
         self.drive.sources.presets.insert(path, file);
         let settings = other.settings.iter().filter(|(key, _)| key.starts_with(&of_section));
-        let taken = |setting: &Setting| Setting { origin: Origin::Preset, rank, place: setting.place.clone() };
+        let taken = |setting: &Setting| Setting { origin: ValueOrigin::PresetRow, rank, place: setting.place.clone() };
         self.settings.extend(settings.map(|(key, setting)| (key.clone(), taken(setting))));
         let marks = std::mem::take(&mut other.marks).into_iter().filter(|mark| {
-            let applies = mark.applies(mark.setting(&other.settings)) && mark.origin != Origin::Default;
+            let applies = mark.applies(mark.setting(&other.settings)) && mark.origin != ValueOrigin::Default;
             applies && mark.doubt.key.starts_with(&of_section)
         });
-        self.marks.extend(marks.map(|mark| Mark { origin: Origin::Preset, rank, ..mark }));
+        self.marks.extend(marks.map(|mark| Mark { origin: ValueOrigin::PresetRow, rank, ..mark }));
         self.faulty.append(&mut other.faulty);
         self.drive.take_section(path, other.drive);
     }
 
     /// Sets the keys in [`KEPT`] of a section again to the values of lower layers, after a preset has replaced the
     /// section.
-    fn keep(&mut self, path: &'static str, layers: &[TextLayer]) {
+    fn restore_kept_keys(&mut self, path: &'static str, layers: &[DescriptionLayer]) {
         for (_, key) in KEPT.iter().filter(|(of, _)| *of == path) {
             let given =
                 layers.iter().enumerate().rev().find_map(|(rank, layer)| Some((rank, layer, layer.key(path, key)?)));

@@ -5,13 +5,13 @@ use crate::config::section::Section;
 use crate::config::value::unit;
 use crate::drive::Drive;
 
-fn takes(section: &mut dyn Section, key: &str, value: &str) -> bool {
+fn is_value_accepted(section: &mut dyn Section, key: &str, value: &str) -> bool {
     let node = parse_value(&Place::whole("t"), value).unwrap();
     section.set(key, &node).is_ok()
 }
 
 /// Values one step below and one step above: a whole number, a picosecond, or a part in a million of the bound.
-fn beyond(kind: &str, key: &str, low: f64, high: f64) -> [String; 2] {
+fn values_beyond_bound(kind: &str, key: &str, low: f64, high: f64) -> [String; 2] {
     if kind == "whole number" {
         return [(low as i128 - 1).to_string(), (high as i128 + 1).to_string()];
     }
@@ -26,27 +26,27 @@ fn beyond(kind: &str, key: &str, low: f64, high: f64) -> [String; 2] {
     [format!("{:e}", low - step(low)), format!("{:e}", high + step(high))]
 }
 
-fn check_range(section: &mut dyn Section, key: &str, kind: &str, bounds: &str) {
+fn check_range_bounds(section: &mut dyn Section, key: &str, kind: &str, bounds: &str) {
     let (low, rest) = bounds.split_once(" to ").unwrap();
     let high = rest.split(' ').next().unwrap();
-    assert!(takes(section, key, low), "{key} = {low}");
-    assert!(takes(section, key, high), "{key} = {high}");
+    assert!(is_value_accepted(section, key, low), "{key} = {low}");
+    assert!(is_value_accepted(section, key, high), "{key} = {high}");
     let number = |text: &str| text.replace('_', "").parse::<f64>().unwrap();
-    for value in beyond(kind, key, number(low), number(high)) {
-        assert!(!takes(section, key, &value), "{key} = {value}");
+    for value in values_beyond_bound(kind, key, number(low), number(high)) {
+        assert!(!is_value_accepted(section, key, &value), "{key} = {value}");
     }
 }
 
-fn check_list(section: &mut dyn Section, key: &str, list: &[&str]) {
+fn check_listed_choices(section: &mut dyn Section, key: &str, list: &[&str]) {
     for value in list {
-        assert!(takes(section, key, value), "{key} = {value}");
+        assert!(is_value_accepted(section, key, value), "{key} = {value}");
         let next = (value.replace('_', "").parse::<u64>().unwrap() + 1).to_string();
-        assert_eq!(takes(section, key, &next), list.contains(&next.as_str()), "{key} = {next}");
+        assert_eq!(is_value_accepted(section, key, &next), list.contains(&next.as_str()), "{key} = {next}");
     }
 }
 
 #[test]
-fn every_bound_is_allowed_and_one_step_beyond_is_refused() {
+fn bounds_are_inclusive_for_all_keys() {
     let mut ranges = 0;
     for section in Drive::blank().sections_mut() {
         for key in section.keys() {
@@ -54,9 +54,9 @@ fn every_bound_is_allowed_and_one_step_beyond_is_refused() {
             match key.allowed.split_once(" from ") {
                 Some((kind, bounds)) => {
                     ranges += 1;
-                    check_range(section, key.name, kind, bounds);
+                    check_range_bounds(section, key.name, kind, bounds);
                 }
-                None if list[0].parse::<u64>().is_ok() => check_list(section, key.name, &list),
+                None if list[0].parse::<u64>().is_ok() => check_listed_choices(section, key.name, &list),
                 None => {}
             }
         }
@@ -65,23 +65,23 @@ fn every_bound_is_allowed_and_one_step_beyond_is_refused() {
 }
 
 #[test]
-fn default_of_every_key_is_allowed() {
+fn default_values_are_allowed_for_all_keys() {
     for section in Drive::blank().sections_mut() {
         for key in section.keys() {
             let default = key.default.to_string();
-            assert!(takes(section, key.name, &default), "{} = {default}", key.name);
+            assert!(is_value_accepted(section, key.name, &default), "{} = {default}", key.name);
         }
     }
 }
 
 #[test]
-fn value_of_another_type_is_refused_by_every_key() {
+fn value_of_the_wrong_type_is_refused_by_all_keys() {
     for section in Drive::blank().sections_mut() {
         for key in section.keys() {
             let is_text = key.allowed.starts_with("text in quotes");
-            assert_eq!(takes(section, key.name, "'no such name'"), is_text, "{}", key.name);
-            assert!(!takes(section, key.name, "1979-05-27"), "{}", key.name);
-            assert!(!takes(section, key.name, "{ a = 1 }"), "{}", key.name);
+            assert_eq!(is_value_accepted(section, key.name, "'no such name'"), is_text, "{}", key.name);
+            assert!(!is_value_accepted(section, key.name, "1979-05-27"), "{}", key.name);
+            assert!(!is_value_accepted(section, key.name, "{ a = 1 }"), "{}", key.name);
         }
     }
 }

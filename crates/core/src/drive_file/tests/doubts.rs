@@ -1,12 +1,12 @@
 //! Tests of uncertain constants: every one is listed, and overrides move it as far as its range says.
 
-use super::super::doubts::stage_cost;
+use super::super::doubts::stage_and_cost_of_key;
 use super::super::{presets, shipped};
 use super::*;
 use crate::config::{UncertainConstant, UncertaintyCause};
 
 /// Lines that give a key a value and call it assumed or fitted: the table that the line is in, the key, and the word.
-fn admissions(text: &str) -> Vec<(String, String, &'static str)> {
+fn marked_lines(text: &str) -> Vec<(String, String, &'static str)> {
     let mut table = String::new();
     let mut found = Vec::new();
     for line in text.lines() {
@@ -25,11 +25,11 @@ fn admissions(text: &str) -> Vec<(String, String, &'static str)> {
 }
 
 #[test]
-fn line_of_a_shipped_drive_that_says_assumed_or_fitted_is_in_its_lists() {
+fn marked_lines_of_shipped_drives_are_in_their_lists() {
     let not_keys = ["preset"];
     for shipped in shipped::all() {
         let drive = Drive::from_toml(shipped.file, shipped.text, &[]).unwrap();
-        for (section, key, word) in admissions(shipped.text) {
+        for (section, key, word) in marked_lines(shipped.text) {
             let key = format!("{section}.{key}");
             let list = if word == "fitted" { &drive.fitted } else { &drive.assumed };
             let is_listed = list.iter().any(|doubt| doubt.key == key);
@@ -39,11 +39,11 @@ fn line_of_a_shipped_drive_that_says_assumed_or_fitted_is_in_its_lists() {
 }
 
 #[test]
-fn line_of_a_preset_that_says_assumed_or_fitted_is_in_its_lists() {
+fn marked_lines_of_presets_are_in_their_lists() {
     for file in ["host", "link", "dma", "fabric", "root_complex", "power", "media", "stack"] {
         let path = format!("{}/presets/{file}.toml", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
-        for (preset, key, word) in admissions(&text) {
+        for (preset, key, word) in marked_lines(&text) {
             let drive = read(&format!("interface = 'nvme'\n[{file}]\npreset = '{preset}'\n")).unwrap();
             let list = if word == "fitted" { &drive.fitted } else { &drive.assumed };
             let key = format!("{file}.{key}");
@@ -53,8 +53,8 @@ fn line_of_a_preset_that_says_assumed_or_fitted_is_in_its_lists() {
 }
 
 /// Every preset in a drive of its own, and every shipped drive.
-fn all_drives() -> Vec<Drive> {
-    let alone = |preset: &presets::Preset| {
+fn drives_and_presets() -> Vec<Drive> {
+    let alone = |preset: &presets::PresetRow| {
         read(&format!("interface = 'nvme'\n[{}]\npreset = '{}'\n", preset.section, preset.name)).unwrap()
     };
     let shipped = shipped::names().map(|name| Drive::shipped(name).unwrap());
@@ -62,8 +62,8 @@ fn all_drives() -> Vec<Drive> {
 }
 
 #[test]
-fn every_uncertain_constant_names_a_key_whose_value_is_in_its_range() {
-    for drive in all_drives() {
+fn uncertain_constants_name_keys_with_values_in_range() {
+    for drive in drives_and_presets() {
         for doubt in drive.assumed.iter().chain(&drive.fitted) {
             let value = drive.value_of(&doubt.key);
             let value = value.unwrap_or_else(|| panic!("{}: {} is no key", drive.name, doubt.key));
@@ -84,11 +84,11 @@ fn moved(drive: &Drive, cause: UncertaintyCause, doubt: &UncertainConstant) -> V
 }
 
 #[test]
-fn extremes_of_a_constant_are_the_ends_of_its_range_or_the_other_choice() {
+fn range_ends_of_a_constant_are_its_extremes() {
     // These drives cover each protocol and kind of memory. `phaselink reproduce --depends` checks all constants.
     for name in ["dc-express", "moneta", "pss", "capi-pcm-next", "cxl", "nvm-model-dram"] {
         let drive = Drive::shipped(name).unwrap();
-        for (cause, doubt) in drive.uncertain_constants() {
+        for (cause, doubt) in drive.relevant_uncertain_constants() {
             let ends = moved(&drive, cause, doubt);
             assert!(!ends.is_empty(), "{}: {}", drive.name, doubt.key);
             for end in ends {
@@ -99,10 +99,10 @@ fn extremes_of_a_constant_are_the_ends_of_its_range_or_the_other_choice() {
 }
 
 #[test]
-fn extremes_of_a_fitted_constant_are_at_least_a_tenth_away() {
+fn extremes_of_a_fitted_constant_are_at_least_ten_percent_away() {
     let text = "preset = 'nvme'\n[[fitted]]\nkey = 'media.command_ns'\nlow = 193\nhigh = 195\nwhy = 'a narrow one'\n";
     let drive = read(text).unwrap();
-    let doubts = drive.uncertain_constants();
+    let doubts = drive.relevant_uncertain_constants();
     let (cause, doubt) = doubts.iter().find(|(_, doubt)| doubt.key == "media.command_ns").unwrap();
     let ends: Vec<f64> = moved(&drive, *cause, doubt)
         .iter()
@@ -112,7 +112,7 @@ fn extremes_of_a_fitted_constant_are_at_least_a_tenth_away() {
 }
 
 #[test]
-fn overrides_of_several_stage_costs_leave_other_costs_unchanged() {
+fn overriding_stage_costs_leaves_other_costs_unchanged() {
     let drive = Drive::shipped("disk-raid").unwrap();
     let key = |name: &str| drive.assumed.iter().chain(&drive.fitted).find(|doubt| doubt.key.ends_with(name)).unwrap();
     let values = [(key("I/O scheduler.submit_ns"), 70.0), (key("dequeue.lock_lines"), 12.0)];
@@ -121,12 +121,12 @@ fn overrides_of_several_stage_costs_leave_other_costs_unchanged() {
     assert_eq!(moved.value_of("stack.stages.I/O scheduler.submit_ns"), Some(70.into()));
     assert_eq!(moved.value_of("stack.stages.dequeue.lock_lines"), Some(12.into()));
     assert_eq!(moved.value_of("stack.stages.application.submit_ns"), Some(426.into()));
-    assert_eq!(stage_cost("stack.stages.I/O scheduler.submit_ns"), Some(("I/O scheduler", "submit_ns")));
-    assert_eq!(stage_cost("media.read_ns"), None);
+    assert_eq!(stage_and_cost_of_key("stack.stages.I/O scheduler.submit_ns"), Some(("I/O scheduler", "submit_ns")));
+    assert_eq!(stage_and_cost_of_key("media.read_ns"), None);
 }
 
 #[test]
-fn mark_of_a_default_is_dropped_when_a_layer_gives_a_value() {
+fn mark_of_a_default_is_dropped_once_a_layer_gives_a_value() {
     let blank = read("interface = 'nvme'\n").unwrap();
     let is_doubted = |drive: &Drive| drive.assumed.iter().any(|doubt| doubt.key == "nvme.parse_ns");
     assert!(is_doubted(&blank));
@@ -134,8 +134,8 @@ fn mark_of_a_default_is_dropped_when_a_layer_gives_a_value() {
 }
 
 #[test]
-fn uncertain_constants_of_other_protocols_are_left_out() {
+fn uncertain_constants_of_other_protocols_are_omitted() {
     let drive = Drive::shipped("nvme-polled").unwrap();
-    assert!(drive.uncertain_constants().iter().all(|(_, doubt)| !doubt.key.starts_with("moneta.")));
-    assert!(drive.uncertain_constants().iter().any(|(_, doubt)| doubt.key.starts_with("nvme.")));
+    assert!(drive.relevant_uncertain_constants().iter().all(|(_, doubt)| !doubt.key.starts_with("moneta.")));
+    assert!(drive.relevant_uncertain_constants().iter().any(|(_, doubt)| doubt.key.starts_with("nvme.")));
 }

@@ -2,16 +2,16 @@
 
 use expect_test::expect;
 
-use super::super::{Described, Drive, Override, no_files, presets, shipped};
-use super::{messages, read, read_with};
+use super::super::{Described, Drive, KeyOverride, presets, refuse_files, shipped};
+use super::{messages, read, read_with_overrides};
 use crate::config::Wait;
 use crate::config::section::Section;
 use crate::drive::Interface;
-use crate::problem::{Problem, Problems};
+use crate::problem::{InputProblem, Problems};
 use crate::time::Span;
 
 fn drive(text: &str, given: &[&str]) -> Drive {
-    read_with(text, given).unwrap_or_else(|problems| panic!("{problems}"))
+    read_with_overrides(text, given).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 fn fitted(drive: &Drive) -> Vec<&str> {
@@ -19,7 +19,7 @@ fn fitted(drive: &Drive) -> Vec<&str> {
 }
 
 #[test]
-fn every_shipped_drive_loads_under_its_own_name() {
+fn shipped_drives_load_under_their_own_name() {
     for name in shipped::names() {
         let drive = Drive::shipped(name).unwrap();
         assert_eq!(drive.name, name);
@@ -29,7 +29,7 @@ fn every_shipped_drive_loads_under_its_own_name() {
 }
 
 #[test]
-fn every_preset_loads_and_has_a_summary() {
+fn all_presets_load_and_have_a_summary() {
     let all = presets::all();
     assert!(all.len() > 30, "{}", all.len());
     for preset in all {
@@ -40,7 +40,7 @@ fn every_preset_loads_and_has_a_summary() {
 }
 
 #[test]
-fn presets_hold_the_constants_derived_from_the_papers() {
+fn presets_contain_constants_derived_from_the_papers() {
     let prototype = Drive::shipped("dc-express-block").unwrap();
     let first_packet = Span::from_ns_f64(128.0 / prototype.media.bus_bytes_per_ns);
     assert_eq!(prototype.media.read + prototype.media.command + first_packet, Span::from_ns(368));
@@ -57,7 +57,7 @@ fn presets_hold_the_constants_derived_from_the_papers() {
 }
 
 #[test]
-fn later_layer_wins_default_preset_shipped_file_set() {
+fn layers_take_precedence_in_order_default_preset_shipped_file_set() {
     let text = "preset = 'nvme'\n[media]\ncommand_ns = 7\n[nvme]\nparse_ns = 1\n";
     let drive = drive(text, &["nvme.parse_ns=2", "nvme.parse_ns=3"]);
     assert_eq!(drive.media.stripe_bytes, 4096);
@@ -69,14 +69,14 @@ fn later_layer_wins_default_preset_shipped_file_set() {
 }
 
 #[test]
-fn preset_on_the_command_line_replaces_the_files_preset() {
+fn command_line_preset_replaces_that_of_the_file() {
     let drive = drive("preset = 'dc-express'\n", &["media.preset=dram"]);
     assert_eq!(drive.media.read, Span::from_ns(50));
     assert_eq!(drive.media.program, Span::ZERO);
 }
 
 #[test]
-fn preset_replaces_its_section_in_lower_layers_only() {
+fn preset_replaces_its_section_only_in_lower_layers() {
     let text = "interface = 'nvme'\n[media]\npreset = 'nand-slc'\nchannels = 3\nacknowledge = 'early'\n";
     let replaced = drive(text, &["media.preset=dram"]);
     assert_eq!(replaced.media, drive("interface = 'nvme'\nmedia.preset = 'dram'\n", &[]).media);
@@ -88,14 +88,14 @@ fn preset_replaces_its_section_in_lower_layers_only() {
 }
 
 #[test]
-fn host_preset_keeps_the_drives_host_wait() {
+fn host_preset_keeps_the_drives_wait_method() {
     let waits = |text: &str| drive(text, &["host.preset=nehalem-2x4"]).host.wait;
     assert_eq!(waits("preset = 'nvme'\n"), Wait::Sleep);
     assert_eq!(waits("preset = 'nvme-polled'\n"), Wait::Spin);
 }
 
 #[test]
-fn values_that_a_preset_replaces_are_in_notes() {
+fn replaced_preset_values_are_in_the_notes() {
     let moved = drive("preset = 'nvme-ssd-gen3'\n", &["link.preset=gen3-x4", "media.preset=dram"]);
     let [note] = &moved.notes()[..] else { panic!("{:?}", moved.notes()) };
     assert!(note.starts_with("drive: media.preset = dram replaces "), "{note}");
@@ -107,7 +107,7 @@ fn values_that_a_preset_replaces_are_in_notes() {
 }
 
 /// Files in a folder `lab`, beside `lab/mine.toml`.
-fn lab(path: &str) -> Result<String, Problem> {
+fn lab_files(path: &str) -> Result<String, InputProblem> {
     let text = match path {
         "lab/base.toml" => {
             "preset = 'nvme'\nname = 'base'\n[nvme]\nqueue_pairs = 3\n[media]\npreset = 'parts/cells.toml'\n"
@@ -118,34 +118,35 @@ fn lab(path: &str) -> Result<String, Problem> {
         }
         "lab/round.toml" => "preset = 'round.toml'\n",
         "lab/wrong.toml" => "interface = 'nvme'\n[media]\nreed_ns = 5\n",
-        _ => return Err(Problem::new(path, None, "cannot be read: no such file", "")),
+        _ => return Err(InputProblem::new(path, None, "cannot be read: no such file", "")),
     };
     Ok(String::from(text))
 }
 
-fn of_lab(text: &str, given: &[&str]) -> Result<Drive, Problems> {
-    let overrides: Vec<Override> = given.iter().map(|text| Override::parse(text).unwrap()).collect();
-    Drive::from_files("lab/mine.toml", text, &overrides, lab)
+fn read_lab_drive(text: &str, given: &[&str]) -> Result<Drive, Problems> {
+    let overrides: Vec<KeyOverride> = given.iter().map(|text| KeyOverride::parse(text).unwrap()).collect();
+    Drive::from_files("lab/mine.toml", text, &overrides, lab_files)
 }
 
 #[test]
-fn user_file_is_a_preset_for_a_drive_and_for_its_sections() {
-    let whole = of_lab("preset = 'base.toml'\n[nvme]\nparse_ns = 7\n", &[]).unwrap();
+fn user_file_can_be_a_preset_for_a_drive_or_section() {
+    let whole = read_lab_drive("preset = 'base.toml'\n[nvme]\nparse_ns = 7\n", &[]).unwrap();
     assert_eq!((whole.name.as_str(), whole.nvme.queue_pairs, whole.nvme.parse), ("mine", 3, Span::from_ns(7)));
     assert!(whole.explain().contains("starts from the drive lab/base.toml, from nvme\n"), "{}", whole.explain());
-    let cells = of_lab("interface = 'nvme'\n[media]\npreset = 'parts/cells.toml'\nchannels = 2\n", &[]).unwrap();
+    let cells =
+        read_lab_drive("interface = 'nvme'\n[media]\npreset = 'parts/cells.toml'\nchannels = 2\n", &[]).unwrap();
     assert_eq!((cells.media.read, cells.media.channels, cells.link.lanes), (Span::from_ns(5), 2, whole.link.lanes));
     assert_eq!(whole.media.read, cells.media.read);
     for drive in [&whole, &cells] {
         assert!(drive.assumed.iter().any(|mark| mark.key == "media.read_ns" && mark.why == "a guess"));
     }
-    let given = of_lab("interface = 'nvme'\n", &["media.preset=lab/parts/cells.toml"]).unwrap();
+    let given = read_lab_drive("interface = 'nvme'\n", &["media.preset=lab/parts/cells.toml"]).unwrap();
     assert_eq!(given.media.read, cells.media.read, "paths on the command line are relative to nothing");
 }
 
 #[test]
-fn problem_in_another_file_is_reported_at_its_place_there() {
-    let problems = |text: &str| of_lab(text, &[]).unwrap_err().to_string();
+fn problem_in_another_file_is_reported_there() {
+    let problems = |text: &str| read_lab_drive(text, &[]).unwrap_err().to_string();
     let nowhere = problems("preset = 'nowhere.toml'\n");
     assert!(nowhere.starts_with("lab/mine.toml:1: preset is 'nowhere.toml': cannot be read"), "{nowhere}");
     assert_eq!(nowhere.lines().count(), 1, "{nowhere}");
@@ -158,7 +159,7 @@ fn problem_in_another_file_is_reported_at_its_place_there() {
 }
 
 #[test]
-fn drive_without_a_name_is_named_after_its_file() {
+fn unnamed_drive_is_named_after_its_file() {
     let read = |file, text| Drive::from_toml(file, text, &[]).unwrap().name;
     assert_eq!(read("lab/mine.toml", "preset = 'nvme'"), "mine");
     assert_eq!(read("mine", "preset = 'nvme'\nname = 'yours'"), "yours");
@@ -167,7 +168,7 @@ fn drive_without_a_name_is_named_after_its_file() {
 }
 
 #[test]
-fn fitted_mark_is_dropped_when_the_value_is_replaced() {
+fn fitted_mark_is_dropped_with_its_value() {
     assert_eq!(fitted(&drive("preset = 'capi'\n", &[])), ["host.interrupt_ns", "capi.psl_ns"]);
     assert_eq!(fitted(&drive("preset = 'capi'\n[host]\ninterrupt_ns = 1\n", &[])), ["capi.psl_ns"]);
     assert_eq!(fitted(&drive("preset = 'capi'\n", &["capi.psl_ns=1"])), ["host.interrupt_ns"]);
@@ -175,7 +176,7 @@ fn fitted_mark_is_dropped_when_the_value_is_replaced() {
 }
 
 #[test]
-fn file_may_mark_its_own_keys_as_fitted() {
+fn file_may_mark_its_own_keys_as_fitted_values() {
     let text = "preset = 'nvme'\n[nvme]\nparse_ns = 9\n[[fitted]]\nkey = 'nvme.parse_ns'\nwhy = 'a guess'\n";
     let drive = drive(text, &[]);
     let mark = drive.fitted.iter().find(|mark| mark.key == "nvme.parse_ns").unwrap();
@@ -183,7 +184,7 @@ fn file_may_mark_its_own_keys_as_fitted() {
 }
 
 #[test]
-fn resolved_form_reads_back_to_an_equal_drive() {
+fn resolved_drive_reads_back_equal() {
     for name in shipped::names() {
         let given = ["dc_express.max_latency_us=1.234567", "link.bit_error_rate=1e-12", "stack.copy_bytes_per_ns=1.5"];
         // A stack with I/O engines does not copy data, so `copy_bytes_per_ns` is not allowed there.
@@ -195,7 +196,7 @@ fn resolved_form_reads_back_to_an_equal_drive() {
 }
 
 #[test]
-fn resolved_form_gives_spans_in_the_unit_of_their_key() {
+fn resolved_drive_gives_spans_in_key_units() {
     let resolved = Drive::shipped("dc-express").unwrap().resolved();
     assert_eq!(resolved["dc_express"]["tag_ns"], 2.5);
     assert_eq!(resolved["dc_express"]["max_latency_us"], 0);
@@ -205,7 +206,7 @@ fn resolved_form_gives_spans_in_the_unit_of_their_key() {
 }
 
 #[test]
-fn explanation_shows_the_origin_of_each_value() {
+fn explanation_shows_value_origins() {
     let text = "preset = 'dc-express'\n[media]\ncommand_ns = 7\n";
     let explanation = drive(text, &["media.read_ns=300"]).explain();
     let words = |key: &str| -> Vec<&str> {
@@ -222,7 +223,7 @@ fn explanation_shows_the_origin_of_each_value() {
 }
 
 #[test]
-fn explanation_holds_every_key_of_the_parts_that_a_drive_has() {
+fn explanation_lists_all_keys_of_the_drives_parts() {
     for name in shipped::names() {
         let drive = Drive::shipped(name).unwrap();
         let explanation = drive.explain();
@@ -241,7 +242,7 @@ fn explanation_holds_every_key_of_the_parts_that_a_drive_has() {
 }
 
 #[test]
-fn drive_without_an_interface_is_refused() {
+fn drive_without_an_interface_is_rejected() {
     assert!(messages("").contains("drive.toml: the key interface is missing"));
     assert!(messages("interface = 3").starts_with("drive.toml:1: interface is 3; allowed: nvme, dc-express"));
 }
@@ -251,7 +252,7 @@ fn stages(text: &str, given: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn stages_with_before_or_after_join_the_preset_and_others_replace_it() {
+fn stages_with_a_position_join_the_preset_list() {
     let base = "preset = 'nvme'\n[stack]\npreset = 'linux-3.5-read-fio'\n";
     let own = stages(base, &[]);
     let [first, last] = [own.first().unwrap(), own.last().unwrap()];
@@ -269,7 +270,7 @@ fn stages_with_before_or_after_join_the_preset_and_others_replace_it() {
 }
 
 #[test]
-fn stage_list_with_unknown_or_missing_before_or_after_is_refused() {
+fn stage_with_an_unknown_or_missing_position_is_refused() {
     let of = |list: &str| messages(&format!("preset = 'nvme'\n[stack]\npreset = 'linux-6'\nstages = [{list}]\n"));
     let unknown = of("{ name = 'a', after = 'block laier' }");
     assert!(
@@ -290,12 +291,12 @@ fn stage_list_with_unknown_or_missing_before_or_after_is_refused() {
 
 /// Sentence on the parts that a drive of this name and text does not state.
 fn unstated(file: &str, text: &str, given: &[&str]) -> Option<String> {
-    let overrides: Vec<Override> = given.iter().map(|text| Override::parse(text).unwrap()).collect();
-    Described::read(file, text, &overrides, no_files).unwrap().unstated()
+    let overrides: Vec<KeyOverride> = given.iter().map(|text| KeyOverride::parse(text).unwrap()).collect();
+    Described::read(file, text, &overrides, refuse_files).unwrap().unstated()
 }
 
 #[test]
-fn own_drive_says_which_parts_it_leaves_to_defaults_and_a_whole_one_nothing() {
+fn own_drive_lists_its_unstated_parts() {
     let told = unstated("d.toml", "interface = 'nvme'\n[media]\nread_ns = 300\n", &[]).unwrap();
     expect!["d: not stated, and therefore assumed: link (PCI Express gen 2 x4) and host (1 core at 3.8 GHz)"]
         .assert_eq(&told);
@@ -307,7 +308,7 @@ fn own_drive_says_which_parts_it_leaves_to_defaults_and_a_whole_one_nothing() {
 }
 
 #[test]
-fn flash_without_a_translation_layer_says_that_it_is_written_in_place() {
+fn flash_without_translation_is_said_to_be_written_in_place() {
     let told = unstated("d.toml", "preset = 'nvme'\n[media]\ntechnology = 'nand'\n", &[]).unwrap();
     expect![[r#"d: not stated, and therefore assumed: translation (none: each write programs its page in place, without erases or garbage collection; translation.mapping = "page" adds a layer)"#]].assert_eq(&told);
     let shipped = shipped::find("nvme").unwrap();

@@ -2,14 +2,14 @@
 
 use expect_test::{Expect, expect};
 
-use super::{messages, read, read_with};
+use super::{messages, read, read_with_overrides};
 
 fn check(text: &str, expected: Expect) {
     expected.assert_eq(&messages(text));
 }
 
 #[test]
-fn all_problems_are_reported_at_once_in_file_order() {
+fn all_problems_of_a_file_are_reported_in_order() {
     let text = "\
 interface = 'nvm'
 sumary = 'x'
@@ -55,7 +55,7 @@ generation = 12x
 }
 
 #[test]
-fn unknown_key_suggests_the_key_that_was_meant() {
+fn unknown_key_suggests_the_similar_key() {
     check(
         "interface = 'nvme'
 read_ns = 1
@@ -88,7 +88,7 @@ core_clock_ghz = 1
 }
 
 #[test]
-fn beginning_of_several_keys_suggests_the_shortest() {
+fn ambiguous_key_prefix_suggests_the_shortest() {
     check(
         "interface = 'nvme'\n[link]\nlane = 4\n",
         expect!["drive.toml:3: unknown key lane in [link], did you mean lanes?"],
@@ -96,7 +96,7 @@ fn beginning_of_several_keys_suggests_the_shortest() {
 }
 
 #[test]
-fn section_or_list_of_the_wrong_type_is_reported() {
+fn section_of_the_wrong_type_is_reported() {
     check(
         "media = 3
 preset = 'nvm'
@@ -121,7 +121,7 @@ cores = 1
 }
 
 #[test]
-fn fitted_mark_without_key_or_reason_is_reported() {
+fn mark_without_key_or_reason_is_reported() {
     check(
         "interface = 'nvme'
 [[fitted]]
@@ -141,7 +141,7 @@ because = 'x'
 }
 
 #[test]
-fn broken_condition_is_reported_at_the_last_of_its_keys() {
+fn broken_condition_is_reported_at_its_last_key() {
     check(
         "interface = 'nvme'
 [host]
@@ -176,7 +176,7 @@ stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, { name = 'tags', submi
 }
 
 #[test]
-fn broken_condition_of_a_memory_is_reported_at_its_line() {
+fn broken_memory_condition_is_reported_at_its_line() {
     check(
         "interface = 'nvme'
 [media]
@@ -203,7 +203,7 @@ data_pattern = 'zeros'
 }
 
 #[test]
-fn value_at_the_edge_of_a_condition_is_allowed() {
+fn value_at_a_conditions_edge_is_allowed() {
     let text = "interface = 'nvme'
 host.wait = 'sleep'
 nvme = { queue_entries = 2, fetch_entries = 2 }
@@ -218,7 +218,7 @@ stack.stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, { submit_ns = 1, sub
 }
 
 #[test]
-fn key_with_its_own_problem_breaks_no_condition_as_well() {
+fn key_with_its_own_problem_is_not_checked_against_others() {
     check(
         "interface = 'nvme'\nhost.wait = 'sleep'\nnvme.interrupts = 'no'\nnvme.queue_entries = 1\n",
         expect![[r#"
@@ -228,7 +228,7 @@ fn key_with_its_own_problem_breaks_no_condition_as_well() {
 }
 
 #[test]
-fn dc_express_with_host_wait_sleep_is_refused() {
+fn dc_express_refuses_sleeping_hosts() {
     check(
         "interface = 'dc-express'\nhost.wait = 'sleep'\n",
         expect![[
@@ -238,9 +238,9 @@ fn dc_express_with_host_wait_sleep_is_refused() {
 }
 
 #[test]
-fn problem_of_an_override_names_it_as_it_was_given() {
+fn override_problem_quotes_the_override() {
     let given = ["media.read_ns=-300", "media.preset=pcm", "read_ns=3", "nvme.parse=3", "nvme.queue_entries=4"];
-    let problems = read_with("preset = 'nvme'\n[media]\nx = 1\n", &given).unwrap_err();
+    let problems = read_with_overrides("preset = 'nvme'\n[media]\nx = 1\n", &given).unwrap_err();
     expect![[r#"
         drive.toml:3: unknown key x in [media]; allowed: technology, capacity_mib, raw_mib, channels, banks_per_channel, stripe_bytes, read_ns, command_ns, bus_bytes_per_ns, program_ns, program_bytes, acknowledge, chip_bytes, spare_chips, buses_per_channel, bus_bits_per_clock, command_clocks, dummy_clocks, reset_ns, set_ns, program_group_cells, data_pattern, write_difference, difference_ratio, ecc_decode_ns, housekeeping_interval_us, housekeeping_us, wear_levelling, wear_line_bytes, wear_regions_per_bank, gap_write_interval, endurance_cycles, planes, plane_reads, command_bus, transfer_pages, block_pages, read_centre_ns, read_upper_ns, erase_ns, suspend_ns, erase_pulse_ns, suspensions_max, read_spread, program_spread, read_retry_rate, read_retry_again, read_retry_ns, slc_program_ns, slc_read_ns, read_pj_per_bit, write_pj_per_bit
         --set media.read_ns=-300: media.read_ns is -300; allowed: number from 0 to 100_000_000_000 ns
@@ -252,7 +252,7 @@ fn problem_of_an_override_names_it_as_it_was_given() {
 }
 
 #[test]
-fn syntax_error_is_reported_with_its_line() {
+fn syntax_error_is_reported_with_its_line_number() {
     check(
         "interface = 'nvme'\n[media\nread_ns = 3\n",
         expect!["drive.toml:2: unclosed table, expected `]`, in `[media`"],
@@ -268,14 +268,14 @@ fn syntax_error_is_reported_with_its_line() {
 }
 
 #[test]
-fn policy_that_does_not_exist_is_told_under_the_former_name_of_its_key_too() {
+fn unknown_policy_is_reported_also_under_its_former_key() {
     let found = messages("[translation]\nmapping = 'page'\ncleaning = 'hot-col'\n");
     let allowed = "did you mean hot-cold?; allowed: greedy, fifo, d-choices, cost-benefit, hot-cold, wear-aware";
     assert!(found.contains(allowed), "{found}");
 }
 
 #[test]
-fn key_without_the_part_that_it_needs_is_refused_once_for_each_part() {
+fn key_without_its_needed_part_is_refused_once_per_part() {
     check(
         "interface = 'nvme'
 zones = { active_max = 5, open_max = 3 }
@@ -325,9 +325,9 @@ media = { program_bytes = 16384, stripe_bytes = 16384, planes = 1, read_centre_n
 }
 
 #[test]
-fn value_that_the_user_does_not_give_may_lack_the_part_that_it_needs() {
-    assert!(read_with("preset = 'ebs-gp3'", &["volume.rate_iops=0"]).is_ok(), "operation_kib is inherited");
-    assert!(read_with("preset = 'nvme'", &["zones.active_max=0", "media.planes=1"]).is_ok(), "defaults");
+fn inherited_value_may_lack_its_needed_part() {
+    assert!(read_with_overrides("preset = 'ebs-gp3'", &["volume.rate_iops=0"]).is_ok(), "operation_kib is inherited");
+    assert!(read_with_overrides("preset = 'nvme'", &["zones.active_max=0", "media.planes=1"]).is_ok(), "defaults");
     let nand = read("interface = 'nvme'\nmedia = { technology = 'nand', planes = 2, slc_read_ns = 5 }");
     assert!(nand.is_ok(), "flash may be described before its translation layer: {nand:?}");
 }

@@ -7,7 +7,7 @@ mod messages;
 mod mutations;
 mod texts;
 
-use super::Override;
+use super::KeyOverride;
 use crate::drive::Drive;
 use crate::problem::Problems;
 
@@ -17,8 +17,8 @@ fn read(text: &str) -> Result<Drive, Problems> {
 }
 
 /// Reads a file with one `--set` for each of `given`.
-fn read_with(text: &str, given: &[&str]) -> Result<Drive, Problems> {
-    let overrides: Vec<Override> = given.iter().map(|text| Override::parse(text).unwrap()).collect();
+fn read_with_overrides(text: &str, given: &[&str]) -> Result<Drive, Problems> {
+    let overrides: Vec<KeyOverride> = given.iter().map(|text| KeyOverride::parse(text).unwrap()).collect();
     Drive::from_toml("drive.toml", text, &overrides)
 }
 

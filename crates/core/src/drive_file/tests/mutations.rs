@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::{Drive, Override, shipped};
+use super::super::{Drive, KeyOverride, shipped};
 
 fn config() -> ProptestConfig {
     ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() }
@@ -20,19 +20,19 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn any_text_is_read_or_refused_without_a_panic(text in "\\PC*|([a-z_]{1,9}( = |\\.|\n|\\[|\\]|'|\"|[0-9e.-]{1,5}|\\{|\\}|,){0,3}){0,30}") {
+    fn random_text_is_read_or_refused_without_panic(text in "\\PC*|([a-z_]{1,9}( = |\\.|\n|\\[|\\]|'|\"|[0-9e.-]{1,5}|\\{|\\}|,){0,3}){0,30}") {
         assert_in_file_order(&Drive::from_toml("t", &text, &[]));
     }
 
     #[test]
-    fn any_text_is_an_override_or_refused_without_a_panic(text in "\\PC*|[a-z_.]{0,12}=\\PC{0,12}") {
-        if let Ok(given) = Override::parse(&text) {
+    fn random_override_is_read_or_refused_without_panic(text in "\\PC*|[a-z_.]{0,12}=\\PC{0,12}") {
+        if let Ok(given) = KeyOverride::parse(&text) {
             assert_in_file_order(&Drive::from_toml("t", "preset = 'nvme'", &[given]));
         }
     }
 
     #[test]
-    fn damaged_drive_file_is_read_or_refused_without_a_panic(
+    fn damaged_drive_file_is_read_or_refused_without_panic(
         which in 0..shipped::all().len(),
         damages in prop::collection::vec((any::<prop::sample::Index>(), "[\\[\\]{}=.,'\"#\n0-9a-z_-]?"), 1..6),
     ) {
@@ -46,14 +46,14 @@ proptest! {
     }
 
     #[test]
-    fn any_number_is_accepted_or_refused_without_overflow(
+    fn random_number_is_accepted_or_refused_without_overflow(
         key in prop::sample::select(vec![
             "media.read_ns", "dc_express.max_latency_us", "power.package_sleep_us", "media.capacity_mib",
             "nvme.queue_entries", "link.bit_error_rate", "media.bus_bytes_per_ns", "link.lanes",
         ]),
         number in prop_oneof![any::<i64>().prop_map(|n| n.to_string()), any::<f64>().prop_map(|x| format!("{x:e}"))],
     ) {
-        let Ok(given) = Override::parse(&format!("{key}={number}")) else { return Ok(()) };
+        let Ok(given) = KeyOverride::parse(&format!("{key}={number}")) else { return Ok(()) };
         if let Ok(drive) = Drive::from_toml("t", "preset = 'nvme'", &[given]) {
             let again = Drive::from_toml("t", &drive.to_toml(), &[]).unwrap();
             prop_assert_eq!(again, drive);

@@ -23,7 +23,7 @@ const LEANING: [&str; 12] = [
 ];
 
 #[test]
-fn no_two_keys_of_a_section_share_a_text_and_none_leans_on_another() {
+fn key_texts_of_a_section_are_distinct_and_self_contained() {
     let drive = Drive::blank();
     let header = drive.header();
     let (fault, stage, constant) = (Fault::default(), StackStage::default(), UncertainConstant::default());

@@ -9,7 +9,7 @@ use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
 use crate::number::{length, wide_index};
 use crate::protocol::ports::Settled;
-use crate::random::{Random, mix};
+use crate::random::{RandomStream, mix};
 
 const SECTOR: u64 = length(SECTOR_BYTES);
 /// Bytes of each sector that a failed chip returns.
@@ -17,19 +17,19 @@ const OF_A_FAILED_CHIP: [u8; CHIP_BYTES] = [0x5a; CHIP_BYTES];
 
 /// Damage that a fault does to every sector that a request reads.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Damage {
+pub(super) enum SectorFaultDamage {
     /// Number of wrong bits, at positions that follow from the seed and the sector.
-    Bits { bits: u16, seed: u64 },
+    LayoutBits { bits: u16, seed: u64 },
     /// Number of a chip that is known to have failed.
     Chip(usize),
 }
 
-impl Damage {
+impl SectorFaultDamage {
     /// Returns the damage that a fault does to the request of this number.
-    pub(super) fn of(fault: &Fault, request: u64) -> Damage {
+    pub(super) fn of(fault: &Fault, request: u64) -> SectorFaultDamage {
         match fault.action {
-            FaultAction::FailChip => Damage::Chip(fault.chip.into()),
-            _ => Damage::Bits { bits: fault.bits, seed: request },
+            FaultAction::FailChip => SectorFaultDamage::Chip(fault.chip.into()),
+            _ => SectorFaultDamage::LayoutBits { bits: fault.bits, seed: request },
         }
     }
 
@@ -46,13 +46,13 @@ impl Damage {
         let codec = CODEC.get_or_init(SectorCodec::new);
         let mut chips = codec.encode(bytes, sector);
         let failed = match self {
-            Damage::Chip(chip) => {
+            SectorFaultDamage::Chip(chip) => {
                 chips[chip] = OF_A_FAILED_CHIP;
                 Some(chip)
             }
-            Damage::Bits { bits, seed } => {
+            SectorFaultDamage::LayoutBits { bits, seed } => {
                 let flat = chips.as_flattened_mut();
-                places(bits, mix(seed) ^ sector).for_each(|place| flat[place / 8] ^= 1 << (place % 8));
+                distinct_bit_positions(bits, mix(seed) ^ sector).for_each(|place| flat[place / 8] ^= 1 << (place % 8));
                 None
             }
         };
@@ -78,8 +78,8 @@ impl Damage {
 }
 
 /// Returns the positions of `bits` different bits of a stored sector, which follow from `seed`.
-fn places(bits: u16, seed: u64) -> impl Iterator<Item = usize> {
-    let mut random = Random::stream(seed, "flipped bits");
+fn distinct_bit_positions(bits: u16, seed: u64) -> impl Iterator<Item = usize> {
+    let mut random = RandomStream::stream(seed, "flipped bits");
     let mut all: Vec<u16> = (0..STORED_BITS as u16).collect();
     (0..usize::from(bits)).map(move |place| {
         let other = place + wide_index(random.bits() % length(STORED_BITS - place));
@@ -94,27 +94,27 @@ mod tests {
     use crate::media::ecc::CORRECTED_BITS;
 
     #[test]
-    fn up_to_39_bits_and_any_chip_are_corrected_and_more_bits_are_noticed() {
+    fn up_to_39_bits_or_one_chip_are_corrected_and_more_detected() {
         let sector: [u8; SECTOR_BYTES] = std::array::from_fn(|place| (place * 7) as u8);
-        let read = |damage: Damage| {
+        let read = |damage: SectorFaultDamage| {
             let mut bytes = sector;
             let verdict = damage.read(77, &mut bytes);
             (verdict, bytes == sector)
         };
         for bits in [1, 2, CORRECTED_BITS as u16] {
-            let damage = Damage::Bits { bits, seed: 3 };
+            let damage = SectorFaultDamage::LayoutBits { bits, seed: 3 };
             assert_eq!(read(damage), (DecodeVerdict::Corrected { bits: bits.into() }, true));
             assert!(!damage.is_fatal());
         }
         for bits in [CORRECTED_BITS as u16 + 1, 41, 200, STORED_BITS as u16] {
-            assert!(Damage::Bits { bits, seed: 3 }.is_fatal(), "{bits}");
+            assert!(SectorFaultDamage::LayoutBits { bits, seed: 3 }.is_fatal(), "{bits}");
         }
-        assert!((0..9).all(|chip| read(Damage::Chip(chip)) == (DecodeVerdict::Restored { chip }, true)));
+        assert!((0..9).all(|chip| read(SectorFaultDamage::Chip(chip)) == (DecodeVerdict::Restored { chip }, true)));
     }
 
     #[test]
-    fn flipped_bits_are_as_many_as_are_asked_for() {
-        let different: std::collections::BTreeSet<usize> = places(4608, 1).collect();
+    fn number_of_flipped_bits_is_as_requested() {
+        let different: std::collections::BTreeSet<usize> = distinct_bit_positions(4608, 1).collect();
         assert_eq!((different.len(), different.last()), (4608, Some(&4607)));
     }
 }

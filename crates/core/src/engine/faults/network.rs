@@ -13,12 +13,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{DueEffect, EIO, Faults, SubmissionDecision};
+use super::{EIO, Faults, PendingFaultEffect, SubmissionDecision};
 use crate::config::{Fault, FaultAction, FaultDigest};
 use crate::data::Data;
 use crate::drive::Drive;
 use crate::engine::Engine;
-use crate::fabric::{CommandStep, Connections};
+use crate::fabric::{FabricCommandStep, FabricConnections};
 use crate::ledger::Stage;
 use crate::request::{Op, RequestId};
 use crate::shared::Shared;
@@ -39,7 +39,7 @@ struct RequestOnNetwork {
 /// State of the connections that faults have disturbed, and of the requests on them, by their numbers.
 #[derive(Clone, Debug)]
 pub(super) struct NetworkFaults {
-    connections: Connections,
+    connections: FabricConnections,
     /// Instants at which initiators have connected again after their last loss.
     connected_at: BTreeMap<usize, Time>,
     /// Instants until which connections carry nothing.
@@ -56,10 +56,10 @@ pub(super) struct NetworkFaults {
 impl NetworkFaults {
     /// Returns the undisturbed connections of a drive; `None` if none of the faults of a run can disturb them.
     pub(super) fn of(drive: &Drive, actions: &[FaultAction]) -> Option<Box<NetworkFaults>> {
-        let has_any = actions.iter().any(|action| action.is_of_connection());
+        let has_any = actions.iter().any(|action| action.is_network_connection_effect());
         (has_any && drive.fabric.is_there()).then(|| {
             Box::new(NetworkFaults {
-                connections: Connections::of(drive),
+                connections: FabricConnections::of(drive),
                 connected_at: BTreeMap::new(),
                 stalled_until: BTreeMap::new(),
                 in_flight: BTreeMap::new(),
@@ -73,7 +73,7 @@ impl NetworkFaults {
     }
 
     /// Returns the instant from which on the connection of a thread carries commands again; `None` if it does at `now`.
-    pub(super) fn away_until(&self, now: Time, thread: u16) -> Option<Time> {
+    pub(super) fn connection_returns_at(&self, now: Time, thread: u16) -> Option<Time> {
         let (initiator, _) = self.connections.of_thread(thread);
         let connected_at = self.connected_at.get(&initiator).copied().filter(|at| *at > now);
         connected_at.max(self.stalled_until(now, thread))
@@ -85,7 +85,7 @@ impl NetworkFaults {
         self.stalled_until.get(&connection).copied().filter(|at| *at > now)
     }
 
-    fn stall(&mut self, thread: u16, until: Time) {
+    fn stall_connection(&mut self, thread: u16, until: Time) {
         let stalled = self.stalled_until.entry(self.connections.of_thread(thread).1).or_default();
         *stalled = until.max(*stalled);
     }
@@ -126,7 +126,7 @@ impl NetworkFaults {
 
 impl Faults {
     /// Applies the rule at `place`, which a request that is about to be submitted has triggered, to its connection.
-    pub(super) fn disturb_connection(&mut self, now: Time, place: usize, id: RequestId, shared: &mut Shared) {
+    pub(super) fn disturb_thread_connection(&mut self, now: Time, place: usize, id: RequestId, shared: &mut Shared) {
         let rule = &self.requests[place];
         let Fault { action, digest, timeout, reconnect, .. } = rule.fault;
         let ends_at = rule.ends_at();
@@ -134,11 +134,11 @@ impl Faults {
         let (thread, number) = (shared.requests[id].thread, shared.requests[id].number);
         let (initiator, _) = network.connections.of_thread(thread);
         match action {
-            FaultAction::ConnectionStall => network.stall(thread, ends_at),
+            FaultAction::ConnectionStall => network.stall_connection(thread, ends_at),
             FaultAction::ConnectionReset => network.disconnect(now, initiator, reconnect),
             FaultAction::HalfOpen => {
-                network.stall(thread, now + timeout);
-                self.schedule(now + timeout, DueEffect::Disconnect { initiator, reconnect }, shared);
+                network.stall_connection(thread, now + timeout);
+                self.schedule(now + timeout, PendingFaultEffect::Disconnect { initiator, reconnect }, shared);
             }
             _ => drop(network.digests.insert(number, (digest, reconnect))),
         }
@@ -153,7 +153,13 @@ impl Faults {
 
     /// Handles a response that has arrived at the initiator. Returns true if it ends its request; otherwise the host
     /// submits the request again.
-    fn on_response(&mut self, now: Time, id: RequestId, shared: &mut Shared, data: &mut Option<Box<Data>>) -> bool {
+    fn handle_network_response(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        shared: &mut Shared,
+        data: &mut Option<Box<Data>>,
+    ) -> bool {
         let request = &shared.requests[id];
         let (number, thread, op) = (request.number, request.thread, request.io.op);
         let Some(network) = &mut self.network else { return true };
@@ -165,8 +171,8 @@ impl Faults {
         }
         if sent.is_lost {
             network.requeued += 1;
-            let until = network.away_until(now, thread).unwrap_or(now);
-            self.schedule(until, DueEffect::Submit(id), shared);
+            let until = network.connection_returns_at(now, thread).unwrap_or(now);
+            self.schedule(until, PendingFaultEffect::Submit(id), shared);
             return false;
         }
         if digest.is_none() {
@@ -177,7 +183,7 @@ impl Faults {
         if *tried < RETRIES_MAX {
             *tried += 1;
             network.retried += 1;
-            self.schedule(now, DueEffect::Retry(id), shared);
+            self.schedule(now, PendingFaultEffect::Retry(id), shared);
             return false;
         }
         network.retries.remove(&number);
@@ -191,14 +197,14 @@ impl Engine {
     /// True if a step of a command sends a message that has to wait, since its connection carries nothing. The step is
     /// taken again when the connection does.
     #[cold]
-    pub(in crate::engine) fn is_held_back(&mut self, now: Time, step: CommandStep, context: u32) -> bool {
-        if !matches!(step, CommandStep::Ask | CommandStep::SendData | CommandStep::Respond) {
+    pub(in crate::engine) fn is_held_back(&mut self, now: Time, step: FabricCommandStep, context: u32) -> bool {
+        if !matches!(step, FabricCommandStep::Ask | FabricCommandStep::SendData | FabricCommandStep::Respond) {
             return false;
         }
         let network = self.faults.as_ref().and_then(|faults| faults.network.as_ref());
         let thread = self.shared.requests[context].thread;
         let Some(until) = network.and_then(|network| network.stalled_until(now, thread)) else { return false };
-        self.shared.requests.charge_late(Some(context), Stage::NetworkWait, until);
+        self.shared.requests.charge_stage_until(Some(context), Stage::NetworkWait, until);
         self.shared.scheduler.at(until, step.of(context));
         true
     }
@@ -211,9 +217,9 @@ impl Engine {
 
     /// True if a response that has arrived at the initiator ends its request.
     #[cold]
-    pub(in crate::engine) fn response_ends_request(&mut self, now: Time, id: RequestId) -> bool {
+    pub(in crate::engine) fn does_response_end_request(&mut self, now: Time, id: RequestId) -> bool {
         let (data, shared) = (&mut self.devices[0].data, &mut self.shared);
-        self.faults.as_mut().is_none_or(|faults| faults.on_response(now, id, shared, data))
+        self.faults.as_mut().is_none_or(|faults| faults.handle_network_response(now, id, shared, data))
     }
 
     /// Closes all connections of an initiator, which has waited for a response in vain.
@@ -224,7 +230,7 @@ impl Engine {
 
     /// Submits a request again whose command has failed with Transient Transport Error. Fault rules may match it again.
     pub(super) fn retry(&mut self, now: Time, id: RequestId) {
-        self.shared.requests.charge_late(Some(id), Stage::RequestQueue, now);
+        self.shared.requests.charge_stage_until(Some(id), Stage::RequestQueue, now);
         let (data, shared) = (&mut self.devices[0].data, &mut self.shared);
         let Some(faults) = &mut self.faults else { return };
         let decision = faults.on_submit(now, id, data, shared);

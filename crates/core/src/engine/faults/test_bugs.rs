@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use crate::engine::Engine;
 use crate::protocol::dispatch::AnyDriver;
-use crate::random::Random;
+use crate::random::RandomStream;
 use crate::request::{Op, RequestId};
 use crate::time::{Span, Time};
 
 /// Bug of the simulator that a test plants into a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
+pub(crate) enum SimulatorBug {
     /// A completion gets lost, and no time-out ends its request.
     DroppedCompletion,
     /// A write is completed before its data has arrived.
@@ -42,21 +42,21 @@ pub(crate) enum Bug {
 /// Planted bug of a run, with the state that it needs between events.
 #[derive(Debug)]
 pub(crate) struct Planted {
-    bug: Bug,
+    bug: SimulatorBug,
     number: u64,
     records: usize,
     /// Data that is stored late: its offset or unit, its bytes, and the instant.
     late: VecDeque<(u64, Vec<u8>, Time)>,
     /// Unit whose newest bytes a power cut would lose, with these bytes.
     volatile: Option<(u64, Vec<u8>)>,
-    random: Option<Random>,
+    random: Option<RandomStream>,
     /// Tail seen last in the shadow doorbell.
     tail: u32,
     is_done: bool,
 }
 
 impl Planted {
-    pub(crate) fn new(bug: Bug) -> Planted {
+    pub(crate) fn new(bug: SimulatorBug) -> Planted {
         Planted {
             bug,
             number: 0,
@@ -72,37 +72,37 @@ impl Planted {
     /// Applies the planted bug after an event of the run.
     pub(crate) fn after_event(&mut self, engine: &mut Engine) {
         match self.bug {
-            Bug::DroppedCompletion => self.drop_completion(engine),
-            Bug::AcknowledgedBeforeData => self.hold_data(engine),
-            Bug::LostMapping => self.lose_mapping(engine),
-            Bug::PageListOffByOne => self.shift_page_list(engine),
-            Bug::TagNotRenewed => self.keep_tag(engine),
-            Bug::OnlyTheLastChunk => overlook_chunks(engine),
-            Bug::ForgottenGapMove => self.forget_gap_move(engine),
-            Bug::StaleShadowDoorbell => self.keep_tail_back(engine),
-            Bug::ReorderedCompletion => self.reorder(engine),
-            Bug::ProtectionOnlyClaimed => drop_power_loss_protection(engine),
-            Bug::IgnoredFlush => drop(engine.devices[0].media.take_steps()),
-            Bug::TornUnit => tear_unit(engine),
-            Bug::ResurrectedData => self.bring_back(engine),
+            SimulatorBug::DroppedCompletion => self.lose_completion_seven(engine),
+            SimulatorBug::AcknowledgedBeforeData => self.delay_write_data(engine),
+            SimulatorBug::LostMapping => self.drop_unit_mapping(engine),
+            SimulatorBug::PageListOffByOne => self.shift_page_list(engine),
+            SimulatorBug::TagNotRenewed => self.corrupt_tag(engine),
+            SimulatorBug::OnlyTheLastChunk => overlook_chunks(engine),
+            SimulatorBug::ForgottenGapMove => self.undo_gap_move(engine),
+            SimulatorBug::StaleShadowDoorbell => self.restore_old_shadow_tail(engine),
+            SimulatorBug::ReorderedCompletion => self.swap_reads_in_flight(engine),
+            SimulatorBug::ProtectionOnlyClaimed => drop_power_loss_protection(engine),
+            SimulatorBug::IgnoredFlush => drop(engine.devices[0].media.take_durability_steps()),
+            SimulatorBug::TornUnit => tear_unit(engine),
+            SimulatorBug::ResurrectedData => self.resurrect_torn_unit(engine),
         }
     }
 
     /// Loses the completion of request number 7, which no fault rule concerns.
-    fn drop_completion(&mut self, engine: &mut Engine) {
+    fn lose_completion_seven(&mut self, engine: &mut Engine) {
         if engine.shared.requests.issued >= 7 && !std::mem::replace(&mut self.is_done, true) {
             engine.faults.get_or_insert_default().met.entry(7).or_default().is_lost = true;
         }
     }
 
     /// Keeps data of every fifth write, at least its last packet, from the memory until 20 us later.
-    fn hold_data(&mut self, engine: &mut Engine) {
+    fn delay_write_data(&mut self, engine: &mut Engine) {
         let now = engine.now();
         let issued = engine.shared.requests.issued;
-        let newest = (self.number != issued).then(|| request_in_flight(engine, issued)).flatten();
+        let newest = (self.number != issued).then(|| index_of_request_number(engine, issued)).flatten();
         if let Some(id) = newest {
             let request = &engine.shared.requests[id];
-            // The driver fills the request's buffer when it takes the request; wait until then.
+            // The driver assigns the request's buffer when it accepts the request, so wait until the buffer is set.
             if request.buffer != 0 {
                 self.number = issued;
                 if request.io.op == Op::Write && issued.is_multiple_of(5) && request.parts_left == 0 {
@@ -120,11 +120,11 @@ impl Planted {
         }
     }
 
-    fn lose_mapping(&mut self, engine: &mut Engine) {
+    fn drop_unit_mapping(&mut self, engine: &mut Engine) {
         if !self.is_done
             && let Some(flash) = engine.devices[0].media.flash_mut()
         {
-            self.is_done = flash.translation_mut().lose_moved();
+            self.is_done = flash.translation_mut().lose_location_of_moved_unit();
         }
     }
 
@@ -146,17 +146,17 @@ impl Planted {
         }
     }
 
-    fn forget_gap_move(&mut self, engine: &mut Engine) {
+    fn undo_gap_move(&mut self, engine: &mut Engine) {
         if !self.is_done
             && let Some(wear) = engine.devices[0].media.wear_mut()
         {
-            self.is_done = wear.forget_move();
+            self.is_done = wear.undo_last_gap_move();
         }
     }
 
     /// Takes back every fourth tail that the driver writes to the shadow doorbell.
-    fn keep_tail_back(&mut self, engine: &mut Engine) {
-        let Some(address) = nvme(engine).and_then(|driver| driver.shared_tail_planted()) else { return };
+    fn restore_old_shadow_tail(&mut self, engine: &mut Engine) {
+        let Some(address) = nvme(engine).and_then(|driver| driver.shared_tail_for_tests()) else { return };
         let mut tail = [0; 4];
         engine.memory.read(address, &mut tail);
         let (old, new) = (self.tail, u32::from_le_bytes(tail));
@@ -171,13 +171,13 @@ impl Planted {
     }
 
     /// Exchanges two reads in flight in one queue, once.
-    fn reorder(&mut self, engine: &mut Engine) {
+    fn swap_reads_in_flight(&mut self, engine: &mut Engine) {
         if self.is_done || engine.shared.requests.issued < 5 {
             return;
         }
         let requests = &engine.shared.requests;
         let AnyDriver::Nvme(driver) = &mut engine.devices[0].driver else { return };
-        for slots in driver.requests_planted() {
+        for slots in driver.requests_for_tests() {
             let is_read = |slot: &usize| {
                 let request = slots[*slot].map(|id| &requests[id]);
                 request.is_some_and(|request| request.io.op == Op::Read && request.parent.is_none())
@@ -192,10 +192,10 @@ impl Planted {
     }
 
     /// Brings back the unit that was last in flight to the cells at the power loss, 30 us later.
-    fn bring_back(&mut self, engine: &mut Engine) {
+    fn resurrect_torn_unit(&mut self, engine: &mut Engine) {
         let now = engine.now();
         let Some(data) = &mut engine.devices[0].data else { return };
-        let Some(durable) = data.durable_mut() else { return };
+        let Some(durable) = data.durable_cells_mut() else { return };
         let lost_units = durable.lost_units;
         if std::mem::replace(&mut self.number, lost_units) < lost_units
             && let Some((unit, bytes)) = self.volatile.take()
@@ -204,16 +204,16 @@ impl Planted {
         }
         self.volatile = durable.volatile().next_back().map(|(unit, bytes)| (unit, bytes.to_vec()));
         while self.late.front().is_some_and(|(.., at)| *at <= now) {
-            if let Some(((unit, bytes, _), durable)) = self.late.pop_front().zip(data.durable_mut()) {
+            if let Some(((unit, bytes, _), durable)) = self.late.pop_front().zip(data.durable_cells_mut()) {
                 let offset = durable.replace(unit, &bytes);
                 data.contents.write(offset, &bytes);
             }
         }
     }
 
-    fn keep_tag(&mut self, engine: &mut Engine) {
+    fn corrupt_tag(&mut self, engine: &mut Engine) {
         if let AnyDriver::DcExpress(driver) = &mut engine.devices[0].driver {
-            let (tag, random) = driver.tags_planted();
+            let (tag, random) = driver.tags_for_tests();
             // Restore the random generator to its first state, so that the driver draws the same tag again.
             *random = self.random.get_or_insert(random.clone()).clone();
             *tag = random.clone().bits();
@@ -245,7 +245,7 @@ fn drop_power_loss_protection(engine: &mut Engine) {
 
 /// Writes the first half of the unit that is last in flight to the cells, to imitate a torn write.
 fn tear_unit(engine: &mut Engine) {
-    let Some(durable) = engine.devices[0].data.as_mut().and_then(|data| data.durable_mut()) else { return };
+    let Some(durable) = engine.devices[0].data.as_mut().and_then(|data| data.durable_cells_mut()) else { return };
     let Some((unit, new)) = durable.volatile().next_back() else { return };
     let mut bytes = durable.cells(unit);
     let half = new.len() / 2;
@@ -255,13 +255,13 @@ fn tear_unit(engine: &mut Engine) {
 
 fn overlook_chunks(engine: &mut Engine) {
     if let AnyDriver::DcExpress(driver) = &engine.devices[0].driver {
-        for request in driver.reads_planted() {
+        for request in driver.reads_for_tests() {
             driver.overlook_chunks(request, &engine.shared.requests[request], &mut engine.memory);
         }
     }
 }
 
 /// Returns the index of the request of this number, if it is in flight.
-fn request_in_flight(engine: &Engine, number: u64) -> Option<RequestId> {
+fn index_of_request_number(engine: &Engine, number: u64) -> Option<RequestId> {
     (0..engine.shared.requests.places()).find(|id| engine.shared.requests[*id].number == number)
 }

@@ -10,11 +10,11 @@ use crate::workload::fio;
 const SEED: u64 = 1;
 
 /// Returns the first bytes of a drive after a single write to its beginning that a fault has matched.
-fn written(drive: &Drive, action: FaultAction, bytes: u32) -> Vec<u8> {
+fn bytes_after_faulty_write(drive: &Drive, action: FaultAction, bytes: u32) -> Vec<u8> {
     let mut drive = drive.clone();
     drive.faults = vec![Fault { action, ..Fault::default() }];
     let bytes_text = bytes.to_string();
-    let job = fio::from_flags(&[("rw", "write"), ("bs", &bytes_text), ("number_ios", "1")]).unwrap();
+    let job = fio::job_from_flags(&[("rw", "write"), ("bs", &bytes_text), ("number_ios", "1")]).unwrap();
     let jobs = job.resolve(&drive.limits(), &Default::default()).unwrap();
     let mut simulation = Simulation::with_data(&drive, &jobs, SEED).unwrap();
     while simulation.step(1 << 20) {}
@@ -26,7 +26,7 @@ fn written(drive: &Drive, action: FaultAction, bytes: u32) -> Vec<u8> {
 }
 
 /// Returns the bytes of a drive after its first write, of which only the first `there_bytes` are there, and then zeros.
-fn first_version(there_bytes: u32, bytes: u32) -> Vec<u8> {
+fn torn_first_version(there_bytes: u32, bytes: u32) -> Vec<u8> {
     let mut expected = vec![0; bytes as usize];
     let blocks = expected[..there_bytes as usize].chunks_mut(BLOCK_BYTES as usize);
     (0..).zip(blocks).for_each(|(block, into)| generate(SEED, block, 1, 0, into));
@@ -36,21 +36,21 @@ fn first_version(there_bytes: u32, bytes: u32) -> Vec<u8> {
 /// Returns how many of the first write's bytes are there, if nothing but its beginning is; otherwise `None`.
 fn there_bytes(found: &[u8]) -> Option<u32> {
     let bytes = found.len() as u32;
-    (0..=bytes).step_by(BLOCK_BYTES as usize).find(|there| found == first_version(*there, bytes))
+    (0..=bytes).step_by(BLOCK_BYTES as usize).find(|there| found == torn_first_version(*there, bytes))
 }
 
 #[test]
-fn a_torn_write_leaves_whole_blocks_of_its_beginning() {
+fn torn_write_leaves_whole_leading_blocks() {
     for drive in shipped::names().filter_map(Drive::shipped) {
         let block_bytes = drive.limits().write_block_bytes.max(BLOCK_BYTES as u32);
         for blocks in [1, 2, 7] {
-            let torn = written(&drive, FaultAction::TornWrite, blocks * block_bytes);
+            let torn = bytes_after_faulty_write(&drive, FaultAction::TornWrite, blocks * block_bytes);
             assert_eq!(there_bytes(&torn), Some(blocks / 2 * block_bytes), "{}: {blocks} blocks", drive.name);
         }
         let long = 64 * block_bytes;
-        let there = there_bytes(&written(&drive, FaultAction::TornWrite, long));
+        let there = there_bytes(&bytes_after_faulty_write(&drive, FaultAction::TornWrite, long));
         assert!(there.is_some_and(|there| (long / 2..long).contains(&there)), "{}: {there:?} of {long}", drive.name);
-        let failed = written(&drive, FaultAction::Error, long);
+        let failed = bytes_after_faulty_write(&drive, FaultAction::Error, long);
         assert_eq!(there_bytes(&failed), Some(long), "{}: a write that only fails", drive.name);
     }
 }

@@ -39,7 +39,7 @@ impl WritePointers {
                 return Some(offset);
             }
             Op::Discard => *written = 0,
-            Op::Read | Op::WriteZeroes | Op::Flush => {}
+            Op::Read | Op::WriteZeroes | Op::DeepFlush => {}
         }
         Some(io.offset)
     }
@@ -51,7 +51,7 @@ mod tests {
     use crate::media::zones::ZoneLayout;
 
     #[test]
-    fn writes_go_where_the_pointer_is_until_the_zone_is_full_or_reset() {
+    fn writes_go_to_the_pointer_until_the_zone_is_full_or_reset() {
         let layout = ZoneLayout { zones: 2, zone_blocks: 8, capacity_blocks: 6, active_max: 0, open_max: 0 };
         let mut zones = Zones::new(layout);
         zones.write(8, 2).unwrap();

@@ -5,17 +5,17 @@
 //! only. A word with up to t errors is decoded to the only codeword that near. For any other word the decoder reports
 //! that there is none, or finds a wrong codeword within t bits of it.
 
-use super::field::Field;
+use super::field::GaloisField;
 use crate::number::low_u16;
 
 /// Largest number of wrong bits that a code of this module can correct in a word.
 pub(super) const ERRORS_MAX: usize = 39;
 
 /// Positions of wrong bits in a word: the exponent of x that belongs to each bit.
-pub(super) type Positions = Vec<u16>;
+pub(super) type WrongBitPositions = Vec<u16>;
 
 /// Polynomial over the Galois field: coefficients in the order of exponents, lowest first.
-type Polynomial = [u16; ERRORS_MAX + 1];
+type FieldPolynomial = [u16; ERRORS_MAX + 1];
 
 /// Number of bit positions that one step of the decoder's root search covers.
 const BLOCK: usize = 512;
@@ -25,7 +25,7 @@ const LANES: usize = 4;
 /// Binary BCH code that corrects up to `errors` wrong bits in words of `length` bits, with its tables.
 #[derive(Clone, Debug)]
 pub(super) struct Bch {
-    field: Field,
+    field: GaloisField,
     errors: usize,
     length: usize,
     /// Values of x^j at a^0, a^-1, a^-2, ..., in a row for each exponent j from 1. Each value takes two bytes, the
@@ -42,7 +42,7 @@ impl Bch {
     /// # Panics
     /// If the order of the field is not prime (it is for 2^5, 2^7 and 2^13 elements), or the word is longer than the
     /// order.
-    pub(super) fn new(field: Field, errors: usize, length: usize) -> Bch {
+    pub(super) fn new(field: GaloisField, errors: usize, length: usize) -> Bch {
         assert!(errors <= ERRORS_MAX && length <= field.order(), "{errors} errors in {length} bits");
         let order = field.order();
         let values = order + length.next_multiple_of(BLOCK);
@@ -61,15 +61,15 @@ impl Bch {
     }
 
     /// Returns the values of x^degree at a, a^3, ..., a^(2t - 1): the contribution of this bit to the odd syndromes.
-    pub(super) fn odd_powers(&self, degree: usize) -> impl Iterator<Item = u16> {
+    pub(super) fn syndrome_contribution(&self, degree: usize) -> impl Iterator<Item = u16> {
         (0..self.errors).map(move |k| self.field.power((2 * k + 1) * degree))
     }
 
     /// Returns the positions of the wrong bits in a word whose values at a, a^3, ..., a^(2t - 1) are `odd`; `None` if
     /// no codeword lies within t bits of the word.
-    pub(super) fn locate(&self, odd: &[u16]) -> Option<Positions> {
+    pub(super) fn locate(&self, odd: &[u16]) -> Option<WrongBitPositions> {
         let (locator, errors) = self.locator(&self.syndromes(odd))?;
-        self.roots(&locator, errors)
+        self.locator_roots(&locator, errors)
     }
 
     /// Returns all syndromes of a word, the value at a^j at index j, from the syndromes of odd exponents. Even ones are
@@ -88,8 +88,8 @@ impl Bch {
     ///
     /// Berlekamp's algorithm in the form of Massey (IEEE Trans. Information Theory IT-15, 1969). For a binary code
     /// every second discrepancy is zero, and its step is left out.
-    fn locator(&self, syndromes: &[u16; 2 * ERRORS_MAX + 1]) -> Option<(Polynomial, usize)> {
-        let (mut locator, mut previous): (Polynomial, Polynomial) = ([0; _], [0; _]);
+    fn locator(&self, syndromes: &[u16; 2 * ERRORS_MAX + 1]) -> Option<(FieldPolynomial, usize)> {
+        let (mut locator, mut previous): (FieldPolynomial, FieldPolynomial) = ([0; _], [0; _]);
         (locator[0], previous[0]) = (1, 1);
         let (mut degree, mut gap, mut previous_discrepancy) = (0, 1, 1);
         for step in (1..2 * self.errors).step_by(2) {
@@ -126,14 +126,14 @@ impl Bch {
 
     /// Returns the positions i of the word for which a^-i is a root of the error locator; `None` if there are fewer
     /// than its degree.
-    fn roots(&self, locator: &Polynomial, degree: usize) -> Option<Positions> {
-        let mut positions = Positions::with_capacity(degree);
+    fn locator_roots(&self, locator: &FieldPolynomial, degree: usize) -> Option<WrongBitPositions> {
+        let mut positions = WrongBitPositions::with_capacity(degree);
         let terms = self.terms(&locator[..=degree]);
         for first in (0..self.length).step_by(BLOCK) {
             if positions.len() == degree {
                 break;
             }
-            add_zeros(&mut positions, &block(&terms, first), first, self.length);
+            add_zero_positions(&mut positions, &locator_block_sum(&terms, first), first, self.length);
         }
         (positions.len() == degree).then_some(positions)
     }
@@ -154,7 +154,7 @@ impl Bch {
 
 /// Returns the sum of 1 and all terms of an error locator at [`BLOCK`] positions from `first` on, [`LANES`] values in a
 /// word.
-fn block(terms: &[&[u8]], first: usize) -> [u64; BLOCK / LANES] {
+fn locator_block_sum(terms: &[&[u8]], first: usize) -> [u64; BLOCK / LANES] {
     let mut sums = [0x0001_0001_0001_0001; BLOCK / LANES];
     for values in terms {
         let values = &values[2 * first..2 * (first + BLOCK)];
@@ -167,7 +167,7 @@ fn block(terms: &[&[u8]], first: usize) -> [u64; BLOCK / LANES] {
 
 /// Adds to `positions` those at which a sum is zero, if they are below `length`. The first sum belongs to position
 /// `first`.
-fn add_zeros(positions: &mut Positions, sums: &[u64; BLOCK / LANES], first: usize, length: usize) {
+fn add_zero_positions(positions: &mut WrongBitPositions, sums: &[u64; BLOCK / LANES], first: usize, length: usize) {
     for (place, &word) in sums.iter().enumerate() {
         if has_zero_lane(word) {
             let lanes = (0..LANES).filter(|lane| low_u16(word >> (16 * lane)) == 0);

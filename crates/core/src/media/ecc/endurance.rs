@@ -5,7 +5,7 @@
 //! paper does not say how their endurance spreads; both usual distributions are here, and each statement of the paper
 //! is turned into the spread that it takes.
 
-use super::crossing;
+use super::find_crossing;
 use super::rates;
 use crate::number::real;
 
@@ -14,7 +14,7 @@ pub const CELLS_OF_A_CHIP: f64 = real(1u64 << 27);
 
 /// Distribution of the endurance of cells, in write cycles, with its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum EnduranceSpread {
+pub enum CellEnduranceSpread {
     /// Lognormal distribution: the logarithm of the endurance is normally distributed.
     Lognormal {
         /// Standard deviation of the natural logarithm of the cells' endurance.
@@ -30,7 +30,7 @@ pub enum EnduranceSpread {
 
 /// Kind of distribution of cell endurance, without its spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpreadFamily {
+pub enum EnduranceDistribution {
     /// Lognormal distribution: the logarithm of the endurance is normally distributed.
     Lognormal,
     /// Weibull distribution: the distribution of the weakest of many parts.
@@ -39,23 +39,27 @@ pub enum SpreadFamily {
 
 /// Endurance of memory cells: its distribution, fixed by the number of cycles after which the first of `cells` is worn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Endurance {
+pub struct CellEndurance {
     /// Number of cells of which, on average, one is worn after `first_cycles` write cycles.
     pub cells: f64,
     /// Number of write cycles after which, on average, one of `cells` cells is worn.
     pub first_cycles: f64,
     /// Distribution of the endurance over cells, with its spread.
-    pub spread: EnduranceSpread,
+    pub spread: CellEnduranceSpread,
 }
 
-impl Endurance {
+impl CellEndurance {
     /// Returns the share of cells, from 0 to 1, that are worn after `cycles` write cycles.
     pub fn worn(&self, cycles: f64) -> f64 {
         let log_ratio = libm::log(cycles / self.first_cycles);
         let first = 1.0 / self.cells;
         match self.spread {
-            EnduranceSpread::Lognormal { deviation } => normal(normal_quantile(first) + log_ratio / deviation),
-            EnduranceSpread::Weibull { shape } => -libm::expm1(-hazard(first) * libm::exp(shape * log_ratio)),
+            CellEnduranceSpread::Lognormal { deviation } => {
+                normal_share_below(normal_quantile(first) + log_ratio / deviation)
+            }
+            CellEnduranceSpread::Weibull { shape } => {
+                -libm::expm1(-cumulative_hazard(first) * libm::exp(shape * log_ratio))
+            }
         }
     }
 
@@ -70,12 +74,16 @@ impl Endurance {
     }
 
     /// Returns the number of write cycles after which the uncorrectable bit error rate reaches `target`.
-    pub fn cycles_until(&self, target: f64) -> f64 {
-        let worn = worn_at(target);
+    pub fn cycles_until_error_rate(&self, target: f64) -> f64 {
+        let worn = worn_share_at_target(target);
         let first = 1.0 / self.cells;
         let log_ratio = match self.spread {
-            EnduranceSpread::Lognormal { deviation } => deviation * (normal_quantile(worn) - normal_quantile(first)),
-            EnduranceSpread::Weibull { shape } => libm::log(hazard(worn) / hazard(first)) / shape,
+            CellEnduranceSpread::Lognormal { deviation } => {
+                deviation * (normal_quantile(worn) - normal_quantile(first))
+            }
+            CellEnduranceSpread::Weibull { shape } => {
+                libm::log(cumulative_hazard(worn) / cumulative_hazard(first)) / shape
+            }
         };
         self.first_cycles * libm::exp(log_ratio)
     }
@@ -84,38 +92,43 @@ impl Endurance {
 /// Returns the least spread of cell endurance with which the sector code extends the life of a memory by the factor
 /// `stretch`. Life ends without the code at the first worn of `cells`, and with the code at an uncorrectable bit error
 /// rate of `target`. `None` if the first worn cell already exceeds `target`, or if `stretch` is at most 1.
-pub fn spread_needed(family: SpreadFamily, cells: f64, stretch: f64, target: f64) -> Option<EnduranceSpread> {
-    let (first, worn) = (1.0 / cells, worn_at(target));
+pub fn least_endurance_spread(
+    family: EnduranceDistribution,
+    cells: f64,
+    stretch: f64,
+    target: f64,
+) -> Option<CellEnduranceSpread> {
+    let (first, worn) = (1.0 / cells, worn_share_at_target(target));
     if first >= worn || stretch <= 1.0 {
         return None;
     }
     Some(match family {
-        SpreadFamily::Lognormal => EnduranceSpread::Lognormal {
+        EnduranceDistribution::Lognormal => CellEnduranceSpread::Lognormal {
             deviation: libm::log(stretch) / (normal_quantile(worn) - normal_quantile(first)),
         },
-        SpreadFamily::Weibull => {
-            EnduranceSpread::Weibull { shape: libm::log(hazard(worn) / hazard(first)) / libm::log(stretch) }
-        }
+        EnduranceDistribution::Weibull => CellEnduranceSpread::Weibull {
+            shape: libm::log(cumulative_hazard(worn) / cumulative_hazard(first)) / libm::log(stretch),
+        },
     })
 }
 
 /// Returns the share of worn cells at which the uncorrectable bit error rate reaches `target`; at most 1.
-fn worn_at(target: f64) -> f64 {
-    (2.0 * rates::tolerated_raw_bit_error_rate(target)).min(1.0)
+fn worn_share_at_target(target: f64) -> f64 {
+    (2.0 * rates::raw_error_rate_for_target(target)).min(1.0)
 }
 
 /// Returns the cumulative hazard for a share `worn` of worn cells: minus the logarithm of the share that is not worn.
-fn hazard(worn: f64) -> f64 {
+fn cumulative_hazard(worn: f64) -> f64 {
     -libm::log1p(-worn)
 }
 
 /// Returns the share of a normal distribution that lies below its mean plus `deviations` standard deviations.
-fn normal(deviations: f64) -> f64 {
+fn normal_share_below(deviations: f64) -> f64 {
     0.5 * libm::erfc(-deviations / std::f64::consts::SQRT_2)
 }
 
 /// Returns the number of standard deviations from the mean below which this share of a normal distribution lies.
 fn normal_quantile(share: f64) -> f64 {
     // Below -38 deviations, the share is smaller than the smallest double.
-    crossing(-38.0, 38.0, share, normal)
+    find_crossing(-38.0, 38.0, share, normal_share_below)
 }

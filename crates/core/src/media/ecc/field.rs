@@ -3,18 +3,18 @@
 /// Galois field of 2^m elements. Each element is a bit pattern below 2^m: a polynomial over GF(2) in a root `a` of the
 /// field's primitive polynomial. Zero has a logarithm too, so large that every sum with it leads to zero.
 #[derive(Clone, Debug)]
-pub(super) struct Field {
+pub(super) struct GaloisField {
     order: usize,
     powers: Vec<u16>,
     logarithms: Vec<u16>,
 }
 
-impl Field {
+impl GaloisField {
     /// Creates the Galois field of a primitive polynomial over GF(2), whose highest bit is the leading coefficient.
     ///
     /// # Panics
     /// If the polynomial is not primitive, or its degree is above 13.
-    pub(super) fn new(primitive: u16) -> Field {
+    pub(super) fn new(primitive: u16) -> GaloisField {
         let degree = primitive.ilog2();
         assert!((2..=13).contains(&degree), "a field of 2^{degree} elements");
         let order = (1 << degree) - 1;
@@ -30,7 +30,7 @@ impl Field {
                 element ^= primitive;
             }
         }
-        Field { order, powers, logarithms }
+        GaloisField { order, powers, logarithms }
     }
 
     /// Returns the number of field elements other than zero, which is the order of the primitive element `a`.
@@ -67,7 +67,7 @@ impl Field {
         let mut product = vec![1];
         let mut conjugate = exponent % self.order;
         loop {
-            product = self.times_root(&product, self.power(conjugate));
+            product = self.multiply_by_root(&product, self.power(conjugate));
             conjugate = conjugate * 2 % self.order;
             if conjugate == exponent % self.order {
                 break;
@@ -78,7 +78,7 @@ impl Field {
     }
 
     /// Returns the product of `polynomial` and (x + root); coefficients are in the order of exponents, lowest first.
-    fn times_root(&self, polynomial: &[u16], root: u16) -> Vec<u16> {
+    fn multiply_by_root(&self, polynomial: &[u16], root: u16) -> Vec<u16> {
         let mut product = vec![0; polynomial.len() + 1];
         for (degree, &coefficient) in polynomial.iter().enumerate() {
             product[degree + 1] ^= coefficient;

@@ -4,7 +4,7 @@
 use super::sector::{
     self, CHIP_BYTES, CHIPS, CORRECTED_BITS, Chips, DecodeVerdict, SECTOR_BYTES, STORED_BITS, SectorCodec,
 };
-use crate::random::Random;
+use crate::random::RandomStream;
 
 /// Number of bits of a sector in each chip.
 const CHIP_BITS: usize = CHIP_BYTES * 8;
@@ -15,7 +15,7 @@ const WRONG_BITS_MAX: usize = 3 * CORRECTED_BITS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SectorDamage {
     /// Wrong bits anywhere in the sector: from 1 to as many as the code corrects.
-    Bits,
+    LayoutBits,
     /// Wrong bits in one chip: from 1 to as many as the code corrects.
     BitsOfOneChip,
     /// One chip with arbitrary content, which the decoder is told has failed.
@@ -34,7 +34,7 @@ pub enum SectorDamage {
 
 /// Result of decoding a damaged sector, from a comparison with the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DecodeOutcome {
+pub enum SectorDecodeOutcome {
     /// Sector correct: all chips are as they were written, and the decoder's verdict is good.
     Corrected,
     /// Sector reported as lost: the verdict is [`DecodeVerdict::Uncorrectable`].
@@ -45,7 +45,7 @@ pub enum DecodeOutcome {
 
 /// Number of damaged sectors with each outcome of decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OutcomeCounts {
+pub struct DecodeOutcomeCounts {
     /// Number of damaged sectors that were decoded correctly.
     pub corrected: u64,
     /// Number of damaged sectors that were reported as uncorrectable.
@@ -57,7 +57,7 @@ pub struct OutcomeCounts {
 impl SectorDamage {
     /// All kinds of sector damage; the kinds that the code corrects come first.
     pub const ALL: [SectorDamage; 8] = [
-        SectorDamage::Bits,
+        SectorDamage::LayoutBits,
         SectorDamage::BitsOfOneChip,
         SectorDamage::FailedChip,
         SectorDamage::TooManyBits,
@@ -69,13 +69,13 @@ impl SectorDamage {
 
     /// True if the sector code corrects every sector with damage of this kind.
     pub fn is_within_power(self) -> bool {
-        matches!(self, SectorDamage::Bits | SectorDamage::BitsOfOneChip | SectorDamage::FailedChip)
+        matches!(self, SectorDamage::LayoutBits | SectorDamage::BitsOfOneChip | SectorDamage::FailedChip)
     }
 
     /// Returns the damage in words, for tables, such as "1 to 39 wrong bits anywhere".
     pub fn description(self) -> &'static str {
         match self {
-            SectorDamage::Bits => "1 to 39 wrong bits anywhere",
+            SectorDamage::LayoutBits => "1 to 39 wrong bits anywhere",
             SectorDamage::BitsOfOneChip => "1 to 39 wrong bits in one chip",
             SectorDamage::FailedChip => "a failed chip that is known",
             SectorDamage::TooManyBits => "40 to 117 wrong bits anywhere",
@@ -87,25 +87,25 @@ impl SectorDamage {
     }
 }
 
-impl OutcomeCounts {
+impl DecodeOutcomeCounts {
     /// Returns the number of sectors, summed over all outcomes.
     pub fn total(&self) -> u64 {
         self.corrected + self.reported + self.miscorrected
     }
 
     /// Adds one sector with this outcome to the counts.
-    pub fn add(&mut self, outcome: DecodeOutcome) {
+    pub fn add(&mut self, outcome: SectorDecodeOutcome) {
         match outcome {
-            DecodeOutcome::Corrected => self.corrected += 1,
-            DecodeOutcome::Reported => self.reported += 1,
-            DecodeOutcome::Miscorrected => self.miscorrected += 1,
+            SectorDecodeOutcome::Corrected => self.corrected += 1,
+            SectorDecodeOutcome::Reported => self.reported += 1,
+            SectorDecodeOutcome::Miscorrected => self.miscorrected += 1,
         }
     }
 }
 
-impl std::iter::Sum for OutcomeCounts {
-    fn sum<I: Iterator<Item = OutcomeCounts>>(counts: I) -> OutcomeCounts {
-        counts.fold(OutcomeCounts::default(), |sum, next| OutcomeCounts {
+impl std::iter::Sum for DecodeOutcomeCounts {
+    fn sum<I: Iterator<Item = DecodeOutcomeCounts>>(counts: I) -> DecodeOutcomeCounts {
+        counts.fold(DecodeOutcomeCounts::default(), |sum, next| DecodeOutcomeCounts {
             corrected: sum.corrected + next.corrected,
             reported: sum.reported + next.reported,
             miscorrected: sum.miscorrected + next.miscorrected,
@@ -115,17 +115,17 @@ impl std::iter::Sum for OutcomeCounts {
 
 /// Damages `trials` encoded sectors of random bytes, decodes them and compares them with the originals. Returns the
 /// number of sectors with each outcome; `seed` determines bytes and damage.
-pub fn inject(codec: &SectorCodec, fault: SectorDamage, trials: u64, seed: u64) -> OutcomeCounts {
-    let mut random = Random::stream(seed, fault.description());
-    let mut counts = OutcomeCounts::default();
+pub fn inject(codec: &SectorCodec, fault: SectorDamage, trials: u64, seed: u64) -> DecodeOutcomeCounts {
+    let mut random = RandomStream::stream(seed, fault.description());
+    let mut counts = DecodeOutcomeCounts::default();
     for _ in 0..trials {
-        counts.add(run_trial(codec, fault, &mut random));
+        counts.add(run_damage_trial(codec, fault, &mut random));
     }
     counts
 }
 
 /// Flips `bits` random bits of an encoded sector of random bytes, decodes the sector, and returns the outcome.
-pub(super) fn trial_of_bits(codec: &SectorCodec, bits: usize, random: &mut Random) -> DecodeOutcome {
+pub(super) fn run_bit_flip_trial(codec: &SectorCodec, bits: usize, random: &mut RandomStream) -> SectorDecodeOutcome {
     let address = random.bits();
     let written = codec.encode(&bytes(random), address);
     let mut chips = written;
@@ -134,14 +134,14 @@ pub(super) fn trial_of_bits(codec: &SectorCodec, bits: usize, random: &mut Rando
     outcome(verdict, chips == written)
 }
 
-fn run_trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Random) -> DecodeOutcome {
+fn run_damage_trial(codec: &SectorCodec, fault: SectorDamage, random: &mut RandomStream) -> SectorDecodeOutcome {
     let few = from(random, 1, CORRECTED_BITS);
     let chip = below(random, CHIPS);
     match fault {
-        SectorDamage::Bits => return trial_of_bits(codec, few, random),
+        SectorDamage::LayoutBits => return run_bit_flip_trial(codec, few, random),
         SectorDamage::TooManyBits => {
             let many = from(random, CORRECTED_BITS + 1, WRONG_BITS_MAX);
-            return trial_of_bits(codec, many, random);
+            return run_bit_flip_trial(codec, many, random);
         }
         _ => {}
     }
@@ -149,9 +149,9 @@ fn run_trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Random) -> D
     let written = codec.encode(&bytes(random), address);
     let (mut chips, mut reader_address, mut failed) = (written, address, None);
     match fault {
-        SectorDamage::Bits | SectorDamage::TooManyBits => unreachable!("these trials have ended above"),
+        SectorDamage::LayoutBits | SectorDamage::TooManyBits => unreachable!("these trials have ended above"),
         SectorDamage::BitsOfOneChip => flip_bits(&mut chips, chip_bit_positions(chip), few, random),
-        SectorDamage::UnnoticedFailedChip => break_chip(&mut chips, chip, random),
+        SectorDamage::UnnoticedFailedChip => overwrite_chip(&mut chips, chip, random),
         SectorDamage::OtherAddress => {
             reader_address ^= 1 << below(random, 64) | if few.is_multiple_of(2) { random.bits() } else { 0 };
             flip_bits(&mut chips, 0..STORED_BITS, few / 4, random);
@@ -163,26 +163,26 @@ fn run_trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Random) -> D
         }
         SectorDamage::SecondFailedChip => {
             failed = Some(chip);
-            break_chip(&mut chips, other_chip(chip, random), random);
+            overwrite_chip(&mut chips, other_chip(chip, random), random);
         }
     }
     if let Some(chip) = failed {
-        break_chip(&mut chips, chip, random);
+        overwrite_chip(&mut chips, chip, random);
     }
     let verdict = codec.decode(&mut chips, reader_address, failed);
     outcome(verdict, chips == written && reader_address == address)
 }
 
-fn outcome(verdict: DecodeVerdict, is_true: bool) -> DecodeOutcome {
+fn outcome(verdict: DecodeVerdict, is_true: bool) -> SectorDecodeOutcome {
     match verdict {
-        DecodeVerdict::Uncorrectable => DecodeOutcome::Reported,
-        _ if is_true => DecodeOutcome::Corrected,
-        _ => DecodeOutcome::Miscorrected,
+        DecodeVerdict::Uncorrectable => SectorDecodeOutcome::Reported,
+        _ if is_true => SectorDecodeOutcome::Corrected,
+        _ => SectorDecodeOutcome::Miscorrected,
     }
 }
 
 /// Overwrites chip number `chip` with zeros, with ones (a bus that nothing drives) or, half of the time, with noise.
-fn break_chip(chips: &mut Chips, chip: usize, random: &mut Random) {
+fn overwrite_chip(chips: &mut Chips, chip: usize, random: &mut RandomStream) {
     match below(random, 4) {
         0 => chips[chip] = [0; CHIP_BYTES],
         1 => chips[chip] = [0xff; CHIP_BYTES],
@@ -190,7 +190,7 @@ fn break_chip(chips: &mut Chips, chip: usize, random: &mut Random) {
     }
 }
 
-fn other_chip(chip: usize, random: &mut Random) -> usize {
+fn other_chip(chip: usize, random: &mut RandomStream) -> usize {
     (chip + from(random, 1, CHIPS - 1)) % CHIPS
 }
 
@@ -201,7 +201,7 @@ fn chip_bit_positions(chip: usize) -> std::ops::Range<usize> {
 }
 
 /// Flips `count` different random bits of a sector, all at positions within `range`.
-fn flip_bits(chips: &mut Chips, range: std::ops::Range<usize>, count: usize, random: &mut Random) {
+fn flip_bits(chips: &mut Chips, range: std::ops::Range<usize>, count: usize, random: &mut RandomStream) {
     let mut taken = [0u64; STORED_BITS / 64];
     let mut left = count;
     while left > 0 {
@@ -215,7 +215,7 @@ fn flip_bits(chips: &mut Chips, range: std::ops::Range<usize>, count: usize, ran
     }
 }
 
-fn bytes<const N: usize>(random: &mut Random) -> [u8; N] {
+fn bytes<const N: usize>(random: &mut RandomStream) -> [u8; N] {
     let mut bytes = [0; N];
     for chunk in bytes.as_chunks_mut::<8>().0 {
         *chunk = random.bits().to_le_bytes();
@@ -224,12 +224,12 @@ fn bytes<const N: usize>(random: &mut Random) -> [u8; N] {
 }
 
 /// Returns a uniform random number from 0 to `limit` - 1. Its bias is below 2^-50 for all limits used here.
-fn below(random: &mut Random, limit: usize) -> usize {
+fn below(random: &mut RandomStream, limit: usize) -> usize {
     ((u128::from(random.bits()) * limit as u128) >> 64) as usize
 }
 
 /// Returns a uniform random number from `low` to `high`, both included.
-fn from(random: &mut Random, low: usize, high: usize) -> usize {
+fn from(random: &mut RandomStream, low: usize, high: usize) -> usize {
     low + below(random, high - low + 1)
 }
 

@@ -45,8 +45,8 @@ pub fn nanoseconds(verdict: DecodeVerdict) -> u64 {
 
 /// Returns the mean decoder latency in nanoseconds over sectors with this raw bit error rate. Failed chips are not part
 /// of the mean.
-pub fn mean_nanoseconds(raw_bit_error_rate: f64) -> f64 {
-    let damaged = super::rates::probability_above(STORED_BITS, raw_bit_error_rate, 0);
+pub fn mean_decode_ns(raw_bit_error_rate: f64) -> f64 {
+    let damaged = super::rates::probability_more_wrong(STORED_BITS, raw_bit_error_rate, 0);
     let (clean_ns, damaged_ns) = (nanoseconds(DecodeVerdict::Clean), nanoseconds(DecodeVerdict::Uncorrectable));
     real(clean_ns) + damaged * real(damaged_ns - clean_ns)
 }

@@ -33,7 +33,7 @@ pub mod rates;
 mod remainder;
 mod sector;
 
-pub use inject::{DecodeOutcome, OutcomeCounts, SectorDamage, inject};
+pub use inject::{DecodeOutcomeCounts, SectorDamage, SectorDecodeOutcome, inject};
 pub use sector::{
     CHIP_BYTES, CHIPS, CORRECTED_BITS, Chips, DATA_CHIPS, DecodeVerdict, SECTOR_BYTES, STORED_BITS, SectorCodec,
 };
@@ -43,7 +43,7 @@ mod tests;
 
 /// Returns the argument in `low..high` at which the increasing `function` passes `target`, to the last bits of a
 /// double. The interval must be no wider than 128.
-fn crossing(mut low: f64, mut high: f64, target: f64, function: impl Fn(f64) -> f64) -> f64 {
+fn find_crossing(mut low: f64, mut high: f64, target: f64, function: impl Fn(f64) -> f64) -> f64 {
     // 60 halvings of an interval of at most 128 reach the 53 bits of a double.
     for _ in 0..60 {
         let middle = 0.5 * (low + high);

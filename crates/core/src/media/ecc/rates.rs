@@ -4,11 +4,11 @@
 //! therefore binomial, and decides whether the sector is corrected. Failures of whole chips are not part of these
 //! rates.
 
-use super::inject::{DecodeOutcome, trial_of_bits};
+use super::inject::{SectorDecodeOutcome, run_bit_flip_trial};
 use super::sector::{CORRECTED_BITS, SECTOR_BYTES, STORED_BITS, SectorCodec};
-use super::{CHIPS, crossing};
+use super::{CHIPS, find_crossing};
 use crate::number::{real, real_length};
-use crate::random::Random;
+use crate::random::RandomStream;
 
 /// Distance of the 95 % confidence limits from the mean, in standard errors.
 const STANDARD_ERRORS: f64 = 1.959_964;
@@ -18,8 +18,8 @@ const NEVER_SEEN: f64 = 3.0;
 
 /// Returns the probability that more than `tolerated` of `symbols` are wrong. Each is wrong with probability `wrong`,
 /// independently of the others.
-pub fn probability_above(symbols: usize, wrong: f64, tolerated: usize) -> f64 {
-    let term = |count| libm::exp(log_probability(symbols, wrong, count));
+pub fn probability_more_wrong(symbols: usize, wrong: f64, tolerated: usize) -> f64 {
+    let term = |count| libm::exp(log_binomial_probability(symbols, wrong, count));
     if real_length(symbols) * wrong > real_length(tolerated) {
         return 1.0 - (0..=tolerated).map(term).sum::<f64>().min(1.0);
     }
@@ -36,7 +36,7 @@ pub fn probability_above(symbols: usize, wrong: f64, tolerated: usize) -> f64 {
 
 /// Returns the natural logarithm of the probability that exactly `count` of `symbols` are wrong, each with probability
 /// `wrong`.
-fn log_probability(symbols: usize, wrong: f64, count: usize) -> f64 {
+fn log_binomial_probability(symbols: usize, wrong: f64, count: usize) -> f64 {
     let power = |base_log: f64, exponent: usize| if exponent == 0 { 0.0 } else { base_log * real_length(exponent) };
     log_binomial(symbols, count) + power(libm::log(wrong), count) + power(libm::log1p(-wrong), symbols - count)
 }
@@ -48,22 +48,22 @@ fn log_binomial(symbols: usize, count: usize) -> f64 {
 
 /// Returns the probability that a sector is not corrected at this raw bit error rate. It is exact, because more wrong
 /// bits than [`CORRECTED_BITS`] are never corrected.
-pub fn uncorrectable_probability(raw_bit_error_rate: f64) -> f64 {
-    probability_above(STORED_BITS, raw_bit_error_rate, CORRECTED_BITS)
+pub fn uncorrectable_sector_probability(raw_bit_error_rate: f64) -> f64 {
+    probability_more_wrong(STORED_BITS, raw_bit_error_rate, CORRECTED_BITS)
 }
 
 /// Returns the number of uncorrectable errors per user bit read (UBER) at this raw bit error rate. A sector counts as
 /// one error, as in JESD218.
 pub fn uncorrectable_bit_error_rate(raw_bit_error_rate: f64) -> f64 {
-    uncorrectable_probability(raw_bit_error_rate) / real_length(SECTOR_BYTES * 8)
+    uncorrectable_sector_probability(raw_bit_error_rate) / real_length(SECTOR_BYTES * 8)
 }
 
 /// Returns the raw bit error rate at which the uncorrectable bit error rate (UBER) is `target`.
-pub fn tolerated_raw_bit_error_rate(target: f64) -> f64 {
+pub fn raw_error_rate_for_target(target: f64) -> f64 {
     let of_log = |log: f64| uncorrectable_bit_error_rate(libm::exp(log));
     // Search from 1e-15 to 1/2. At lower rates, the probability of 40 wrong bits in a sector is below the smallest
     // double.
-    libm::exp(crossing(libm::log(1e-15), libm::log(0.5), target, of_log))
+    libm::exp(find_crossing(libm::log(1e-15), libm::log(0.5), target, of_log))
 }
 
 /// Returns the base-2 logarithm of the share of all words that the decoder turns into some codeword. There are 2^512
@@ -72,21 +72,21 @@ pub fn tolerated_raw_bit_error_rate(target: f64) -> f64 {
 /// This share is the probability that a word far from the codeword that was written is miscorrected, if the syndromes
 /// of such words are uniform. For 40 wrong bits it is too high, because the distance of 80 excludes miscorrection
 /// there.
-pub fn log2_share_within_reach() -> f64 {
+pub fn log2_decodable_share() -> f64 {
     let patterns: f64 = (0..=CORRECTED_BITS).map(|count| libm::exp(log_binomial(STORED_BITS, count))).sum();
     libm::log2(patterns) - real_length(STORED_BITS / CHIPS)
 }
 
 /// Returns the probability that a sector is decoded wrongly with a good verdict, at this raw bit error rate. Assumes
-/// uniform syndromes, as [`log2_share_within_reach`] does.
-pub fn miscorrected_probability(raw_bit_error_rate: f64) -> f64 {
-    let beyond = probability_above(STORED_BITS, raw_bit_error_rate, CORRECTED_BITS + 1);
-    beyond * libm::exp2(log2_share_within_reach())
+/// uniform syndromes, as [`log2_decodable_share`] does.
+pub fn miscorrection_probability(raw_bit_error_rate: f64) -> f64 {
+    let beyond = probability_more_wrong(STORED_BITS, raw_bit_error_rate, CORRECTED_BITS + 1);
+    beyond * libm::exp2(log2_decodable_share())
 }
 
 /// Probability measured by random trials, with its 95 % confidence limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ProbabilityEstimate {
+pub struct TrialProbability {
     /// Mean of the trials: the estimate of the probability.
     pub mean: f64,
     /// Lower 95 % confidence limit of the measured probability.
@@ -97,11 +97,11 @@ pub struct ProbabilityEstimate {
 
 /// Failure probabilities of the sector decoder at one raw bit error rate, measured by trials with real bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SampledRates {
+pub struct SampledDecoderRates {
     /// Probability that a sector is reported as uncorrectable, or is wrong without a report.
-    pub uncorrectable: ProbabilityEstimate,
+    pub uncorrectable: TrialProbability,
     /// Probability that a sector is wrong although the decoder's verdict is good.
-    pub miscorrected: ProbabilityEstimate,
+    pub miscorrected: TrialProbability,
 }
 
 /// Measures the failure probabilities of the sector decoder by decoding `trials` damaged sectors, with importance
@@ -111,24 +111,24 @@ pub struct SampledRates {
 /// on average, or the given rate if it is higher. Each trial is weighted with the ratio of the two probabilities of its
 /// number. The rate of an event that never happens is bounded by the weight of 40 wrong bits, the greatest weight
 /// beyond the code's power, times 3 / trials.
-pub fn sample(codec: &SectorCodec, raw_bit_error_rate: f64, trials: u64, seed: u64) -> SampledRates {
-    let mut random = Random::stream(seed, "bit errors");
+pub fn sample(codec: &SectorCodec, raw_bit_error_rate: f64, trials: u64, seed: u64) -> SampledDecoderRates {
+    let mut random = RandomStream::stream(seed, "bit errors");
     let interesting = real_length(CORRECTED_BITS + 1) / real_length(STORED_BITS);
     let drawn_at = raw_bit_error_rate.max(interesting);
     let numbers = WrongBitCounts::new(drawn_at);
     let weight = |count| {
-        let log = log_probability(STORED_BITS, raw_bit_error_rate, count);
-        libm::exp(log - log_probability(STORED_BITS, drawn_at, count))
+        let log = log_binomial_probability(STORED_BITS, raw_bit_error_rate, count);
+        libm::exp(log - log_binomial_probability(STORED_BITS, drawn_at, count))
     };
-    let (mut failed, mut wrong) = (WeightedSum::default(), WeightedSum::default());
+    let (mut failed, mut wrong) = (WeightedTrialSum::default(), WeightedTrialSum::default());
     for _ in 0..trials {
         let count = numbers.draw(&mut random);
-        let outcome = trial_of_bits(codec, count, &mut random);
-        failed.add(weight(count), outcome != DecodeOutcome::Corrected);
-        wrong.add(weight(count), outcome == DecodeOutcome::Miscorrected);
+        let outcome = run_bit_flip_trial(codec, count, &mut random);
+        failed.add(weight(count), outcome != SectorDecodeOutcome::Corrected);
+        wrong.add(weight(count), outcome == SectorDecodeOutcome::Miscorrected);
     }
     let unseen = weight(CORRECTED_BITS + 1);
-    SampledRates { uncorrectable: failed.estimate(trials, unseen), miscorrected: wrong.estimate(trials, unseen) }
+    SampledDecoderRates { uncorrectable: failed.estimate(trials, unseen), miscorrected: wrong.estimate(trials, unseen) }
 }
 
 /// Cumulative distribution of the number of wrong bits in a sector, by that number, at one raw bit error rate.
@@ -138,13 +138,13 @@ impl WrongBitCounts {
     fn new(raw_bit_error_rate: f64) -> WrongBitCounts {
         let mut sum = 0.0;
         let below = (0..=STORED_BITS).map(|count| {
-            sum += libm::exp(log_probability(STORED_BITS, raw_bit_error_rate, count));
+            sum += libm::exp(log_binomial_probability(STORED_BITS, raw_bit_error_rate, count));
             sum
         });
         WrongBitCounts(below.collect())
     }
 
-    fn draw(&self, random: &mut Random) -> usize {
+    fn draw(&self, random: &mut RandomStream) -> usize {
         let share = random.unit();
         self.0.partition_point(|&below| below <= share).min(STORED_BITS)
     }
@@ -152,12 +152,12 @@ impl WrongBitCounts {
 
 /// Sum of the weights of the trials in which an event happened, and sum of their squares.
 #[derive(Default)]
-struct WeightedSum {
+struct WeightedTrialSum {
     weights: f64,
     squares: f64,
 }
 
-impl WeightedSum {
+impl WeightedTrialSum {
     fn add(&mut self, weight: f64, happened: bool) {
         if happened {
             self.weights += weight;
@@ -165,14 +165,14 @@ impl WeightedSum {
         }
     }
 
-    fn estimate(&self, trials: u64, unseen_weight: f64) -> ProbabilityEstimate {
+    fn estimate(&self, trials: u64, unseen_weight: f64) -> TrialProbability {
         let trials = real(trials.max(1));
         if self.weights == 0.0 {
-            return ProbabilityEstimate { mean: 0.0, low: 0.0, high: (unseen_weight * NEVER_SEEN / trials).min(1.0) };
+            return TrialProbability { mean: 0.0, low: 0.0, high: (unseen_weight * NEVER_SEEN / trials).min(1.0) };
         }
         let mean = self.weights / trials;
         let variance = (self.squares / trials - mean * mean).max(0.0);
         let margin = STANDARD_ERRORS * libm::sqrt(variance / trials);
-        ProbabilityEstimate { mean, low: (mean - margin).max(0.0), high: (mean + margin).min(1.0) }
+        TrialProbability { mean, low: (mean - margin).max(0.0), high: (mean + margin).min(1.0) }
     }
 }

@@ -5,7 +5,7 @@ use crate::number::index;
 
 /// Polynomial over GF(2) of degree below 512, as a remainder of a division by the generator. Word 0 holds the lowest
 /// coefficients, in its lowest bit that of x^0.
-pub(super) type Remainder = [u64; WORDS];
+pub(super) type GeneratorRemainder = [u64; WORDS];
 
 /// Number of bits in a remainder: the degree of the generator polynomial.
 pub(super) const BITS: usize = 512;
@@ -13,40 +13,40 @@ pub(super) const WORDS: usize = BITS / 64;
 
 /// Divider by the generator polynomial: a shift register that moves a word at a time.
 #[derive(Clone, Debug)]
-pub(super) struct Divider {
+pub(super) struct GeneratorDivider {
     /// Map from a word that is shifted out at the top, the coefficients of x^512 to x^575, to its remainder by the
     /// generator.
-    up: LinearMap,
+    up: RemainderTable,
     /// Map from a word that is shifted out at the bottom, the coefficients of x^-64 to x^-1, to its remainder by the
     /// generator.
-    down: LinearMap,
+    down: RemainderTable,
 }
 
-impl Divider {
+impl GeneratorDivider {
     /// Creates the divider by a generator polynomial, whose coefficients come lowest first.
     ///
     /// # Panics
     /// If the degree is not 512, or x divides the polynomial.
-    pub(super) fn new(generator: &[bool]) -> Divider {
+    pub(super) fn new(generator: &[bool]) -> GeneratorDivider {
         assert_eq!(generator.len(), BITS + 1, "the generator has degree {BITS}");
         assert!(generator[0], "x is invertible modulo the generator");
         // Modulo the generator, x^512 equals the generator without its leading term. 1 equals the generator without its
         // constant term, so dividing that by x gives x^-1.
-        let (top, bottom) = (pack(&generator[..BITS]), pack(&generator[1..]));
+        let (top, bottom) = (pack_coefficients(&generator[..BITS]), pack_coefficients(&generator[1..]));
         let mut up = vec![top];
         let mut down = vec![bottom];
         for _ in 1..64 {
-            up.push(times_x(up[up.len() - 1], &top));
-            down.push(divided_by_x(down[down.len() - 1], &bottom));
+            up.push(multiply_remainder_by_x(up[up.len() - 1], &top));
+            down.push(divide_remainder_by_x(down[down.len() - 1], &bottom));
         }
         down.reverse();
-        Divider { up: LinearMap::new(&up), down: LinearMap::new(&down) }
+        GeneratorDivider { up: RemainderTable::new(&up), down: RemainderTable::new(&down) }
     }
 
     /// Returns the remainder of `(remainder + word x^448) x^64` by the generator: the next 64 coefficients of a message
     /// enter, highest first. After all words of a message M the remainder is that of M x^512.
     #[inline]
-    pub(super) fn enter(&self, remainder: &Remainder, word: u64) -> Remainder {
+    pub(super) fn enter(&self, remainder: &GeneratorRemainder, word: u64) -> GeneratorRemainder {
         let mut next = self.up.sum(remainder[WORDS - 1] ^ word);
         for place in 1..WORDS {
             next[place] ^= remainder[place - 1];
@@ -55,7 +55,7 @@ impl Divider {
     }
 
     /// Returns the remainder of `remainder` / x^64 by the generator: the inverse of entering a word of zeros.
-    pub(super) fn back(&self, remainder: &Remainder) -> Remainder {
+    pub(super) fn back(&self, remainder: &GeneratorRemainder) -> GeneratorRemainder {
         let mut next = self.down.sum(remainder[0]);
         for place in 1..WORDS {
             next[place - 1] ^= remainder[place];
@@ -66,12 +66,12 @@ impl Divider {
 
 /// Linear map from 64 bits to a remainder, stored as a table of 256 sums for each byte of the 64 bits.
 #[derive(Clone, Debug)]
-struct LinearMap(Vec<[Remainder; 256]>);
+struct RemainderTable(Vec<[GeneratorRemainder; 256]>);
 
-impl LinearMap {
+impl RemainderTable {
     /// Creates the linear map that sends bit i of a word to the remainder `rows[i]`.
-    fn new(rows: &[Remainder]) -> LinearMap {
-        let of_byte = |rows: &[Remainder]| {
+    fn new(rows: &[GeneratorRemainder]) -> RemainderTable {
+        let of_byte = |rows: &[GeneratorRemainder]| {
             let mut sums = [[0; WORDS]; 256];
             for byte in 1..256usize {
                 let lowest = index(byte.trailing_zeros());
@@ -79,11 +79,11 @@ impl LinearMap {
             }
             sums
         };
-        LinearMap(rows.chunks(8).map(of_byte).collect())
+        RemainderTable(rows.chunks(8).map(of_byte).collect())
     }
 
     #[inline]
-    fn sum(&self, word: u64) -> Remainder {
+    fn sum(&self, word: u64) -> GeneratorRemainder {
         let mut total = [0; WORDS];
         for (sums, byte) in self.0.iter().zip(word.to_le_bytes()) {
             total = sum(&total, &sums[usize::from(byte)]);
@@ -93,11 +93,11 @@ impl LinearMap {
 }
 
 #[inline]
-pub(super) fn sum(left: &Remainder, right: &Remainder) -> Remainder {
+pub(super) fn sum(left: &GeneratorRemainder, right: &GeneratorRemainder) -> GeneratorRemainder {
     std::array::from_fn(|place| left[place] ^ right[place])
 }
 
-fn pack(coefficients: &[bool]) -> Remainder {
+fn pack_coefficients(coefficients: &[bool]) -> GeneratorRemainder {
     let mut packed = [0; WORDS];
     for (degree, _) in coefficients.iter().enumerate().filter(|(_, one)| **one) {
         packed[degree / 64] |= 1 << (degree % 64);
@@ -105,7 +105,7 @@ fn pack(coefficients: &[bool]) -> Remainder {
     packed
 }
 
-fn times_x(polynomial: Remainder, top: &Remainder) -> Remainder {
+fn multiply_remainder_by_x(polynomial: GeneratorRemainder, top: &GeneratorRemainder) -> GeneratorRemainder {
     let shifted = std::array::from_fn(|place| {
         let carried = if place > 0 { polynomial[place - 1] >> 63 } else { 0 };
         polynomial[place] << 1 | carried
@@ -113,7 +113,7 @@ fn times_x(polynomial: Remainder, top: &Remainder) -> Remainder {
     if polynomial[WORDS - 1] >> 63 == 1 { sum(&shifted, top) } else { shifted }
 }
 
-fn divided_by_x(polynomial: Remainder, bottom: &Remainder) -> Remainder {
+fn divide_remainder_by_x(polynomial: GeneratorRemainder, bottom: &GeneratorRemainder) -> GeneratorRemainder {
     let shifted = std::array::from_fn(|place| {
         let carried = if place + 1 < WORDS { polynomial[place + 1] << 63 } else { 0 };
         polynomial[place] >> 1 | carried

@@ -1,8 +1,8 @@
 //! Codec of a sector with error correction: nine chips of 64 bytes hold 512 user bytes and the check bits.
 
-use super::bch::{self, Bch, ERRORS_MAX, Positions};
-use super::field::Field;
-use super::remainder::{BITS, Divider, Remainder, WORDS, sum};
+use super::bch::{self, Bch, ERRORS_MAX, WrongBitPositions};
+use super::field::GaloisField;
+use super::remainder::{BITS, GeneratorDivider, GeneratorRemainder, WORDS, sum};
 use crate::number::index;
 
 /// Number of user bytes in a sector (PSS, section 2).
@@ -62,7 +62,7 @@ type Values = [u16; CORRECTED_BITS + 1];
 #[derive(Clone, Debug)]
 pub struct SectorCodec {
     bch: Bch,
-    divider: Divider,
+    divider: GeneratorDivider,
     /// Values of x^0 to x^511 at the roots of the code, by exponent.
     values: Vec<Values>,
 }
@@ -76,9 +76,9 @@ impl Default for SectorCodec {
 impl SectorCodec {
     /// Creates the codec of sectors and computes its tables.
     pub fn new() -> SectorCodec {
-        let bch = Bch::new(Field::new(FIELD), CORRECTED_BITS, STORED_BITS);
+        let bch = Bch::new(GaloisField::new(FIELD), CORRECTED_BITS, STORED_BITS);
         let check: Vec<bool> = (0..=CHECK.ilog2()).map(|degree| CHECK >> degree & 1 == 1).collect();
-        let divider = Divider::new(&bch::times(&bch.generator(), &check));
+        let divider = GeneratorDivider::new(&bch::times(&bch.generator(), &check));
         let values = (0..BITS).map(|degree| values_of_power(&bch, degree)).collect();
         SectorCodec { bch, divider, values }
     }
@@ -111,7 +111,7 @@ impl SectorCodec {
     /// If there is no chip number `failed`.
     pub fn decode(&self, chips: &mut Chips, address: u64, failed: Option<usize>) -> DecodeVerdict {
         if let Some(chip) = failed {
-            return self.restore(chips, address, chip);
+            return self.restore_chip(chips, address, chip);
         }
         let syndrome = self.syndrome(chips, address);
         if syndrome == [0; WORDS] {
@@ -127,7 +127,7 @@ impl SectorCodec {
     /// Computes the content of a failed chip from the other chips, which must be right. The chip's 512 coefficients U
     /// belong at x^s of the codeword. With zeros there, the remainder is that of -U x^s. Its quotient by x^s is U
     /// itself, which the division leaves whole because its degree is below 512.
-    fn restore(&self, chips: &mut Chips, address: u64, chip: usize) -> DecodeVerdict {
+    fn restore_chip(&self, chips: &mut Chips, address: u64, chip: usize) -> DecodeVerdict {
         chips[chip] = [0; CHIP_BYTES];
         let mut lost = self.syndrome(chips, address);
         for _ in 0..(CHIPS - 1 - chip) * WORDS {
@@ -138,25 +138,25 @@ impl SectorCodec {
     }
 
     /// Returns the remainder of the stored word, address included, by the generator polynomial: zero for a codeword.
-    fn syndrome(&self, chips: &Chips, address: u64) -> Remainder {
+    fn syndrome(&self, chips: &Chips, address: u64) -> GeneratorRemainder {
         let (data, spare) = chips.split_at(DATA_CHIPS);
         let start = self.divider.enter(&[0; WORDS], address);
-        let check_bits = words(data).fold(start, |remainder, word| self.divider.enter(&remainder, word));
-        let mut stored = words(spare);
-        let stored: Remainder = std::array::from_fn(|_| stored.next().unwrap_or(0));
+        let check_bits = big_endian_words(data).fold(start, |remainder, word| self.divider.enter(&remainder, word));
+        let mut stored = big_endian_words(spare);
+        let stored: GeneratorRemainder = std::array::from_fn(|_| stored.next().unwrap_or(0));
         sum(&check_bits, &std::array::from_fn(|place| stored[WORDS - 1 - place]))
     }
 
     /// Returns the positions of the wrong bits that explain a syndrome; `None` if there are more than the code
     /// corrects.
-    fn locate(&self, syndrome: &Remainder) -> Option<Positions> {
-        let [odd @ .., check] = self.evaluate(syndrome);
+    fn locate(&self, syndrome: &GeneratorRemainder) -> Option<WrongBitPositions> {
+        let [odd @ .., check] = self.evaluate_at_odd_powers(syndrome);
         let positions = self.bch.locate(&odd)?;
         let checks = positions.iter().map(|&position| self.values[usize::from(position) % CHECK_PERIOD]);
         (checks.fold(0, |sum, values| sum ^ values[CORRECTED_BITS]) == check).then_some(positions)
     }
 
-    fn evaluate(&self, polynomial: &Remainder) -> Values {
+    fn evaluate_at_odd_powers(&self, polynomial: &GeneratorRemainder) -> Values {
         let mut total = [0; CORRECTED_BITS + 1];
         for (place, &word) in polynomial.iter().enumerate() {
             let mut left = word;
@@ -178,7 +178,7 @@ pub(super) fn flip(chips: &mut Chips, position: usize) {
 
 fn values_of_power(bch: &Bch, degree: usize) -> Values {
     let mut values = [0; CORRECTED_BITS + 1];
-    for (value, power) in values.iter_mut().zip(bch.odd_powers(degree)) {
+    for (value, power) in values.iter_mut().zip(bch.syndrome_contribution(degree)) {
         *value = power;
     }
     values[CORRECTED_BITS] = (0..degree % CHECK_PERIOD).fold(1, |power, _| {
@@ -189,11 +189,11 @@ fn values_of_power(bch: &Bch, degree: usize) -> Values {
 }
 
 /// Returns the bytes of chips as 64-bit words in big-endian order: the first byte holds the highest coefficients.
-fn words(chips: &[[u8; CHIP_BYTES]]) -> impl Iterator<Item = u64> {
+fn big_endian_words(chips: &[[u8; CHIP_BYTES]]) -> impl Iterator<Item = u64> {
     chips.as_flattened().as_chunks::<8>().0.iter().map(|bytes| u64::from_be_bytes(*bytes))
 }
 
-fn bytes(polynomial: &Remainder) -> [u8; CHIP_BYTES] {
+fn bytes(polynomial: &GeneratorRemainder) -> [u8; CHIP_BYTES] {
     let mut bytes = [0; CHIP_BYTES];
     for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(polynomial.iter().rev()) {
         *chunk = word.to_be_bytes();

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::config;
-use crate::media::housekeeping::Pauses;
+use crate::media::housekeeping::HousekeepingPauses;
 use crate::time::{Span, Time};
 
 /// Number of bytes in the page that the configured transfer time of the write buffer is for.
@@ -13,7 +13,7 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Write buffer of a flash drive: its free space, the pending releases of space, and the transfers of its memory.
 #[derive(Clone, Debug)]
-pub struct FlashBuffer {
+pub struct FlashWriteBuffer {
     capacity_bytes: u64,
     free_bytes: u64,
     /// True once a write has had to wait for space in the buffer.
@@ -25,26 +25,26 @@ pub struct FlashBuffer {
     /// Time to move one page of [`PAGE_BYTES`] into or out of the buffer.
     page: Span,
     /// Writes of the mapping's journal, during which no write enters the buffer.
-    journal: Option<Pauses>,
+    journal: Option<HousekeepingPauses>,
 }
 
-impl FlashBuffer {
+impl FlashWriteBuffer {
     /// Creates an empty write buffer from its configuration.
-    pub fn new(buffer: &config::Buffer) -> FlashBuffer {
-        FlashBuffer {
+    pub fn new(buffer: &config::Buffer) -> FlashWriteBuffer {
+        FlashWriteBuffer {
             capacity_bytes: buffer.capacity_kib << 10,
             free_bytes: buffer.capacity_kib << 10,
             has_been_full: false,
             releases: BinaryHeap::new(),
             memory_free_at: Time::ZERO,
             page: buffer.page,
-            journal: Pauses::every(buffer.journal_interval, buffer.journal),
+            journal: HousekeepingPauses::every(buffer.journal_interval, buffer.journal),
         }
     }
 
     /// Returns the earliest time, not before `at`, at which a write may enter the buffer.
     #[inline]
-    pub fn opens_at(&self, at: Time) -> Time {
+    pub fn accepts_writes_from(&self, at: Time) -> Time {
         self.journal.map_or(at, |journal| journal.start_after(at))
     }
 
@@ -66,7 +66,7 @@ impl FlashBuffer {
     }
 
     /// True if the buffer has no space for `bytes`, and no program that has begun will free any.
-    pub fn is_stuck(&self, bytes: u64) -> bool {
+    pub fn lacks_space_forever(&self, bytes: u64) -> bool {
         self.free_bytes < bytes && self.releases.is_empty()
     }
 
@@ -120,8 +120,8 @@ mod tests {
     }
 
     #[test]
-    fn write_without_space_waits_for_the_first_programs_that_free_enough() {
-        let mut buffer = FlashBuffer::new(&config::Buffer { capacity_kib: 12, ..config::Buffer::default() });
+    fn write_waits_for_programs_that_free_enough_space() {
+        let mut buffer = FlashWriteBuffer::new(&config::Buffer { capacity_kib: 12, ..config::Buffer::default() });
         for _ in 0..3 {
             assert_eq!(buffer.reserve(at(0), 4096), at(0));
         }
@@ -135,24 +135,24 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "frees more bytes than were reserved")]
-    fn freeing_more_bytes_than_were_reserved_panics() {
-        let mut buffer = FlashBuffer::new(&config::Buffer { capacity_kib: 12, ..config::Buffer::default() });
+    fn freeing_unreserved_bytes_panics() {
+        let mut buffer = FlashWriteBuffer::new(&config::Buffer { capacity_kib: 12, ..config::Buffer::default() });
         buffer.release(at(1), 4096);
         buffer.reserve(at(2), 4096);
     }
 
     #[test]
-    fn no_write_enters_while_the_journal_is_written() {
+    fn writes_wait_while_the_journal_is_written() {
         let (journal, journal_interval) = (Span::from_us(10), Span::from_us(100));
-        let buffer = FlashBuffer::new(&config::Buffer { journal, journal_interval, ..config::Buffer::default() });
-        let opens = [5, 99, 100, 104, 110, 205].map(|us| buffer.opens_at(at(us)));
+        let buffer = FlashWriteBuffer::new(&config::Buffer { journal, journal_interval, ..config::Buffer::default() });
+        let opens = [5, 99, 100, 104, 110, 205].map(|us| buffer.accepts_writes_from(at(us)));
         assert_eq!(opens, [at(5), at(99), at(110), at(110), at(110), at(210)]);
-        assert_eq!(FlashBuffer::new(&config::Buffer::default()).opens_at(at(104)), at(104));
+        assert_eq!(FlashWriteBuffer::new(&config::Buffer::default()).accepts_writes_from(at(104)), at(104));
     }
 
     #[test]
-    fn writes_share_the_bandwidth_of_the_buffer() {
-        let mut buffer = FlashBuffer::new(&config::Buffer { page: Span::from_us(2), ..config::Buffer::default() });
+    fn writes_share_the_buffers_bandwidth() {
+        let mut buffer = FlashWriteBuffer::new(&config::Buffer { page: Span::from_us(2), ..config::Buffer::default() });
         assert_eq!(buffer.store(at(0), 4096), at(2));
         assert_eq!(buffer.store(at(1), 8192), at(6));
         assert_eq!(buffer.store(at(9), 2048), at(10));

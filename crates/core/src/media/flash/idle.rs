@@ -1,7 +1,7 @@
 //! Garbage collection while the drive is idle: the SLC cache is folded, and blocks are erased ahead, so that the next
 //! writes find room.
 
-use super::Flash;
+use super::FlashDrive;
 use crate::time::{Span, Time};
 
 /// Settings and state of garbage collection in idle time.
@@ -23,16 +23,16 @@ impl IdleCollection {
     }
 }
 
-impl Flash {
+impl FlashDrive {
     /// Runs the garbage collection of the idle time before a request at `now`. Each step begins when the dies have
     /// ended the last one. A step that is running at `now` continues beside the request.
     #[inline]
-    pub(super) fn use_idle_time(&mut self, now: Time) {
+    pub(super) fn collect_in_idle_time(&mut self, now: Time) {
         let Some(idle) = &mut self.idle else { return };
         let (mut at, blocks) = (idle.last_at + idle.after, idle.blocks);
         idle.last_at = now;
         loop {
-            at = self.dies.iter().map(super::die::Die::is_free_at).fold(at, Time::max);
+            at = self.dies.iter().map(super::die::FlashDie::is_free_at).fold(at, Time::max);
             if at >= now || !self.collect_ahead(at, blocks) {
                 return;
             }

@@ -18,7 +18,7 @@ pub(super) struct Progress {
 /// Samples of the progress of the drive and of its streams at equal distances in bytes written. Their number stays
 /// bounded: when there are many, every other one is dropped, and the distance doubles.
 #[derive(Clone, Debug)]
-pub(super) struct WriteHistory {
+pub(super) struct WriteProgressSamples {
     /// Progress of the drive, followed by that of each host-selected stream, at each sample.
     samples: Vec<Vec<Progress>>,
     /// Number of bytes that are in use on the drive.
@@ -29,11 +29,11 @@ pub(super) struct WriteHistory {
     due: u64,
 }
 
-impl WriteHistory {
+impl WriteProgressSamples {
     /// Creates the empty history of a drive of which `used_bytes` bytes are in use.
-    pub(super) fn new(used_bytes: u64) -> WriteHistory {
+    pub(super) fn new(used_bytes: u64) -> WriteProgressSamples {
         let every = used_bytes.div_ceil(FIRST_SAMPLES);
-        WriteHistory { samples: Vec::new(), used_bytes, every, due: every }
+        WriteProgressSamples { samples: Vec::new(), used_bytes, every, due: every }
     }
 
     /// True if a sample is due after `written` bytes.
@@ -60,7 +60,7 @@ impl WriteHistory {
     /// Returns the write amplification, in percent, of the writes since the sample that is nearest to half of `now`: of
     /// the drive, and then of each stream, `None` for one that has not been written since. Empty if the run has not
     /// overwritten the drive once, so that garbage collection has not settled.
-    pub(super) fn late_percent(&self, now: &[Progress]) -> Vec<Option<u64>> {
+    pub(super) fn second_half_amplification_percent(&self, now: &[Progress]) -> Vec<Option<u64>> {
         let written = now.first().map_or(0, |drive| drive.written);
         let samples = self.samples.iter().filter(|_| written >= self.used_bytes);
         let nearest = samples.min_by_key(|sample| sample[0].written.abs_diff(written / 2));
@@ -77,10 +77,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn second_half_of_the_writes_is_told_apart_however_long_the_run_is() {
+    fn amplification_of_the_second_half_is_known_for_any_run_length() {
         for runs in [10_u64, 100, 100_000] {
-            let mut history = WriteHistory::new(10_000);
-            // The drive programs what is written in the first half, and three times as much in the second one.
+            let mut history = WriteProgressSamples::new(10_000);
+            // Of what the host writes in the first half of the run, the drive programs as much; in the second half,
+            // three times as much.
             let progress =
                 |at: u64| Progress { written: at * 1000, programmed: 1000 * (at + 2 * at.saturating_sub(runs / 2)) };
             for at in 1..=runs {
@@ -88,10 +89,10 @@ mod tests {
                     history.add(at * 1000, vec![progress(at), Progress::default()]);
                 }
             }
-            let found = history.late_percent(&[progress(runs), Progress::default()]);
+            let found = history.second_half_amplification_percent(&[progress(runs), Progress::default()]);
             assert!((280..=300).contains(&found[0].unwrap()), "{runs}: {found:?}");
             assert_eq!((found[1], history.samples.len() < SAMPLES_MAX), (None, true));
         }
-        assert_eq!(WriteHistory::new(10_000).late_percent(&[Progress::default()]), []);
+        assert_eq!(WriteProgressSamples::new(10_000).second_half_amplification_percent(&[Progress::default()]), []);
     }
 }

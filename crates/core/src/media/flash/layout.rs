@@ -12,14 +12,14 @@
 //!     channel 0, die 1   page 0: row 4   ...               the next line
 //! ```
 
-use super::die::Planes;
+use super::die::PlaneRange;
 use crate::config;
-use crate::media::translation::UnitLocation;
+use crate::media::translation::FlashUnitLocation;
 use crate::number::{index, narrow};
 
 /// Layout of mapping units on the dies of a flash drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlashLayout {
+pub struct FlashUnitLayout {
     /// Number of bytes in a mapping unit.
     pub unit_bytes: u32,
     /// Number of channels of the drive.
@@ -54,9 +54,9 @@ pub struct FlashRow {
     pub number: u32,
 }
 
-impl FlashLayout {
+impl FlashUnitLayout {
     /// Computes the layout of mapping units from a configuration that has been checked, with no SLC blocks.
-    pub fn of(media: &config::Media, translation: &config::Translation) -> FlashLayout {
+    pub fn of(media: &config::Media, translation: &config::Translation) -> FlashUnitLayout {
         let pages_per_line = media.bits_per_cell();
         let row_units = media.stripe_bytes / translation.unit_bytes;
         let word_lines = media.block_pages / pages_per_line.max(1);
@@ -71,7 +71,7 @@ impl FlashLayout {
                 narrow::<u32, u64>(units.min(u32::MAX.into())) / line_units * line_units
             }
         };
-        FlashLayout {
+        FlashUnitLayout {
             unit_bytes: translation.unit_bytes,
             channels: media.channels.into(),
             dies_per_channel: media.banks_per_channel.into(),
@@ -92,20 +92,20 @@ impl FlashLayout {
 
     /// Returns the number of mapping units in a line of `block`: the units that one die of each channel programs
     /// together. SLC blocks have fewer.
-    pub fn line_units_of(&self, block: u32) -> u32 {
-        if self.is_slc(block) { self.channels * self.row_units } else { self.line_units() }
+    pub fn units_per_line(&self, block: u32) -> u32 {
+        if self.is_slc_block(block) { self.channels * self.row_units } else { self.line_units() }
     }
 
     /// True if `block` is used as SLC, with one bit in each cell.
-    pub fn is_slc(&self, block: u32) -> bool {
-        block >= self.first_slc && block != UnitLocation::NONE.block
+    pub fn is_slc_block(&self, block: u32) -> bool {
+        block >= self.first_slc && block != FlashUnitLocation::NONE.block
     }
 
     /// Returns the row that holds the mapping unit at a location: its die, its page and its number in the block.
-    pub fn row(&self, place: UnitLocation) -> FlashRow {
+    pub fn row(&self, place: FlashUnitLocation) -> FlashRow {
         let number = place.position / self.row_units;
         let (round, channel) = (number / self.channels, number % self.channels);
-        if self.is_slc(place.block) {
+        if self.is_slc_block(place.block) {
             return FlashRow { die: self.die(place.block, round, channel), page: SLC_PAGE, number };
         }
         let (line, page) = (round / self.pages_per_line, round % self.pages_per_line);
@@ -113,9 +113,9 @@ impl FlashLayout {
     }
 
     /// Returns the planes that hold the mapping units from position `first` to position `last` of one row.
-    pub fn planes(&self, first: u32, last: u32) -> Planes {
+    pub fn planes(&self, first: u32, last: u32) -> PlaneRange {
         let plane = |position: u32| index(position % self.row_units * self.planes / self.row_units);
-        Planes { first: plane(first), last: plane(last) }
+        PlaneRange { first: plane(first), last: plane(last) }
     }
 
     /// Returns the number of the die on `channel` that holds line number `line` of `block`. Successive blocks begin on
@@ -125,7 +125,7 @@ impl FlashLayout {
     }
 
     /// Returns the number of mapping units that `channel` holds in a line whose first `units` units are filled.
-    pub fn channel_units(&self, units: u32, channel: u32) -> u32 {
+    pub fn units_on_channel(&self, units: u32, channel: u32) -> u32 {
         let round = self.channels * self.row_units;
         let rest = (units % round).saturating_sub(channel * self.row_units).min(self.row_units);
         units / round * self.row_units + rest

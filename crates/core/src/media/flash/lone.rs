@@ -4,8 +4,8 @@
 use smallvec::SmallVec;
 
 use super::FlashCosts;
-use super::die::{PLANES_MAX, Planes};
-use crate::media::timing::Bus;
+use super::die::{PLANES_MAX, PlaneRange};
+use crate::media::timing::ChannelBus;
 use crate::number::index;
 use crate::time::{Span, Time};
 
@@ -14,10 +14,10 @@ const ROWS_INLINE: usize = 8;
 
 /// Work of a host read in one row of a die: an array read, and the transfer of the requested bytes page by page.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RowWork {
+pub(super) struct HostRowRead {
     pub(super) die: u32,
     pub(super) channel: usize,
-    pub(super) planes: Planes,
+    pub(super) planes: PlaneRange,
     /// Time of the array read, with its command.
     pub(super) length: Span,
     pub(super) bytes: u32,
@@ -28,7 +28,7 @@ pub(super) struct RowWork {
 
 /// Transfer of a row's bytes over its channel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RowTransfer {
+pub(super) struct RowBusTransfer {
     /// Time at which the needed first bytes are decoded in the controller; `Time::ZERO` if none are needed.
     pub(super) first_at: Time,
     /// Time at which the last byte has left the die.
@@ -39,13 +39,19 @@ pub(super) struct RowTransfer {
 
 impl FlashCosts {
     /// Transfers a row, whose array read ends at `read_at`, page by page over the bus of its channel.
-    pub(super) fn send_row(&self, bus: &mut Bus, now: Time, read_at: Time, row: &RowWork) -> RowTransfer {
-        let (mut sent, mut row_sent) = (0, RowTransfer { first_at: Time::ZERO, crossed: read_at, held: Span::ZERO });
+    pub(super) fn transfer_row_pages(
+        &self,
+        bus: &mut ChannelBus,
+        now: Time,
+        read_at: Time,
+        row: &HostRowRead,
+    ) -> RowBusTransfer {
+        let (mut sent, mut row_sent) = (0, RowBusTransfer { first_at: Time::ZERO, crossed: read_at, held: Span::ZERO });
         let piece = self.bus.transfer_time(row.page_bytes) * u64::from(self.transfer_pages);
         while sent < row.bytes {
             let page = row.page_bytes.min(row.bytes - sent);
             let transfer = self.bus.transfer_time(page);
-            let bus_from = bus.reserve_first(now, row_sent.crossed, transfer, piece);
+            let bus_from = bus.reserve_before_pending(now, row_sent.crossed, transfer, piece);
             if row.needed > sent {
                 let share = self.bus.transfer_time(row.needed.min(sent + page) - sent);
                 row_sent.first_at = bus_from + share + self.ecc_decode;
@@ -60,22 +66,28 @@ impl FlashCosts {
 
 /// Rows of a host read, and an idle drive on which the same read is repeated.
 #[derive(Clone, Debug)]
-pub(super) struct LoneRead {
-    rows: SmallVec<[RowWork; ROWS_INLINE]>,
+pub(super) struct LoneFlashRead {
+    rows: SmallVec<[HostRowRead; ROWS_INLINE]>,
     /// Times at which the needed first bytes and the last bytes of all rows have really come from the cells.
     pub(super) arrived: [Time; 2],
     /// Time until which the repeated read holds each plane of each die.
     held_until: Vec<[Time; PLANES_MAX]>,
-    buses: Vec<Bus>,
-    command_buses: Vec<Bus>,
+    buses: Vec<ChannelBus>,
+    command_buses: Vec<ChannelBus>,
 }
 
-impl LoneRead {
+impl LoneFlashRead {
     /// Creates an idle drive of this number of channels and dies.
-    pub(super) fn new(channels: u32, dies: u32) -> LoneRead {
-        let buses = || (0..channels).map(|_| Bus::with_room()).collect();
+    pub(super) fn new(channels: u32, dies: u32) -> LoneFlashRead {
+        let buses = || (0..channels).map(|_| ChannelBus::with_room()).collect();
         let held_until = vec![[Time::ZERO; PLANES_MAX]; index(dies)];
-        LoneRead { rows: SmallVec::new(), arrived: [Time::ZERO; 2], held_until, buses: buses(), command_buses: buses() }
+        LoneFlashRead {
+            rows: SmallVec::new(),
+            arrived: [Time::ZERO; 2],
+            held_until,
+            buses: buses(),
+            command_buses: buses(),
+        }
     }
 
     /// Forgets the rows of the last read.
@@ -86,7 +98,7 @@ impl LoneRead {
 
     /// Adds a row of the read, in the order in which the drive reads them, with the times at which its needed first bytes
     /// and its last byte have come.
-    pub(super) fn add(&mut self, row: RowWork, [first_at, last_at]: [Time; 2]) {
+    pub(super) fn add(&mut self, row: HostRowRead, [first_at, last_at]: [Time; 2]) {
         self.rows.push(row);
         self.arrived = [self.arrived[0].max(first_at), self.arrived[1].max(last_at)];
     }
@@ -110,8 +122,8 @@ impl LoneRead {
             let held_until = &mut self.held_until[index(row.die)][row.planes.first..=row.planes.last];
             let free_at = held_until.iter().copied().fold(at, Time::max);
             let bus = &mut self.buses[row.channel];
-            let begun_at = costs.command_start(at, free_at, bus, &mut self.command_buses[row.channel]);
-            let sent = costs.send_row(bus, at, begun_at + row.length, row);
+            let begun_at = costs.command_start_time(at, free_at, bus, &mut self.command_buses[row.channel]);
+            let sent = costs.transfer_row_pages(bus, at, begun_at + row.length, row);
             held_until.fill(sent.crossed);
             first_at = first_at.max(sent.first_at);
             last_at = last_at.max(sent.crossed + costs.ecc_decode);

@@ -1,12 +1,12 @@
 //! Accesses to the mapping table of a flash drive, if the drive's memory does not hold all of it: reads of map pages
 //! that are not cached, and programs of changed map pages that have left the cache.
 
-use super::{Flash, OpenLine, units};
-use crate::media::translation::UnitLocation;
+use super::{FlashDrive, OpenLine, units};
+use crate::media::translation::FlashUnitLocation;
 use crate::number::index;
 use crate::time::Time;
 
-impl Flash {
+impl FlashDrive {
     /// Looks up the locations of the mapping units that the `bytes` from `offset` touch, and queues the reads and
     /// programs of map pages for it. Returns the time at which the locations are known: `at` for a write, which places
     /// its units later.
@@ -33,15 +33,15 @@ impl Flash {
 
     /// Reads a map page for a host read, before background operations of its die. Returns the time at which the page
     /// has been transferred and decoded.
-    fn read_map_page(&mut self, now: Time, at: Time, place: UnitLocation) -> Time {
+    fn read_map_page(&mut self, now: Time, at: Time, place: FlashUnitLocation) -> Time {
         let row = self.layout.row(place);
         let planes = match self.costs.independent_planes {
             true => self.layout.planes(place.position, place.position),
-            false => super::die::Planes { first: 0, last: index(self.layout.planes) - 1 },
+            false => super::die::PlaneRange { first: 0, last: index(self.layout.planes) - 1 },
         };
-        let length = self.array_read(row.page);
+        let length = self.draw_array_read_time(row.page);
         let free_at = self.dies[index(row.die)].read(now, at, planes, length, self.costs.suspension);
-        let read_at = self.begin_command(now, index(row.die % self.layout.channels), free_at) + length;
+        let read_at = self.send_channel_command(now, index(row.die % self.layout.channels), free_at) + length;
         let transfer = self.costs.bus.transfer_time(self.layout.unit_bytes);
         let crossed = self.buses[index(row.die % self.layout.channels)].reserve(now, read_at, transfer) + transfer;
         self.dies[index(row.die)].hold_until(planes, crossed);
@@ -68,7 +68,7 @@ impl Flash {
             for channel in 0..self.layout.channels {
                 until = until.max(self.program(now, now, block, self.layout.die(block, line, channel)));
             }
-            self.keep_until_programmed(now, block, line, until);
+            self.keep_in_buffer_until(now, block, line, until);
         }
     }
 }

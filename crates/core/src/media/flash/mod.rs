@@ -36,48 +36,49 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use super::spread::ArraySpread;
-use super::timing::{Bus, BusRate};
-use super::translation::policy::{Policy, PolicySettings};
+use super::spread::ArrayTimeSpread;
+use super::timing::{BusTransferRate, ChannelBus};
+use super::translation::policy::{Policy, TranslationPolicySettings};
 use super::translation::{
-    MapShape, PlacedStreams, SlcShape, TranslationLayer, TranslationShape, UnitLocation, UnitMove, WriteStream,
+    FlashUnitLocation, FlashWriteStream, HostStreams, MapTableShape, MovedUnitRun, SlcCacheShape, TranslationLayer,
+    TranslationShape,
 };
-use super::{Activity, WriteTiming};
-use crate::config::{self, CollectionReads, CommandBus, PlaneReads, Precondition};
-use crate::data::persistence::Notes;
+use super::{MemoryActivity, WriteTiming};
+use crate::config::{self, CollectionReadPriority, CommandBusSharing, Precondition, ReadablePages};
+use crate::data::persistence::DurabilityNotes;
 use crate::number::{index, narrow, real};
 use crate::time::{Span, Time};
-use admission::CommandAdmission;
-use buffer::FlashBuffer;
-use die::{Die, DieWorkKind, Suspension};
+use admission::WriteAdmission;
+use buffer::FlashWriteBuffer;
+use die::{DieWorkKind, FlashDie, OperationSuspension};
 use idle::IdleCollection;
-use late::{Progress, WriteHistory};
-use layout::{FlashLayout, FlashRow};
-use lone::LoneRead;
-use placed::PlacedWrites;
-use read_ahead::ReadAhead;
-use zoned::ZonedBlocks;
+use late::{Progress, WriteProgressSamples};
+use layout::{FlashRow, FlashUnitLayout};
+use lone::LoneFlashRead;
+use placed::HostPlacedWrites;
+use read_ahead::ReadAheadStreams;
+use zoned::ZonedFlashState;
 
 /// Flash drive behind its controller: write buffer, translation layer or zones, dies, channels and read-ahead.
 #[derive(Clone, Debug)]
-pub struct Flash {
-    layout: FlashLayout,
+pub struct FlashDrive {
+    layout: FlashUnitLayout,
     costs: FlashCosts,
-    spread: Option<ArraySpread>,
+    spread: Option<ArrayTimeSpread>,
     translation: TranslationLayer,
-    buffer: FlashBuffer,
+    buffer: FlashWriteBuffer,
     /// Servers and zones that write commands pass once their data is in the buffer.
-    admission: CommandAdmission,
-    dies: Vec<Die>,
+    admission: WriteAdmission,
+    dies: Vec<FlashDie>,
     /// Data bus of each channel, by channel number.
-    buses: Vec<Bus>,
+    buses: Vec<ChannelBus>,
     /// Command bus of each channel; empty if commands travel on wires of each die, or on the data bus.
-    command_buses: Vec<Bus>,
+    command_buses: Vec<ChannelBus>,
     /// Simulated time for which commands hold the command buses, summed over all channels.
     command_buses_busy: Span,
-    read_ahead: ReadAhead,
+    read_ahead: ReadAheadStreams,
     /// Rows of the current host read, and the idle drive that tells how long they wait.
-    lone: LoneRead,
+    lone: LoneFlashRead,
     /// Size of the namespace in bytes.
     capacity_bytes: u64,
     /// True if a write is acknowledged only when it is in the cells.
@@ -95,20 +96,20 @@ pub struct Flash {
     /// Time at which all data that has left the write buffer is in the cells.
     programmed_at: Time,
     /// Progress of the run's writes, from which the write amplification of its second half is computed.
-    history: WriteHistory,
-    moves: Vec<UnitMove>,
+    history: WriteProgressSamples,
+    moves: Vec<MovedUnitRun>,
     /// Order in which garbage collection reads and writes beside the host.
-    collection: CollectionOrder,
+    collection: CollectionPhase,
     erased: Vec<u32>,
     idle: Option<IdleCollection>,
     /// Streams that hosts choose (data placement); `None` if hosts cannot choose.
-    placed: Option<Box<PlacedWrites>>,
+    placed: Option<Box<HostPlacedWrites>>,
     /// Zones with dies of their own, which replace the translation layer.
-    zoned: Option<Box<ZonedBlocks>>,
+    zoned: Option<Box<ZonedFlashState>>,
     /// Record of the writes that survive a loss of power, for runs that track this.
-    notes: Option<Notes>,
+    notes: Option<DurabilityNotes>,
     /// Totals of accesses, bytes and busy times of dies and channels since the start of the run.
-    pub activity: Activity,
+    pub activity: MemoryActivity,
 }
 
 /// Costs of flash operations: array times of a die, command time, channel rate and ECC decoding.
@@ -125,11 +126,11 @@ pub struct FlashCosts {
     /// Time to erase one block of all planes of a die.
     pub erase: Span,
     /// Suspension of a program or erase for a read; `None` if dies cannot suspend.
-    pub suspension: Option<Suspension>,
+    pub suspension: Option<OperationSuspension>,
     /// Wires that carry commands: those of each die, a command bus of the channel, or its data bus.
-    pub command_bus: CommandBus,
+    pub command_bus: CommandBusSharing,
     /// Transfer rate of one channel's data bus.
-    pub bus: BusRate,
+    pub bus: BusTransferRate,
     /// Time of the ECC decoder after each flash read that a host waits for.
     pub ecc_decode: Span,
     /// Number of pages that cross a channel in one go.
@@ -154,12 +155,12 @@ struct OpenLine {
 struct PartialUnit {
     unit: u32,
     bytes: u32,
-    rest: UnitLocation,
+    rest: FlashUnitLocation,
 }
 
 /// Order in which garbage collection reads and writes beside the host.
 #[derive(Clone, Debug)]
-struct CollectionOrder {
+struct CollectionPhase {
     /// True if background reads, such as those of garbage collection, go before queued operations of a die that have
     /// not begun.
     reads_first: bool,
@@ -173,10 +174,10 @@ struct CollectionOrder {
     lines_left: u32,
 }
 
-impl CollectionOrder {
-    fn of(translation: &config::Translation) -> CollectionOrder {
-        CollectionOrder {
-            reads_first: translation.collection_reads == CollectionReads::First,
+impl CollectionPhase {
+    fn of(translation: &config::Translation) -> CollectionPhase {
+        CollectionPhase {
+            reads_first: translation.collection_reads == CollectionReadPriority::First,
             collected: Vec::new(),
             rows: index(translation.collection_rows),
             lines: translation.collection_lines,
@@ -204,45 +205,50 @@ const TURNOVERS_UNFILLED: u64 = 4;
 /// Capacity of the write buffer divided by the largest use at which the buffer counts as one that does not fill.
 const UNFILLED_PART: u64 = 8;
 
-impl Flash {
+impl FlashDrive {
     /// Creates a flash drive from a configuration that has been checked, preconditioned as the configuration says:
     /// empty, written in order, or overwritten at random.
-    pub fn new(media: &config::Media, buffer: &config::Buffer, translation: &config::Translation, seed: u64) -> Flash {
-        Flash::shaped(shape(media, translation), media, buffer, translation, seed)
+    pub fn new(
+        media: &config::Media,
+        buffer: &config::Buffer,
+        translation: &config::Translation,
+        seed: u64,
+    ) -> FlashDrive {
+        FlashDrive::with_translation_shape(shape(media, translation), media, buffer, translation, seed)
     }
 
     /// Creates a flash drive from a configuration that has been checked, with a translation layer of the given shape.
-    fn shaped(
+    fn with_translation_shape(
         shape: TranslationShape,
         media: &config::Media,
         buffer: &config::Buffer,
         translation: &config::Translation,
         seed: u64,
-    ) -> Flash {
-        let layout = FlashLayout { first_slc: shape.blocks, ..FlashLayout::of(media, translation) };
+    ) -> FlashDrive {
+        let layout = FlashUnitLayout { first_slc: shape.blocks, ..FlashUnitLayout::of(media, translation) };
         let user_streams = shape.placement.map_or(Policy::streams(translation.policy).0, |streams| streams.user());
         let dies = layout.channels * layout.dies_per_channel;
-        Flash {
+        FlashDrive {
             layout,
             costs: FlashCosts::of(media),
-            spread: ArraySpread::of(media, seed),
+            spread: ArrayTimeSpread::of(media, seed),
             translation: match translation.precondition {
                 Precondition::None => TranslationLayer::new(shape, seed),
                 Precondition::Sequential | Precondition::Auto => TranslationLayer::written_in_order(shape, seed),
-                Precondition::Random => TranslationLayer::overwritten_at_random(shape, seed),
+                Precondition::RandomStream => TranslationLayer::overwritten_at_random(shape, seed),
             },
-            buffer: FlashBuffer::new(buffer),
-            admission: CommandAdmission::new(buffer),
-            dies: vec![Die::default(); index(dies)],
+            buffer: FlashWriteBuffer::new(buffer),
+            admission: WriteAdmission::new(buffer),
+            dies: vec![FlashDie::default(); index(dies)],
             // A clone of a vector has no spare capacity, so create each bus separately.
-            buses: (0..layout.channels).map(|_| Bus::with_room()).collect(),
+            buses: (0..layout.channels).map(|_| ChannelBus::with_room()).collect(),
             command_buses: match media.command_bus {
-                CommandBus::Separate => (0..layout.channels).map(|_| Bus::with_room()).collect(),
-                CommandBus::Unlimited | CommandBus::Shared => Vec::new(),
+                CommandBusSharing::Separate => (0..layout.channels).map(|_| ChannelBus::with_room()).collect(),
+                CommandBusSharing::Unlimited | CommandBusSharing::Shared => Vec::new(),
             },
             command_buses_busy: Span::ZERO,
-            lone: LoneRead::new(layout.channels, dies),
-            read_ahead: ReadAhead::new(u64::from(buffer.read_ahead_kib) << 10),
+            lone: LoneFlashRead::new(layout.channels, dies),
+            read_ahead: ReadAheadStreams::new(u64::from(buffer.read_ahead_kib) << 10),
             capacity_bytes: media.capacity_mib << 20,
             waits_for_cells: !media.acknowledges_early(),
             flushes: !buffer.power_loss_protection,
@@ -250,15 +256,15 @@ impl Flash {
             map_line: OpenLine::default(),
             programming: VecDeque::new(),
             programmed_at: Time::ZERO,
-            history: WriteHistory::new(translation.used_mib(media) << 20),
+            history: WriteProgressSamples::new(translation.used_mib(media) << 20),
             moves: Vec::new(),
-            collection: CollectionOrder::of(translation),
+            collection: CollectionPhase::of(translation),
             erased: Vec::new(),
             idle: IdleCollection::new(translation.idle, translation.idle_blocks),
-            placed: shape.placement.map(|streams| Box::new(PlacedWrites::new(streams))),
+            placed: shape.placement.map(|streams| Box::new(HostPlacedWrites::new(streams))),
             zoned: None,
             notes: None,
-            activity: Activity::default(),
+            activity: MemoryActivity::default(),
         }
     }
 
@@ -269,7 +275,7 @@ impl Flash {
         translation: &config::Translation,
         zones: &config::Zoning,
     ) {
-        self.zoned = ZonedBlocks::of(media, translation, zones);
+        self.zoned = ZonedFlashState::of(media, translation, zones);
         self.admission.add_zones(zones);
     }
 
@@ -281,21 +287,21 @@ impl Flash {
     /// Writes `bytes` from `offset` and returns the times of the write. The call comes at `now`; the drive's processors
     /// and limits pass the write on at `at`.
     pub fn write(&mut self, now: Time, at: Time, offset: u64, bytes: u32) -> WriteTiming {
-        self.use_idle_time(now);
+        self.collect_in_idle_time(now);
         self.activity.writes += 1;
         self.activity.written_bytes += u64::from(bytes);
         self.look_up(now, at, offset, bytes, true);
         if let Some(placed) = &mut self.placed {
             placed.count(bytes);
         }
-        let at = self.buffer.opens_at(at);
+        let at = self.buffer.accepts_writes_from(at);
         let (mut from, mut last_at, mut first) = (at, at, offset);
         let mut command = self.admission.take_command(offset);
         let mut moved_bytes = 0;
         for (unit, part) in units(&self.layout, offset, bytes) {
             let mut stored_bytes = part;
             if self.zoned.is_some() {
-                from = self.reserve_zoned(now, from, part);
+                from = self.reserve_for_zone_write(now, from, part);
                 (from, stored_bytes) = self.merge_in_zone(now, from, first, part);
             } else if !self.is_in_line(unit) {
                 from = self.buffer.reserve(from, self.layout.unit_bytes.into());
@@ -317,7 +323,7 @@ impl Flash {
         let stored_at = passage.ended;
         let started = (last_at - self.buffer.transfer_time(moved_bytes)).max(at) + passage.waited;
         let programmed_at = match self.waits_for_cells {
-            true => self.program_all(now, stored_at),
+            true => self.program_whole_buffer(now, stored_at),
             false => self.programmed_at.max(stored_at),
         };
         let acknowledged_at = if self.waits_for_cells { programmed_at } else { stored_at };
@@ -338,10 +344,10 @@ impl Flash {
     /// Starts to record the writes that survive a loss of power. If `is_protected` is true, writes in the write buffer
     /// survive too.
     pub fn follow_power(&mut self, is_protected: bool) {
-        self.notes = Some(Notes::new(is_protected));
+        self.notes = Some(DurabilityNotes::new(is_protected));
     }
 
-    pub(super) fn notes(&mut self) -> Option<&mut Notes> {
+    pub(super) fn notes(&mut self) -> Option<&mut DurabilityNotes> {
         self.notes.as_mut()
     }
 
@@ -352,13 +358,13 @@ impl Flash {
     pub fn cut_power(&mut self) {
         for (stream, line) in (0..).zip(&mut self.lines) {
             if line.units > 0 {
-                let left = self.layout.line_units_of(line.block) - line.units;
-                self.translation.skip(self.translation.write_stream(stream), left);
+                let left = self.layout.units_per_line(line.block) - line.units;
+                self.translation.skip(self.translation.user_write_stream(stream), left);
             }
             *line = OpenLine::default();
         }
         if self.map_line.units > 0 {
-            self.translation.skip(WriteStream::Map, self.layout.line_units() - self.map_line.units);
+            self.translation.skip(FlashWriteStream::Map, self.layout.line_units() - self.map_line.units);
         }
         self.map_line = OpenLine::default();
         self.zoned.iter_mut().for_each(|zoned| zoned.cut_power());
@@ -367,25 +373,25 @@ impl Flash {
         self.buffer.empty();
         self.admission.cut_power();
         self.read_ahead.forget();
-        self.dies.fill(Die::default());
-        self.buses.iter_mut().for_each(Bus::clear);
-        self.command_buses.iter_mut().for_each(Bus::clear);
+        self.dies.fill(FlashDie::default());
+        self.buses.iter_mut().for_each(ChannelBus::clear);
+        self.command_buses.iter_mut().for_each(ChannelBus::clear);
     }
 
     /// Flushes the write buffer. Returns the time at which everything written so far survives a loss of power: `now` if
     /// the buffer is protected.
     pub fn flush(&mut self, now: Time) -> Time {
-        if self.flushes { self.program_all(now, now) } else { now }
+        if self.flushes { self.program_whole_buffer(now, now) } else { now }
     }
 
     /// Deallocates the `bytes` from `offset` (trim). Mapping units or zones that lie only partly within them stay.
     pub fn discard(&mut self, offset: u64, bytes: u64) {
         if self.zoned.is_some() {
-            return self.discard_zones(offset, bytes);
+            return self.reset_whole_zones(offset, bytes);
         }
         let unit_bytes = u64::from(self.layout.unit_bytes);
         if offset == 0 && bytes >= self.capacity_bytes {
-            return self.translation.discard_all();
+            return self.translation.deallocate_all();
         }
         let last = (offset + bytes).min(self.capacity_bytes) / unit_bytes;
         for unit in offset.div_ceil(unit_bytes)..last {
@@ -411,7 +417,7 @@ impl Flash {
             None => self.mapping_counters(),
         };
         if self.activity.unwritten_read_bytes > 0 {
-            // Read-ahead may fetch more than hosts read. Rounded up, so that any such read shows.
+            // Read-ahead may fetch more bytes than hosts read. Round up, so that any unwritten read shows.
             let read = self.activity.read_bytes.max(self.activity.unwritten_read_bytes);
             let percent = (u128::from(self.activity.unwritten_read_bytes) * 100).div_ceil(read.into());
             counters.push(("unwritten_read_bytes", self.activity.unwritten_read_bytes));
@@ -427,7 +433,7 @@ impl Flash {
         let unit_bytes = u64::from(self.layout.unit_bytes);
         let progress = self.progress();
         let to_cells = progress[0].programmed;
-        let late = self.history.late_percent(&progress);
+        let late = self.history.second_half_amplification_percent(&progress);
         let percent = |part: u64, of: u64| (u128::from(part) * 100 / u128::from(of.max(1))) as u64;
         let mut counters = vec![
             ("moved_bytes", counts.moved * unit_bytes),
@@ -468,9 +474,9 @@ impl Flash {
     fn is_in_line(&self, unit: u32) -> bool {
         let place = self.translation.location(unit);
         match &self.placed {
-            // A write to another stream takes the unit out of its old line, so look only in the line of this write's
+            // Writing to another stream removes a unit from its old line, so search only the line of this write's
             // stream.
-            Some(placed) => self.lines[usize::from(self.translation.unit_stream(placed.stream()))].holds(place),
+            Some(placed) => self.lines[usize::from(self.translation.stream_of_open_unit(placed.stream()))].holds(place),
             None => self.lines.iter().any(|line| line.holds(place)),
         }
     }
@@ -489,39 +495,39 @@ impl Flash {
             Some(placed) => placed.stream(),
             None => self.translation.stream_of(unit),
         };
-        let stream = self.translation.unit_stream(handle);
+        let stream = self.translation.stream_of_open_unit(handle);
         if self.lines[usize::from(stream)].units == 0 {
             self.collect_garbage(now, stream);
         }
-        // Garbage collection may have opened or freed blocks, which decide whose open block takes the write.
-        let stream = self.translation.unit_stream(handle);
+        // Garbage collection may have opened or freed blocks, which determines the open block that takes the write.
+        let stream = self.translation.stream_of_open_unit(handle);
         let rest = self.translation.location(unit);
-        let place = self.translation.write_as(unit, handle, stream);
+        let place = self.translation.write_unit_of_handle(unit, handle, stream);
         let line = &mut self.lines[usize::from(stream)];
         if line.units == 0 {
             (line.block, line.first) = (place.block, place.position);
         }
         line.units += 1;
-        if bytes < self.layout.unit_bytes && rest != UnitLocation::NONE {
+        if bytes < self.layout.unit_bytes && rest != FlashUnitLocation::NONE {
             line.parts.push(PartialUnit { unit, bytes, rest });
         }
-        if line.units == self.layout.line_units_of(line.block) {
-            self.program_line(now, at, stream);
+        if line.units == self.layout.units_per_line(line.block) {
+            self.program_stream_line(now, at, stream);
         }
     }
 
     /// Programs everything in the write buffer, incomplete lines included. Returns the time at which all of it is in
     /// the cells.
-    fn program_all(&mut self, now: Time, at: Time) -> Time {
+    fn program_whole_buffer(&mut self, now: Time, at: Time) -> Time {
         if self.zoned.is_some() {
             self.copy_unfilled_lines(now, at, false);
         }
         for stream in 0..narrow::<u8, usize>(self.lines.len()) {
             let units = self.lines[usize::from(stream)].units;
             if units > 0 {
-                let left = self.layout.line_units_of(self.lines[usize::from(stream)].block) - units;
-                self.translation.skip(self.translation.write_stream(stream), left);
-                self.program_line(now, at, stream);
+                let left = self.layout.units_per_line(self.lines[usize::from(stream)].block) - units;
+                self.translation.skip(self.translation.user_write_stream(stream), left);
+                self.program_stream_line(now, at, stream);
             }
         }
         self.programmed_at.max(at)
@@ -529,7 +535,7 @@ impl Flash {
 
     /// Programs the open line of a user stream, whose last mapping unit is in the buffer at `at`. Before that, reads
     /// the rest of its partly written units. Frees the line's buffer space at the end of the programs.
-    fn program_line(&mut self, now: Time, at: Time, stream: u8) {
+    fn program_stream_line(&mut self, now: Time, at: Time, stream: u8) {
         let OpenLine { block, first, units, parts } = std::mem::take(&mut self.lines[usize::from(stream)]);
         if self.history.is_due(self.activity.written_bytes) {
             self.history.add(self.activity.written_bytes, self.progress());
@@ -540,16 +546,16 @@ impl Flash {
             let row = self.layout.row(part.rest);
             whole_at = whole_at.max(self.read_in_one_go(now, at, &[(row, 1)]));
         }
-        let line = first / self.layout.line_units_of(block);
+        let line = first / self.layout.units_per_line(block);
         for channel in 0..self.layout.channels {
-            let in_channel = self.layout.channel_units(units, channel);
+            let in_channel = self.layout.units_on_channel(units, channel);
             if in_channel > 0 {
                 let until = self.program(now, whole_at, block, self.layout.die(block, line, channel));
                 self.buffer.release(until, u64::from(in_channel) * u64::from(self.layout.unit_bytes));
                 self.programmed_at = self.programmed_at.max(until);
             }
         }
-        self.keep_until_programmed(now, block, line, self.programmed_at);
+        self.keep_in_buffer_until(now, block, line, self.programmed_at);
         if let Some(notes) = &mut self.notes {
             notes.program(0, u64::MAX, whole_at, self.programmed_at);
         }
@@ -557,7 +563,7 @@ impl Flash {
 
     /// Marks a line as being programmed: reads find its mapping units in the buffer until `until`. Drops lines whose
     /// programs have ended by `now`.
-    fn keep_until_programmed(&mut self, now: Time, block: u32, line: u32, until: Time) {
+    fn keep_in_buffer_until(&mut self, now: Time, block: u32, line: u32, until: Time) {
         while self.programming.front().is_some_and(|oldest| oldest.until <= now) {
             self.programming.pop_front();
         }
@@ -567,21 +573,21 @@ impl Flash {
     /// Programs one word line of a block, on all planes of a die, with data that is in the buffer at `at`. Returns the
     /// time at which the program ends.
     fn program(&mut self, now: Time, at: Time, block: u32, die: u32) -> Time {
-        let (pages_per_line, program) = match self.layout.is_slc(block) {
+        let (pages_per_line, program) = match self.layout.is_slc_block(block) {
             true => (1, self.costs.slc_program),
             false => (self.layout.pages_per_line, self.costs.program),
         };
         let pages = pages_per_line * self.layout.planes;
-        let page = self.page_transfer();
+        let page = self.page_transfer_time();
         let channel = index(die % self.layout.channels);
-        let mut ready = self.dies[index(die)].takes_data_at(now).max(at);
+        let mut ready = self.dies[index(die)].registers_free_at(now).max(at);
         let mut crossed = ready;
         for sent in 1..=pages {
             let commanded = self.send_program_command(now, channel, ready);
             crossed = self.buses[channel].reserve(now, commanded, page) + page;
             ready = if sent.is_multiple_of(self.costs.transfer_pages) { crossed + page } else { crossed };
         }
-        let length = self.program_or_erase(program);
+        let length = self.draw_operation_time(program);
         self.activity.buses_busy += page * u64::from(pages);
         self.activity.banks_busy += length;
         self.dies[index(die)].enqueue(now, DieWorkKind::Program, crossed, length)
@@ -590,15 +596,15 @@ impl Flash {
     /// Sends the command of an access to a channel, not before `ready`. Returns the time at which the command begins:
     /// `ready`, unless other commands or data hold the wires.
     #[inline]
-    fn begin_command(&mut self, now: Time, channel: usize, ready: Time) -> Time {
+    fn send_channel_command(&mut self, now: Time, channel: usize, ready: Time) -> Time {
         let command = self.costs.command;
         match self.costs.command_bus {
-            CommandBus::Unlimited => ready,
-            CommandBus::Separate => {
+            CommandBusSharing::Unlimited => ready,
+            CommandBusSharing::Separate => {
                 self.command_buses_busy += command;
                 self.command_buses[channel].reserve(now, ready, command)
             }
-            CommandBus::Shared => {
+            CommandBusSharing::Shared => {
                 self.activity.buses_busy += command;
                 self.buses[channel].reserve(now, ready, command)
             }
@@ -609,18 +615,18 @@ impl Flash {
     /// data may follow: `ready` if commands need no bus, because the program time then includes them.
     fn send_program_command(&mut self, now: Time, channel: usize, ready: Time) -> Time {
         match self.costs.command_bus {
-            CommandBus::Unlimited => ready,
-            _ => self.begin_command(now, channel, ready) + self.costs.command,
+            CommandBusSharing::Unlimited => ready,
+            _ => self.send_channel_command(now, channel, ready) + self.costs.command,
         }
     }
 
     /// Returns the time of a program or an erase with mean time `mean`, with its random spread if the drive has any.
-    fn program_or_erase(&mut self, mean: Span) -> Span {
+    fn draw_operation_time(&mut self, mean: Span) -> Span {
         self.spread.as_mut().map_or(mean, |spread| spread.program(mean))
     }
 
     /// Draws the time of an array read of page number `page` of a word line, commands and retries included.
-    fn array_read(&mut self, page: u32) -> Span {
+    fn draw_array_read_time(&mut self, page: u32) -> Span {
         let mean = self.costs.reads[index(page)];
         self.costs.command + self.spread.as_mut().map_or(mean, |spread| spread.read(mean))
     }
@@ -628,7 +634,7 @@ impl Flash {
     /// Makes room for another line of `stream` by garbage collection, and queues the reads, programs and erases for it.
     fn collect_garbage(&mut self, now: Time, stream: u8) {
         let line_units = self.layout.line_units();
-        self.translation.keep_room_for(stream);
+        self.translation.reserve_block_for_stream(stream);
         if self.collection.lines_left > 0 && self.translation.has_room_for(line_units) {
             self.collection.lines_left -= 1;
             return;
@@ -645,11 +651,11 @@ impl Flash {
     fn execute_collection(&mut self, now: Time) {
         let (mut moves, mut erased) = (std::mem::take(&mut self.moves), std::mem::take(&mut self.erased));
         for moved in moves.drain(..) {
-            self.relocate(now, moved);
+            self.relocate_valid_units(now, moved);
         }
         for _ in erased.drain(..) {
             for erase in 0..self.dies.len() * index(self.layout.block_erases) {
-                let length = self.program_or_erase(self.costs.erase);
+                let length = self.draw_operation_time(self.costs.erase);
                 let die = erase % self.dies.len();
                 self.dies[die].enqueue(now, DieWorkKind::Erase, now, length);
                 self.activity.banks_busy += length;
@@ -659,8 +665,8 @@ impl Flash {
     }
 
     /// Reads the mapping units that garbage collection moves, and programs the lines that they fill in the new block.
-    fn relocate(&mut self, now: Time, moved: UnitMove) {
-        let there_at = self.read_collected(now, moved);
+    fn relocate_valid_units(&mut self, now: Time, moved: MovedUnitRun) {
+        let there_at = self.read_units_to_move(now, moved);
         let line_units = self.layout.line_units();
         for line in moved.to.position / line_units..(moved.to.position + moved.units) / line_units {
             for channel in 0..self.layout.channels {
@@ -671,10 +677,10 @@ impl Flash {
 
     /// Reads the mapping units of a move, as many rows of a word line in one go as the drive does. Returns the time at
     /// which all are in the buffer.
-    fn read_collected(&mut self, now: Time, moved: UnitMove) -> Time {
+    fn read_units_to_move(&mut self, now: Time, moved: MovedUnitRun) -> Time {
         let mut there_at = now;
         let mut rows = std::mem::take(&mut self.collection.collected);
-        rows.extend(self.rows_of(moved).map(|(place, units)| (self.layout.row(place), units)));
+        rows.extend(self.rows_of_move(moved).map(|(place, units)| (self.layout.row(place), units)));
         // Rows of one word line lie as far apart as the drive has channels.
         let lines = self.layout.channels * self.layout.pages_per_line;
         let word_line = |(row, _): &(FlashRow, u32)| (row.number / lines, row.die);
@@ -690,7 +696,7 @@ impl Flash {
     }
 
     /// Returns the location of each row that holds units of a move, with the number of units to be read from it.
-    fn rows_of(&self, moved: UnitMove) -> impl Iterator<Item = (UnitLocation, u32)> + use<> {
+    fn rows_of_move(&self, moved: MovedUnitRun) -> impl Iterator<Item = (FlashUnitLocation, u32)> + use<> {
         let row_units = self.layout.row_units;
         let rows_before = |position: u32| position / row_units;
         let rows = rows_before(moved.from.position + moved.positions.max(1) - 1) - rows_before(moved.from.position) + 1;
@@ -698,7 +704,7 @@ impl Flash {
         let units = moved.units.div_ceil(reads);
         (0..reads).map(move |read| {
             let position = moved.from.position + read * (rows / reads) * row_units;
-            (UnitLocation { position, ..moved.from }, units)
+            (FlashUnitLocation { position, ..moved.from }, units)
         })
     }
 
@@ -715,23 +721,23 @@ impl Flash {
         };
         let (mut crossed, mut read_at) = (begun_at, begun_at);
         for (row, units) in rows {
-            let length = self.array_read(row.page);
+            let length = self.draw_array_read_time(row.page);
             let transfer = self.costs.bus.transfer_time(units * self.layout.unit_bytes);
-            read_at = self.begin_command(now, channel, crossed) + length;
+            read_at = self.send_channel_command(now, channel, crossed) + length;
             crossed = self.buses[channel].reserve(now, read_at, transfer) + transfer;
             self.activity.buses_busy += transfer;
         }
         let length = read_at.since(begun_at);
         self.activity.banks_busy += length;
         match self.collection.reads_first {
-            true => self.dies[index(*die)].enqueue_first(now, at, length),
+            true => self.dies[index(*die)].enqueue_reads_first(now, at, length),
             false => self.dies[index(*die)].enqueue(now, DieWorkKind::Read, at, length),
         };
         crossed
     }
 
     /// Returns the time to transfer one page of one plane over a channel.
-    fn page_transfer(&self) -> Span {
+    fn page_transfer_time(&self) -> Span {
         self.costs.bus.transfer_time(self.page_bytes())
     }
 
@@ -743,7 +749,7 @@ impl Flash {
 impl OpenLine {
     /// True if the mapping unit at location `place` belongs to this line, which is being filled.
     #[inline]
-    fn holds(&self, place: UnitLocation) -> bool {
+    fn holds(&self, place: FlashUnitLocation) -> bool {
         self.units > 0 && place.block == self.block && place.position >= self.first
     }
 }
@@ -751,11 +757,11 @@ impl OpenLine {
 impl FlashCosts {
     /// Sends the command of an access over a channel's wires, not before `ready`. Returns the time at which the command
     /// begins.
-    fn command_start(&self, now: Time, ready: Time, bus: &mut Bus, command_bus: &mut Bus) -> Time {
+    fn command_start_time(&self, now: Time, ready: Time, bus: &mut ChannelBus, command_bus: &mut ChannelBus) -> Time {
         match self.command_bus {
-            CommandBus::Unlimited => ready,
-            CommandBus::Separate => command_bus.reserve(now, ready, self.command),
-            CommandBus::Shared => bus.reserve(now, ready, self.command),
+            CommandBusSharing::Unlimited => ready,
+            CommandBusSharing::Separate => command_bus.reserve(now, ready, self.command),
+            CommandBusSharing::Shared => bus.reserve(now, ready, self.command),
         }
     }
 
@@ -768,12 +774,12 @@ impl FlashCosts {
             program: media.program,
             slc_program: media.slc_program,
             erase: media.erase,
-            suspension: Suspension::of(media),
+            suspension: OperationSuspension::of(media),
             command_bus: media.command_bus,
-            bus: BusRate::from_bytes_per_ns(media.bus_bytes_per_ns),
+            bus: BusTransferRate::from_bytes_per_ns(media.bus_bytes_per_ns),
             ecc_decode: media.ecc_decode,
             transfer_pages: media.transfer_pages,
-            independent_planes: media.plane_reads == PlaneReads::Independent,
+            independent_planes: media.plane_reads == ReadablePages::Independent,
         }
     }
 }
@@ -781,14 +787,14 @@ impl FlashCosts {
 /// Computes the shape of a translation layer from the configuration: number and size of blocks, SLC cache, map cache
 /// and collection policy.
 pub fn shape(media: &config::Media, translation: &config::Translation) -> TranslationShape {
-    let layout = FlashLayout::of(media, translation);
+    let layout = FlashUnitLayout::of(media, translation);
     let block_units = layout.block_units.max(1);
     let units = (media.capacity_mib << 20) / u64::from(translation.unit_bytes);
     let all = (real(units) * (1.0 + translation.spare_share(media)) / f64::from(block_units)).ceil();
     let slc_units = block_units / layout.pages_per_line.max(1);
     let slc_bytes = u64::from(slc_units) * u64::from(translation.unit_bytes);
     TranslationShape {
-        slc: (translation.slc_cache_mib > 0).then(|| SlcShape {
+        slc: (translation.slc_cache_mib > 0).then(|| SlcCacheShape {
             blocks: narrow::<u32, u64>((translation.slc_cache_mib << 20).div_ceil(slc_bytes).min(SLC_BLOCKS_MAX)),
             block_units: slc_units,
         }),
@@ -798,8 +804,8 @@ pub fn shape(media: &config::Media, translation: &config::Translation) -> Transl
         blocks: all as u32,
         line_units: layout.line_units(),
         policy: translation.policy,
-        settings: PolicySettings { choices: translation.choices },
-        map: (translation.map_cache_kib > 0).then(|| MapShape {
+        settings: TranslationPolicySettings { choices: translation.choices },
+        map: (translation.map_cache_kib > 0).then(|| MapTableShape {
             page_units: translation.unit_bytes / MAP_ENTRY_BYTES,
             cached_pages: narrow::<u32, u64>(
                 ((translation.map_cache_kib << 10) / u64::from(translation.unit_bytes)).min(u32::MAX.into()),
@@ -812,19 +818,19 @@ pub fn shape(media: &config::Media, translation: &config::Translation) -> Transl
 
 /// Computes the shape of a translation layer with the streams that hosts may choose, if the configuration has data
 /// placement.
-pub fn placed_shape(
+pub fn shape_with_placement(
     media: &config::Media,
     translation: &config::Translation,
     placement: &config::DataPlacement,
 ) -> TranslationShape {
     let config::DataPlacement { handles, groups, isolation } = *placement;
-    let streams = placement.is_there().then_some(PlacedStreams { handles, groups, isolation });
+    let streams = placement.is_there().then_some(HostStreams { handles, groups, isolation });
     TranslationShape { placement: streams, ..shape(media, translation) }
 }
 
 /// Returns a pair for each mapping unit that the `bytes` from `offset` touch: its number, and the number of the bytes
 /// in it.
-fn units(layout: &FlashLayout, offset: u64, bytes: u32) -> impl Iterator<Item = (u32, u32)> + use<> {
+fn units(layout: &FlashUnitLayout, offset: u64, bytes: u32) -> impl Iterator<Item = (u32, u32)> + use<> {
     let unit_bytes = u64::from(layout.unit_bytes);
     let end = offset + u64::from(bytes);
     (offset / unit_bytes..end.div_ceil(unit_bytes)).map(move |unit| {

@@ -1,10 +1,10 @@
 //! Writes to streams that hosts choose (flexible data placement), and the bytes written and programmed for each
 //! placement handle.
 
-use super::Flash;
+use super::FlashDrive;
 use super::late::Progress;
 use crate::config;
-use crate::media::translation::{PlacedStreams, TranslationLayer, WriteStream};
+use crate::media::translation::{FlashWriteStream, HostStreams, TranslationLayer};
 use crate::number::narrow;
 use crate::time::Time;
 
@@ -30,17 +30,17 @@ handle_counters! {
 
 /// Streams that hosts choose, the stream of the current write, and the bytes that hosts have written to each.
 #[derive(Clone, Debug)]
-pub(super) struct PlacedWrites {
-    streams: PlacedStreams,
+pub(super) struct HostPlacedWrites {
+    streams: HostStreams,
     /// Number of the host-selected stream that the current write goes to.
     stream: u8,
     /// Number of bytes that hosts have written to each host-selected stream, by stream number.
     written_bytes: Vec<u64>,
 }
 
-impl PlacedWrites {
-    pub(super) fn new(streams: PlacedStreams) -> PlacedWrites {
-        PlacedWrites { streams, stream: 0, written_bytes: vec![0; streams.user().into()] }
+impl HostPlacedWrites {
+    pub(super) fn new(streams: HostStreams) -> HostPlacedWrites {
+        HostPlacedWrites { streams, stream: 0, written_bytes: vec![0; streams.user().into()] }
     }
 
     /// Returns the number of the host-selected stream that the current write goes to.
@@ -85,7 +85,7 @@ impl PlacedWrites {
     }
 }
 
-impl Flash {
+impl FlashDrive {
     /// Creates a flash drive with data placement, whose hosts may choose streams, from a configuration that has been
     /// checked.
     pub fn placed(
@@ -94,8 +94,14 @@ impl Flash {
         translation: &config::Translation,
         placement: &config::DataPlacement,
         seed: u64,
-    ) -> Flash {
-        Flash::shaped(super::placed_shape(media, translation, placement), media, buffer, translation, seed)
+    ) -> FlashDrive {
+        FlashDrive::with_translation_shape(
+            super::shape_with_placement(media, translation, placement),
+            media,
+            buffer,
+            translation,
+            seed,
+        )
     }
 
     /// Selects the stream that the next writes go to. Does nothing if hosts cannot choose streams.
@@ -109,12 +115,12 @@ impl Flash {
     /// Makes a host-selected stream continue in a new reclaim unit, if its current one has been written to. Programs
     /// the stream's open line first, although incomplete.
     pub fn begin_unit(&mut self, now: Time, stream: u8) {
-        let stream = self.translation.unit_stream(stream);
+        let stream = self.translation.stream_of_open_unit(stream);
         let units = self.lines[usize::from(stream)].units;
         if units > 0 {
-            let left = self.layout.line_units_of(self.lines[usize::from(stream)].block) - units;
-            self.translation.skip(WriteStream::User(stream), left);
-            self.program_line(now, now, stream);
+            let left = self.layout.units_per_line(self.lines[usize::from(stream)].block) - units;
+            self.translation.skip(FlashWriteStream::User(stream), left);
+            self.program_stream_line(now, now, stream);
         }
         self.translation.close(stream);
     }

@@ -9,15 +9,15 @@ const STREAMS_MAX: usize = 16;
 
 /// Read-ahead of a drive: number of bytes to fetch ahead, and the sequential streams, the last one seen in front.
 #[derive(Clone, Debug)]
-pub struct ReadAhead {
+pub struct ReadAheadStreams {
     /// Number of bytes to fetch ahead of each sequential read stream; 0 if read-ahead is off.
     bytes: u64,
-    streams: VecDeque<ReadStream>,
+    streams: VecDeque<SequentialReadStream>,
 }
 
 /// Sequential read stream: reads whose addresses follow each other, and the data fetched ahead for them.
 #[derive(Clone, Debug, Default)]
-pub struct ReadStream {
+pub struct SequentialReadStream {
     /// Address at which the next read of the sequential stream begins: a read at this address continues the stream.
     next: u64,
     /// Data fetched ahead, in address order: the address up to which each fetch reaches, and the time at which it is in
@@ -27,10 +27,10 @@ pub struct ReadStream {
     fetched_until: u64,
 }
 
-impl ReadAhead {
+impl ReadAheadStreams {
     /// Creates read-ahead that fetches up to `bytes` bytes ahead of each sequential stream; 0 turns read-ahead off.
-    pub fn new(bytes: u64) -> ReadAhead {
-        ReadAhead { bytes, streams: VecDeque::new() }
+    pub fn new(bytes: u64) -> ReadAheadStreams {
+        ReadAheadStreams { bytes, streams: VecDeque::new() }
     }
 
     /// Drops all sequential streams and all data that has been fetched ahead.
@@ -40,7 +40,7 @@ impl ReadAhead {
 
     /// Removes and returns the sequential stream that a read of `bytes` from `offset` continues. A read that continues
     /// no stream starts one, and gets `None`. Always `None` if read-ahead is off.
-    pub fn continue_stream(&mut self, offset: u64, bytes: u64) -> Option<ReadStream> {
+    pub fn take_matching_stream(&mut self, offset: u64, bytes: u64) -> Option<SequentialReadStream> {
         if self.bytes == 0 {
             return None;
         }
@@ -52,28 +52,28 @@ impl ReadAhead {
             let forgotten = if self.streams.len() == STREAMS_MAX { self.streams.pop_back() } else { None };
             let mut fetched = forgotten.map_or_else(VecDeque::new, |stream| stream.fetched);
             fetched.clear();
-            self.track(ReadStream { next: until, fetched, fetched_until: until });
+            self.track(SequentialReadStream { next: until, fetched, fetched_until: until });
         }
         stream
     }
 
     /// Puts a sequential read stream in front of the tracked streams. Drops the stream seen least recently if there are
     /// too many.
-    pub fn track(&mut self, stream: ReadStream) {
+    pub fn track(&mut self, stream: SequentialReadStream) {
         self.streams.push_front(stream);
         self.streams.truncate(STREAMS_MAX);
     }
 
     /// Returns the address up to which data is fetched ahead for a stream whose reads have reached `until`.
-    pub fn fetch_limit(&self, until: u64) -> u64 {
+    pub fn read_ahead_limit(&self, until: u64) -> u64 {
         until + self.bytes
     }
 }
 
-impl ReadStream {
+impl SequentialReadStream {
     /// Removes the data of a read of `bytes` from `offset` from the data fetched ahead. Returns the address up to which
     /// the read's data was fetched (`offset` if none was), and the time at which it is in the controller.
-    pub fn take_fetched(&mut self, offset: u64, bytes: u64) -> (u64, Time) {
+    pub fn take_fetched_data(&mut self, offset: u64, bytes: u64) -> (u64, Time) {
         let until = offset + bytes;
         let (mut here, mut at) = (offset, Time::ZERO);
         while let Some(&(end, ready)) = self.fetched.front() {
@@ -94,7 +94,7 @@ impl ReadStream {
     }
 
     /// Adds fetched data to this stream: everything before address `end` is in the controller at `ready`.
-    pub fn add_fetched(&mut self, end: u64, ready: Time) {
+    pub fn add_fetched_data(&mut self, end: u64, ready: Time) {
         self.fetched.push_back((end, ready));
         self.fetched_until = end;
     }
@@ -105,18 +105,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn second_sequential_read_starts_a_stream_and_later_ones_find_fetched_data() {
-        let mut ahead = ReadAhead::new(100);
-        assert!(ahead.continue_stream(1000, 10).is_none());
-        assert!(ahead.continue_stream(5000, 10).is_none());
-        let mut stream = ahead.continue_stream(1010, 10).expect("it goes on");
-        assert_eq!(stream.take_fetched(1010, 10), (1010, Time::ZERO));
-        stream.add_fetched(1050, Time::from_ps(7));
+    fn second_sequential_read_starts_read_ahead() {
+        let mut ahead = ReadAheadStreams::new(100);
+        assert!(ahead.take_matching_stream(1000, 10).is_none());
+        assert!(ahead.take_matching_stream(5000, 10).is_none());
+        let mut stream = ahead.take_matching_stream(1010, 10).expect("it goes on");
+        assert_eq!(stream.take_fetched_data(1010, 10), (1010, Time::ZERO));
+        stream.add_fetched_data(1050, Time::from_ps(7));
         ahead.track(stream);
-        let mut stream = ahead.continue_stream(1020, 10).expect("it goes on");
-        assert_eq!(stream.take_fetched(1020, 10), (1030, Time::from_ps(7)));
-        assert_eq!(stream.take_fetched(1030, 40), (1050, Time::from_ps(7)));
+        let mut stream = ahead.take_matching_stream(1020, 10).expect("it goes on");
+        assert_eq!(stream.take_fetched_data(1020, 10), (1030, Time::from_ps(7)));
+        assert_eq!(stream.take_fetched_data(1030, 40), (1050, Time::from_ps(7)));
         assert_eq!(stream.fetched_until(), 1070);
-        assert!(ahead.continue_stream(1021, 10).is_none());
+        assert!(ahead.take_matching_stream(1021, 10).is_none());
     }
 }

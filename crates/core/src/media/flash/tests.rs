@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::{
-    Acknowledge, Buffer as BufferKeys, CollectionReads, CommandBus, Mapping, Media as MediaKeys, Technology,
-    Translation as TranslationKeys,
+    Acknowledge, Buffer as BufferKeys, CollectionReadPriority, CommandBusSharing, Mapping, Media as MediaKeys,
+    Technology, Translation as TranslationKeys,
 };
 
 const UNIT: u64 = 4096;
@@ -31,16 +31,16 @@ fn media() -> MediaKeys {
     }
 }
 
-fn buffer() -> BufferKeys {
+fn buffer_keys() -> BufferKeys {
     BufferKeys { capacity_kib: 256, command: Span::from_us(5), page: Span::from_us(1), ..BufferKeys::default() }
 }
 
-fn mapped(precondition: Precondition) -> TranslationKeys {
+fn translation_keys(precondition: Precondition) -> TranslationKeys {
     TranslationKeys { mapping: Mapping::Page, over_provisioning: 0.5, precondition, ..TranslationKeys::default() }
 }
 
-fn flash(precondition: Precondition) -> Flash {
-    Flash::new(&media(), &buffer(), &mapped(precondition), 1)
+fn flash(precondition: Precondition) -> FlashDrive {
+    FlashDrive::new(&media(), &buffer_keys(), &translation_keys(precondition), 1)
 }
 
 fn at(us: u64) -> Time {
@@ -49,12 +49,12 @@ fn at(us: u64) -> Time {
 
 /// Writes mapping units one after the other, each when the write before it is acknowledged. Returns the time at which
 /// the last write is acknowledged.
-fn write_units(flash: &mut Flash, from: Time, units: impl Iterator<Item = u64>) -> Time {
+fn write_units_in_sequence(flash: &mut FlashDrive, from: Time, units: impl Iterator<Item = u64>) -> Time {
     units.fold(from, |now, unit| flash.write(now, now, unit * UNIT, UNIT as u32).acknowledged_at)
 }
 
 #[test]
-fn read_takes_command_array_bus_and_ecc_decoder_times_of_its_page() {
+fn flash_read_is_command_array_transfer_and_ecc_time() {
     let mut flash = flash(Precondition::Sequential);
     // Rows of four units alternate between the two channels. After all dies, the second page of the word lines follows.
     for (unit, array_us) in [(0, 20), (7, 20), (8, 30), (15, 30), (16, 20)] {
@@ -66,7 +66,7 @@ fn read_takes_command_array_bus_and_ecc_decoder_times_of_its_page() {
 }
 
 #[test]
-fn units_of_a_row_share_one_array_read_and_channels_read_in_parallel() {
+fn units_of_a_row_share_an_array_read_and_channels_are_parallel() {
     let mut flash = flash(Precondition::Sequential);
     let read = flash.read(at(0), at(0), 0, 8 * 4096, 256);
     assert_eq!(read.last_at, at(1 + 20 + 16 + 2));
@@ -74,34 +74,35 @@ fn units_of_a_row_share_one_array_read_and_channels_read_in_parallel() {
 }
 
 #[test]
-fn wait_of_a_later_row_for_its_die_is_no_time_in_the_memory() {
+fn wait_of_a_later_row_counts_as_waiting_not_media_time() {
     let mut flash = flash(Precondition::Sequential);
-    // Another read holds the die of the second row until its page has been transferred.
+    // Another read occupies the die of the second row until its page has been transferred.
     flash.read(at(0), at(0), 4 * UNIT, 4096, 4096);
     let read = flash.read(at(0), at(0), 0, 8 * 4096, 256);
     let (alone, busy) = (Span::from_us(1 + 20 + 16 + 2), Span::from_us(1 + 20 + 4));
     assert_eq!((read.started, read.last_started, read.last_at), (at(0), at(0) + busy, at(0) + busy + alone));
-    // All packets but the last one take 10 us on the link, so that the data could flow 10 us before its last byte.
+    // All packets but the last take 10 us on the link, so the data flow could start 10 us before its last byte is
+    // ready.
     let flow_start = |first_at: Time, last_at: Time| first_at.max(last_at - Span::from_us(10));
     let start = flow_start(read.first_at, read.last_at);
-    assert_eq!(read.stages_of_flow(start, flow_start), [at(0), at(0), at(0) + busy, at(54)]);
-    // The link hides the wait as far as it is still busy with the first packets.
+    assert_eq!(read.stages_with_data_flow(start, flow_start), [at(0), at(0), at(0) + busy, at(54)]);
+    // A slow link hides the wait, as far as it is still busy with earlier packets.
     let slow_link = |first_at: Time, last_at: Time| first_at.max(last_at - Span::from_us(30));
     let start = slow_link(read.first_at, read.last_at);
-    assert_eq!((start, read.stages_of_flow(start, slow_link)[2]), (at(34), at(34) - read.first_at.since(at(0))));
+    assert_eq!((start, read.stages_with_data_flow(start, slow_link)[2]), (at(34), at(34) - read.first_at.since(at(0))));
 }
 
 #[test]
-fn rows_of_a_lone_read_wait_for_no_die_although_they_share_dies() {
+fn rows_of_a_lone_read_do_not_wait_for_each_other() {
     let mut flash = flash(Precondition::Sequential);
-    // Four dies read eight rows of 16 KiB.
+    // Four dies read eight rows of 16 KiB, two rows each.
     let read = flash.read(at(0), at(0), 0, 32 * 4096, 256);
     assert_eq!((read.started, read.last_started), (at(0), at(0)));
     assert!(read.last_at > at(1 + 20 + 16 + 2), "{}", read.last_at);
 }
 
 #[test]
-fn unwritten_and_deallocated_units_are_read_without_the_cells() {
+fn unwritten_and_deallocated_units_need_no_cell_reads() {
     let mut fresh = flash(Precondition::None);
     assert_eq!(fresh.read(at(0), at(0), 0, 4096, 4096).last_at, at(1));
     let mut written = flash(Precondition::Sequential);
@@ -111,10 +112,11 @@ fn unwritten_and_deallocated_units_are_read_without_the_cells() {
 }
 
 #[test]
-fn counters_tell_the_share_of_reads_where_nothing_was_written() {
+fn counters_report_the_share_of_unwritten_reads() {
     let mut flash = flash(Precondition::Sequential);
-    let count = |flash: &Flash, name: &str| flash.counters().iter().find(|(known, _)| *known == name).map(|it| it.1);
-    let counts = |flash: &Flash| ["unwritten_read_bytes", "unwritten_read_percent"].map(|name| count(flash, name));
+    let count =
+        |flash: &FlashDrive, name: &str| flash.counters().iter().find(|(known, _)| *known == name).map(|it| it.1);
+    let counts = |flash: &FlashDrive| ["unwritten_read_bytes", "unwritten_read_percent"].map(|name| count(flash, name));
     flash.read(at(0), at(0), 8192, 4096, 4096);
     assert_eq!(counts(&flash), [None, None]);
     flash.discard(0, 8192);
@@ -123,49 +125,49 @@ fn counters_tell_the_share_of_reads_where_nothing_was_written() {
 }
 
 #[test]
-fn write_is_acknowledged_in_the_buffer_and_read_from_there_until_programmed() {
+fn buffered_write_is_acknowledged_and_read_until_programmed() {
     let mut flash = flash(Precondition::Sequential);
     let write = flash.write(at(0), at(0), 0, 4096);
     assert_eq!(write.acknowledged_at, at(6));
     assert_eq!(flash.read(at(10), at(10), 0, 4096, 4096).last_at, at(11));
-    let done = write_units(&mut flash, at(100), 1..16);
+    let done = write_units_in_sequence(&mut flash, at(100), 1..16);
     assert_eq!(flash.read(done, done, 0, 4096, 4096).last_at, done + Span::from_us(1));
     let later = done + Span::from_us(2000);
     assert_eq!(flash.read(later, later, 0, 4096, 4096).last_at, later + Span::from_us(27));
 }
 
 #[test]
-fn units_rewritten_before_their_line_is_full_take_no_more_cells() {
+fn units_rewritten_in_an_open_line_use_no_more_cells() {
     let mut flash = flash(Precondition::Sequential);
-    let once = write_units(&mut flash, at(0), (0..15).chain(0..15).chain(0..15));
+    let once = write_units_in_sequence(&mut flash, at(0), (0..15).chain(0..15).chain(0..15));
     assert_eq!(flash.translation.counts().written, 15);
-    write_units(&mut flash, once, 15..16);
+    write_units_in_sequence(&mut flash, once, 15..16);
     assert_eq!(flash.programming.len(), 1);
 }
 
 #[test]
-fn parts_of_a_unit_are_gathered_and_missing_parts_are_read_from_the_cells() {
+fn missing_parts_of_a_unit_are_read_from_the_cells() {
     let counted = |parts: u32| {
         let mut flash = flash(Precondition::Sequential);
-        let now = write_units(&mut flash, at(0), 0..15);
+        let now = write_units_in_sequence(&mut flash, at(0), 0..15);
         let before = flash.activity.banks_busy;
-        // Fifteen of the sixteen units of the line are written, one of them once more in parts. The first part of unit
-        // 20 then completes the line.
+        // Write fifteen of the line's sixteen units, one of them again in parts. The first part of unit 20 then
+        // completes the line.
         (0..parts).fold(now, |now, part| flash.write(now, now, 14 * UNIT + u64::from(part) * 512, 512).acknowledged_at);
         flash.write(now, now, 20 * UNIT, 512);
         (flash.activity.banks_busy - before).as_us()
     };
-    // Two dies program for 500 us each. The rest of unit 20 is read from the first page of its row.
+    // Two dies program for 500 us each (1,000 us). The rest of unit 20 is read from the first page of its row (21 us).
     assert_eq!(counted(8), 1000.0 + 21.0);
 }
 
 #[test]
-fn counters_give_write_amplification_and_over_provisioning_in_percent() {
+fn counters_report_write_amplification_and_over_provisioning() {
     let mut flash = flash(Precondition::None);
     let count =
-        |flash: &Flash, name| flash.counters().iter().find(|(other, _)| *other == name).map(|(_, count)| *count);
+        |flash: &FlashDrive, name| flash.counters().iter().find(|(other, _)| *other == name).map(|(_, count)| *count);
     assert_eq!([count(&flash, "spare_percent"), count(&flash, "write_amplification_percent")], [Some(50), None]);
-    let now = write_units(&mut flash, at(0), 0..16);
+    let now = write_units_in_sequence(&mut flash, at(0), 0..16);
     assert_eq!(count(&flash, "write_amplification_percent"), Some(100));
     // Half a unit is programmed as a whole unit.
     flash.write(now, now, 20 * UNIT, 2048);
@@ -173,47 +175,48 @@ fn counters_give_write_amplification_and_over_provisioning_in_percent() {
 }
 
 #[test]
-fn garbage_collection_reads_units_row_by_row() {
-    // A row has four units. The second row is on the other channel, and the third is the next page of the word lines.
+fn garbage_collection_reads_whole_rows() {
+    // A row has four units. The second row is on the other channel, and the third is the next page of the same word
+    // line.
     for (position, positions, array_us) in [(4, 4, &[20][..]), (4, 5, &[20, 30]), (7, 1, &[20]), (7, 2, &[20, 30])] {
         let mut flash = flash(Precondition::Sequential);
-        let (from, to) = (UnitLocation { block: 0, position }, UnitLocation { block: 40, position: 0 });
-        flash.relocate(at(0), UnitMove { from, positions, units: positions, to });
+        let (from, to) = (FlashUnitLocation { block: 0, position }, FlashUnitLocation { block: 40, position: 0 });
+        flash.relocate_valid_units(at(0), MovedUnitRun { from, positions, units: positions, to });
         let expected: u64 = array_us.iter().map(|array_us| 1 + array_us).sum();
         assert_eq!(flash.activity.banks_busy, Span::from_us(expected), "{positions} from {position}");
     }
 }
 
 #[test]
-fn flush_waits_for_the_cells_without_power_loss_protection() {
-    let (mut safe, keys) = (flash(Precondition::Sequential), buffer());
+fn flush_waits_for_cells_without_power_loss_protection() {
+    let (mut safe, keys) = (flash(Precondition::Sequential), buffer_keys());
     safe.write(at(0), at(0), 0, 4096);
     assert_eq!(safe.flush(at(10)), at(10));
     let unsafe_keys = BufferKeys { power_loss_protection: false, ..keys };
-    let mut flash = Flash::new(&media(), &unsafe_keys, &mapped(Precondition::Sequential), 1);
+    let mut flash = FlashDrive::new(&media(), &unsafe_keys, &translation_keys(Precondition::Sequential), 1);
     flash.write(at(0), at(0), 0, 4096);
     let flushed = flash.flush(at(10));
-    // Four pages of 8 KiB cross the bus with gaps of the same length, then the die programs them.
+    // Four pages of 8 KiB cross the bus with gaps of one page time (7 x 8 us), then the die programs for 500 us.
     assert_eq!(flushed, at(10) + Span::from_us(8 * 7 + 500));
     assert_eq!(flash.flush(flushed), flushed, "nothing is left");
     assert_eq!(flash.translation.counts().skipped, 15);
 }
 
 #[test]
-fn late_acknowledged_write_ends_when_its_program_has_ended() {
+fn late_acknowledged_write_completes_after_its_program() {
     let late = MediaKeys { acknowledge: Acknowledge::Late, ..media() };
-    let mut flash = Flash::new(&late, &buffer(), &mapped(Precondition::None), 1);
+    let mut flash = FlashDrive::new(&late, &buffer_keys(), &translation_keys(Precondition::None), 1);
     let write = flash.write(at(0), at(0), 0, 4096);
     assert_eq!(write.acknowledged_at, at(6 + 8 * 7 + 500));
     assert_eq!(write.programmed_at, write.acknowledged_at);
 }
 
 #[test]
-fn full_buffer_accepts_writes_at_the_rate_of_the_cells() {
+fn full_buffer_accepts_writes_at_the_cells_rate() {
     let mut flash = flash(Precondition::Sequential);
-    let start = write_units(&mut flash, at(0), 0..400);
-    let end = write_units(&mut flash, start, 400..1200);
-    // Four dies program 32 KiB each in 500 us. Over-provisioning is large enough that nothing is collected.
+    let start = write_units_in_sequence(&mut flash, at(0), 0..400);
+    let end = write_units_in_sequence(&mut flash, start, 400..1200);
+    // Four dies program 32 KiB each in 500 us. Over-provisioning is so large that nothing is collected.
     let rate: f64 = 800.0 * 4096.0 / end.since(start).as_us();
     let cells = 4.0 * 32768.0 / 500.0;
     assert!((rate / cells - 1.0).abs() < 0.05, "{rate} bytes a us, not {cells}");
@@ -221,11 +224,11 @@ fn full_buffer_accepts_writes_at_the_rate_of_the_cells() {
 }
 
 #[test]
-fn steady_state_writes_are_slower_by_the_write_amplification() {
-    let mut flash = flash(Precondition::Random);
+fn steady_state_writes_slow_down_by_the_write_amplification() {
+    let mut flash = flash(Precondition::RandomStream);
     let units = flash.translation.shape().units;
-    let mut random = crate::random::Random::stream(1, "writes");
-    let mut draw = |flash: &mut Flash, now, count| {
+    let mut random = crate::random::RandomStream::stream(1, "writes");
+    let mut draw = |flash: &mut FlashDrive, now, count| {
         (0..count).fold(now, |now, _| {
             let unit = (random.unit() * units as f64) as u64;
             flash.write(now, now, unit * UNIT, UNIT as u32).acknowledged_at
@@ -244,14 +247,17 @@ fn steady_state_writes_are_slower_by_the_write_amplification() {
 }
 
 #[test]
-fn writes_after_a_pause_find_blocks_that_were_collected_in_it() {
-    let keys =
-        |idle_us| TranslationKeys { idle: Span::from_us(idle_us), idle_blocks: 6, ..mapped(Precondition::Random) };
+fn writes_after_a_pause_find_collected_blocks() {
+    let keys = |idle_us| TranslationKeys {
+        idle: Span::from_us(idle_us),
+        idle_blocks: 6,
+        ..translation_keys(Precondition::RandomStream)
+    };
     let [busy, idle] = [0, 1000].map(|idle_us| {
-        let mut flash = Flash::new(&media(), &buffer(), &keys(idle_us), 1);
+        let mut flash = FlashDrive::new(&media(), &buffer_keys(), &keys(idle_us), 1);
         let now = at(2_000_000);
         // Write four blocks of 128 units.
-        let end = write_units(&mut flash, now, (0..512).map(|write| write * 7 % 4096));
+        let end = write_units_in_sequence(&mut flash, now, (0..512).map(|write| write * 7 % 4096));
         let moved = flash.translation.counts().moved;
         assert_eq!(flash.translation.inconsistency(), None);
         // Ten seconds of idle time later, garbage collection has freed as much space as these writes used.
@@ -264,21 +270,22 @@ fn writes_after_a_pause_find_blocks_that_were_collected_in_it() {
 }
 
 #[test]
-fn cache_of_one_bit_a_cell_is_written_fast_until_it_is_full_and_folded_in_idle_time() {
+fn slc_cache_is_fast_until_full_and_folded_when_idle() {
     let media = MediaKeys { slc_program: Span::from_us(100), slc_read: Span::from_us(10), ..media() };
     // The cache has two blocks of 128 units. A line has two rows of 4 units each.
-    let keys = TranslationKeys { slc_cache_mib: 1, idle: Span::from_us(1000), ..mapped(Precondition::Sequential) };
-    let mut flash = Flash::new(&media, &buffer(), &keys, 1);
+    let keys =
+        TranslationKeys { slc_cache_mib: 1, idle: Span::from_us(1000), ..translation_keys(Precondition::Sequential) };
+    let mut flash = FlashDrive::new(&media, &buffer_keys(), &keys, 1);
     assert_eq!(
         flash.translation.shape().slc,
-        Some(crate::media::translation::SlcShape { blocks: 2, block_units: 128 })
+        Some(crate::media::translation::SlcCacheShape { blocks: 2, block_units: 128 })
     );
-    let mut end = write_units(&mut flash, at(0), 0..256);
+    let mut end = write_units_in_sequence(&mut flash, at(0), 0..256);
     assert_eq!(flash.activity.banks_busy, Span::from_us(256 / 8 * 2 * 100));
     assert!(flash.translation.is_slc_used_up());
-    end = write_units(&mut flash, end, 256..272);
+    end = write_units_in_sequence(&mut flash, end, 256..272);
     assert_eq!(flash.activity.banks_busy, Span::from_us(256 / 8 * 2 * 100 + 2 * 500), "then as without the cache");
-    let read = |flash: &mut Flash, now: Time| flash.read(now, now, 0, 4096, 4096).last_at.since(now);
+    let read = |flash: &mut FlashDrive, now: Time| flash.read(now, now, 0, 4096, 4096).last_at.since(now);
     let late = end + Span::from_us(900);
     assert_eq!(read(&mut flash, late), Span::from_us(1 + 10 + 4 + 2));
     // Half a second later, all 256 units have been moved out of the cache.
@@ -290,18 +297,18 @@ fn cache_of_one_bit_a_cell_is_written_fast_until_it_is_full_and_folded_in_idle_t
 }
 
 #[test]
-fn reads_go_before_waiting_programs_and_suspend_the_running_one() {
+fn reads_precede_waiting_programs_and_suspend_the_running_one() {
     let mut flash = flash(Precondition::Sequential);
-    let now = write_units(&mut flash, at(0), 256..512);
+    let now = write_units_in_sequence(&mut flash, at(0), 256..512);
     let read = flash.read(now, now, 0, 4096, 4096);
-    // The read may wait for one page of a program that is crossing the bus and for one that is reserved: 9 us and 8 us.
+    // The read may wait for one page of a program that is on the bus (9 us) and for one reserved page (8 us).
     assert!(read.last_at.since(now) <= Span::from_us(27 + 4 + 17), "{}", read.last_at.since(now));
 }
 
 #[test]
-fn sequential_reads_find_data_that_was_fetched_ahead() {
-    let ahead = BufferKeys { read_ahead_kib: 128, ..buffer() };
-    let mut flash = Flash::new(&media(), &ahead, &mapped(Precondition::Sequential), 1);
+fn sequential_reads_find_prefetched_data() {
+    let ahead = BufferKeys { read_ahead_kib: 128, ..buffer_keys() };
+    let mut flash = FlashDrive::new(&media(), &ahead, &translation_keys(Precondition::Sequential), 1);
     let mut now = at(0);
     let mut slow = 0;
     for unit in 0..100 {
@@ -313,26 +320,26 @@ fn sequential_reads_find_data_that_was_fetched_ahead() {
 }
 
 #[test]
-fn read_of_a_unit_whose_map_page_is_not_cached_reads_that_page_first() {
+fn read_with_an_uncached_map_page_reads_that_page_first() {
     // The mapping table has four pages of 1024 entries, and the cache holds one of them.
-    let keys = TranslationKeys { map_cache_kib: 4, ..mapped(Precondition::Sequential) };
-    let mut flash = Flash::new(&media(), &buffer(), &keys, 1);
+    let keys = TranslationKeys { map_cache_kib: 4, ..translation_keys(Precondition::Sequential) };
+    let mut flash = FlashDrive::new(&media(), &buffer_keys(), &keys, 1);
     for (ms, unit, us) in [(0, 0, 27), (1, 2048, 27 + 27), (2, 2049, 27), (3, 16, 27 + 27)] {
         let now = at(ms * 1000);
         let read = flash.read(now, now, unit * UNIT, 4096, 4096);
         assert_eq!(read.last_at, now + Span::from_us(us), "{unit}");
     }
     let count =
-        |flash: &Flash, name| flash.counters().iter().find(|(other, _)| *other == name).map(|(_, count)| *count);
+        |flash: &FlashDrive, name| flash.counters().iter().find(|(other, _)| *other == name).map(|(_, count)| *count);
     assert_eq!([count(&flash, "map_reads"), count(&flash, "map_writes")], [Some(2), Some(0)]);
 }
 
 #[test]
-fn changed_map_pages_are_programmed_line_by_line_and_count_as_written() {
-    let keys = TranslationKeys { map_cache_kib: 4, ..mapped(Precondition::Sequential) };
-    let mut flash = Flash::new(&media(), &buffer(), &keys, 1);
+fn dirty_map_pages_are_programmed_by_line_and_counted() {
+    let keys = TranslationKeys { map_cache_kib: 4, ..translation_keys(Precondition::Sequential) };
+    let mut flash = FlashDrive::new(&media(), &buffer_keys(), &keys, 1);
     // The writes alternate between two pages of the mapping table, so each write has to load its page.
-    let end = write_units(&mut flash, at(0), (0..40).map(|write| write % 2 * 2048 + write));
+    let end = write_units_in_sequence(&mut flash, at(0), (0..40).map(|write| write % 2 * 2048 + write));
     assert_eq!(flash.translation.counts().map_writes, 39);
     // The dies program two lines of sixteen user units and two of map pages, and read map pages that are not cached.
     assert!(flash.activity.banks_busy >= Span::from_us(4 * 2 * 500), "{}", flash.activity.banks_busy);
@@ -340,77 +347,78 @@ fn changed_map_pages_are_programmed_line_by_line_and_count_as_written() {
     let read = flash.read(end, end, 3000 * UNIT, 4096, 4096);
     assert!(read.last_at > end);
     flash.cut_power();
-    assert_eq!(flash.translation.room(WriteStream::Map) % 16, 0, "an incomplete line is left unused");
+    assert_eq!(flash.translation.room(FlashWriteStream::Map) % 16, 0, "an incomplete line is left unused");
 }
 
 /// Creates flash whose commands travel on the given wires, with planes that read independently.
-fn with_command_bus(command_bus: CommandBus) -> Flash {
-    let media = MediaKeys { command_bus, plane_reads: PlaneReads::Independent, ..media() };
-    Flash::new(&media, &buffer(), &mapped(Precondition::Sequential), 1)
+fn with_command_bus(command_bus: CommandBusSharing) -> FlashDrive {
+    let media = MediaKeys { command_bus, plane_reads: ReadablePages::Independent, ..media() };
+    FlashDrive::new(&media, &buffer_keys(), &translation_keys(Precondition::Sequential), 1)
 }
 
 #[test]
-fn commands_of_two_dies_wait_for_each_other_on_a_bus_of_their_channel_alone() {
+fn commands_of_two_dies_serialise_only_on_their_channels_bus() {
     // Units 0 and 16 lie on two dies of channel 0.
     let last_at = |command_bus| {
         let mut flash = with_command_bus(command_bus);
         [0, 16].map(|unit| flash.read(at(0), at(0), unit * UNIT, 4096, 4096).last_at)
     };
-    // 1 us for the command, 20 us for the array, 4 us on the bus and 2 us in the decoder. The second transfer waits for
-    // the first.
-    assert_eq!(last_at(CommandBus::Unlimited), [at(27), at(31)]);
-    assert_eq!(last_at(CommandBus::Separate), [at(27), at(31)]);
-    assert_eq!(last_at(CommandBus::Shared), [at(27), at(31)]);
+    // 1 us for the command, 20 us for the array read, 4 us on the bus and 2 us in the decoder. The second transfer
+    // waits for the first.
+    assert_eq!(last_at(CommandBusSharing::Unlimited), [at(27), at(31)]);
+    assert_eq!(last_at(CommandBusSharing::Separate), [at(27), at(31)]);
+    assert_eq!(last_at(CommandBusSharing::Shared), [at(27), at(31)]);
     // The command of a second read arrives while the first transfer occupies the channel.
     let later = |command_bus| {
         let mut flash = with_command_bus(command_bus);
         flash.read(at(0), at(0), 0, 4096, 4096);
         flash.read(at(22), at(22), 16 * UNIT, 4096, 4096).last_at
     };
-    assert_eq!(later(CommandBus::Separate), at(22 + 27));
-    assert_eq!(later(CommandBus::Shared), at(25 + 27));
+    assert_eq!(later(CommandBusSharing::Separate), at(22 + 27));
+    assert_eq!(later(CommandBusSharing::Shared), at(25 + 27));
 }
 
 #[test]
-fn command_bus_counts_its_use_only_where_there_is_one() {
+fn command_bus_usage_is_counted_only_with_a_command_bus() {
     let names = |command_bus| {
         let mut flash = with_command_bus(command_bus);
         flash.read(at(0), at(0), 0, 4096, 4096);
         let uses = flash.uses(at(100));
         uses.iter().map(|part| (part.resource, part.busy)).collect::<Vec<_>>()
     };
-    assert_eq!(names(CommandBus::Unlimited).len(), 3);
-    assert_eq!(names(CommandBus::Separate)[2], ("flash command buses", Span::from_us(1)));
-    assert_eq!(names(CommandBus::Shared)[1], ("flash channels", Span::from_us(5)));
+    assert_eq!(names(CommandBusSharing::Unlimited).len(), 3);
+    assert_eq!(names(CommandBusSharing::Separate)[2], ("flash command buses", Span::from_us(1)));
+    assert_eq!(names(CommandBusSharing::Shared)[1], ("flash channels", Span::from_us(5)));
 }
 
 #[test]
-fn reads_of_garbage_collection_that_go_first_let_writes_through_sooner() {
+fn prioritised_collection_reads_let_writes_proceed_sooner() {
     let time = |collection_reads| {
-        let translation = TranslationKeys { collection_reads, ..mapped(Precondition::Random) };
-        let mut flash = Flash::new(&media(), &buffer(), &translation, 1);
+        let translation = TranslationKeys { collection_reads, ..translation_keys(Precondition::RandomStream) };
+        let mut flash = FlashDrive::new(&media(), &buffer_keys(), &translation, 1);
         let units = (0..4096u64).map(|number| number * 7919 % 4096);
-        write_units(&mut flash, at(0), units)
+        write_units_in_sequence(&mut flash, at(0), units)
     };
-    let (queued, first) = (time(CollectionReads::Queued), time(CollectionReads::First));
+    let (queued, first) = (time(CollectionReadPriority::Queued), time(CollectionReadPriority::First));
     assert!(first < queued, "{first:?} {queued:?}");
 }
 
 #[test]
-fn rows_of_a_word_line_are_collected_in_one_go_if_the_drive_does_so() {
+fn rows_of_a_word_line_are_collected_together_if_configured() {
     // The rows at positions 0 and 8 are the two pages of one word line: 20 and 30 us, with 4 units of 4 us each.
     let reads = |collection_rows| {
-        let mut flash = Flash::new(
+        let mut flash = FlashDrive::new(
             &media(),
-            &buffer(),
-            &TranslationKeys { collection_rows, ..mapped(Precondition::Sequential) },
+            &buffer_keys(),
+            &TranslationKeys { collection_rows, ..translation_keys(Precondition::Sequential) },
             1,
         );
-        let (from, to) = (UnitLocation { block: 0, position: 0 }, UnitLocation { block: 40, position: 0 });
-        let there_at = flash.read_collected(at(0), UnitMove { from, positions: 12, units: 12, to });
+        let (from, to) = (FlashUnitLocation { block: 0, position: 0 }, FlashUnitLocation { block: 40, position: 0 });
+        let there_at = flash.read_units_to_move(at(0), MovedUnitRun { from, positions: 12, units: 12, to });
         (there_at, flash.activity.banks_busy)
     };
-    // One by one, the second read runs while the first row crosses; in one go it waits until that has left.
+    // Row by row, the second array read overlaps the transfer of the first row. As one operation, it starts after that
+    // transfer.
     assert_eq!(reads(1), (at(21 + 31 + 16), Span::from_us(21 + 31 + 21)));
     assert_eq!(reads(2), (at(21 + 16 + 31 + 16), Span::from_us(21 + 16 + 31 + 21)));
 }

@@ -16,18 +16,18 @@
 //! their copies are then read back before the line is programmed (assumed; drives do not say).
 
 use super::die::DieWorkKind;
-use super::layout::{FlashLayout, FlashRow};
-use super::{Flash, ProgrammingLine};
+use super::layout::{FlashRow, FlashUnitLayout};
+use super::{FlashDrive, ProgrammingLine};
 use crate::config;
-use crate::media::translation::UnitLocation;
+use crate::media::translation::FlashUnitLocation;
 use crate::number::{index, narrow};
-use crate::table::SortedMap;
+use crate::table::SmallSortedMap;
 use crate::time::Time;
 
 /// Layout of a zone on its group of dies: number of dies, and the order in which mapping units fill lines, rows and
 /// pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ZoneStripe {
+pub struct ZoneDieStripe {
     /// Number of dies that hold a zone.
     dies: u32,
     /// Number of dies that a line of a zone lies on: one of each channel of the group.
@@ -40,17 +40,21 @@ pub struct ZoneStripe {
     set_lines: u32,
 }
 
-impl ZoneStripe {
+impl ZoneDieStripe {
     /// Computes the layout of zones from a configuration that has been checked; `None` if there are no zones, or zones
     /// have no dies of their own.
-    pub fn of(media: &config::Media, translation: &config::Translation, zones: &config::Zoning) -> Option<ZoneStripe> {
-        let layout = FlashLayout::of(media, translation);
-        let FlashLayout { channels, dies_per_channel, row_units, pages_per_line, .. } = layout;
+    pub fn of(
+        media: &config::Media,
+        translation: &config::Translation,
+        zones: &config::Zoning,
+    ) -> Option<ZoneDieStripe> {
+        let layout = FlashUnitLayout::of(media, translation);
+        let FlashUnitLayout { channels, dies_per_channel, row_units, pages_per_line, .. } = layout;
         let dies = zones.dies;
         (zones.is_there() && dies > 0).then(|| {
             let width = dies.min(channels);
             let word_lines = media.block_pages / pages_per_line.max(1);
-            ZoneStripe {
+            ZoneDieStripe {
                 dies,
                 width,
                 groups: channels * dies_per_channel / dies,
@@ -68,7 +72,7 @@ impl ZoneStripe {
 
     /// Returns the number of mapping units in a set of erase blocks, one block on each die of the zone, which are
     /// erased together.
-    pub fn set_units(&self) -> u32 {
+    pub fn units_per_block_set(&self) -> u32 {
         self.set_lines * self.line_units()
     }
 
@@ -78,7 +82,7 @@ impl ZoneStripe {
     }
 
     /// Returns the row that holds a mapping unit at a location whose block is the zone's number.
-    fn row(&self, place: UnitLocation) -> FlashRow {
+    fn row(&self, place: FlashUnitLocation) -> FlashRow {
         let number = place.position / self.row_units;
         let (round, column) = (number / self.width, number % self.width);
         let (line, page) = (round / self.pages_per_line, round % self.pages_per_line);
@@ -89,7 +93,7 @@ impl ZoneStripe {
 /// Line of a zone that is being filled: the number of its bytes that have been written, are buffered, and are copied to
 /// spare word lines.
 #[derive(Clone, Copy, Debug, Default)]
-struct FillingLine {
+struct FillingZoneLine {
     /// Number of bytes that have been written to the unfilled line of a zone.
     bytes: u64,
     /// Number of bytes of an unfilled line that take up space in the write buffer.
@@ -103,7 +107,7 @@ struct FillingLine {
 
 /// Progress of one zone: numbers of lines written and used, and of erase block sets erased.
 #[derive(Clone, Copy, Debug, Default)]
-struct ZoneLines {
+struct ZoneLineProgress {
     /// Number of lines of the zone up to the last one that has been written since the latest reset.
     reached: u32,
     /// Number of lines of the zone up to the last one whose cells hold data, from before or after the latest reset.
@@ -115,85 +119,85 @@ struct ZoneLines {
 /// State of all zones of a drive whose zones have erase blocks of their own: lines written, lines being filled, and
 /// counts.
 #[derive(Clone, Debug)]
-pub(super) struct ZonedBlocks {
-    stripe: ZoneStripe,
+pub(super) struct ZonedFlashState {
+    stripe: ZoneDieStripe,
     unit_bytes: u32,
     /// Number of mapping units between the starts of two successive zones.
     zone_units: u32,
     /// Number of mapping units that can be written in each zone.
     capacity_units: u32,
-    zones: Vec<ZoneLines>,
+    zones: Vec<ZoneLineProgress>,
     /// Lines (word lines programmed together) that are being filled, by the number of the zone and of the line in the
     /// zone.
-    filling: SortedMap<(u32, u32), FillingLine>,
+    filling: SmallSortedMap<(u32, u32), FillingZoneLine>,
     /// Number of mapping units that have been programmed, unused units of copied lines included.
     programmed_units: u64,
     /// Number of times that a set of erase blocks has been erased.
     erases: u64,
 }
 
-impl ZonedBlocks {
+impl ZonedFlashState {
     /// Creates the zones of a configuration that has been checked; `None` if zones have no dies of their own. All zones
     /// are full, unless the drive is not preconditioned.
     pub(super) fn of(
         media: &config::Media,
         translation: &config::Translation,
         zones: &config::Zoning,
-    ) -> Option<Box<ZonedBlocks>> {
-        let stripe = ZoneStripe::of(media, translation, zones)?;
+    ) -> Option<Box<ZonedFlashState>> {
+        let stripe = ZoneDieStripe::of(media, translation, zones)?;
         let unit_bytes = translation.unit_bytes;
         let units = |mib: u64| narrow::<u32, u64>((mib << 20) / u64::from(unit_bytes));
         let capacity_units = units(zones.writable_mib());
         let lines = match translation.precondition {
-            config::Precondition::None => ZoneLines::default(),
+            config::Precondition::None => ZoneLineProgress::default(),
             _ => {
                 let reached = capacity_units.div_ceil(stripe.line_units());
-                ZoneLines { reached, used: reached, erased_sets: reached.div_ceil(stripe.set_lines) }
+                ZoneLineProgress { reached, used: reached, erased_sets: reached.div_ceil(stripe.set_lines) }
             }
         };
-        Some(Box::new(ZonedBlocks {
+        Some(Box::new(ZonedFlashState {
             stripe,
             unit_bytes,
             zone_units: units(zones.size_mib),
             capacity_units,
             zones: vec![lines; index(narrow::<u32, u64>(media.capacity_mib / zones.size_mib))],
-            filling: SortedMap::default(),
+            filling: SmallSortedMap::default(),
             programmed_units: 0,
             erases: 0,
         }))
     }
 
     /// Returns the location of a mapping unit: its zone as the block, and its number in the zone.
-    /// [`UnitLocation::NONE`] if the unit's line has not been written since the zone's last reset.
-    pub(super) fn location(&self, unit: u32) -> UnitLocation {
+    /// [`FlashUnitLocation::NONE`] if the unit's line has not been written since the zone's last reset.
+    pub(super) fn location(&self, unit: u32) -> FlashUnitLocation {
         let place = self.place(unit);
         let is_written = place.position / self.stripe.line_units() < self.zones[index(place.block)].reached;
-        if is_written { place } else { UnitLocation::NONE }
+        if is_written { place } else { FlashUnitLocation::NONE }
     }
 
-    fn place(&self, unit: u32) -> UnitLocation {
-        UnitLocation { block: unit / self.zone_units, position: unit % self.zone_units }
+    fn place(&self, unit: u32) -> FlashUnitLocation {
+        FlashUnitLocation { block: unit / self.zone_units, position: unit % self.zone_units }
     }
 
     /// Returns the row that holds the mapping unit at a location: die, page, and number in the zone.
-    pub(super) fn row(&self, place: UnitLocation) -> FlashRow {
+    pub(super) fn row(&self, place: FlashUnitLocation) -> FlashRow {
         self.stripe.row(place)
     }
 
     /// Returns the number, in its zone, of the line (word lines programmed together) that holds the mapping unit at a
     /// location.
-    pub(super) fn line(&self, place: UnitLocation) -> u32 {
+    pub(super) fn line(&self, place: FlashUnitLocation) -> u32 {
         place.position / self.stripe.line_units()
     }
 
     /// True if the mapping unit at a location belongs to a line that is being filled.
-    pub(super) fn is_filling(&self, place: UnitLocation) -> bool {
+    pub(super) fn is_filling(&self, place: FlashUnitLocation) -> bool {
         self.filling.get(&(place.block, self.line(place))).is_some()
     }
 
     /// Returns the number of writable bytes in a line of a zone: fewer in the last line if the zone's capacity ends
     /// within it.
-    fn line_bytes(&self, line: u32) -> u64 {
+    fn writable_line_bytes(&self, line: u32) -> u64 {
         let first = line * self.stripe.line_units();
         let units = self.stripe.line_units().min(self.capacity_units.saturating_sub(first));
         u64::from(units) * u64::from(self.unit_bytes)
@@ -205,8 +209,8 @@ impl ZonedBlocks {
         let mut freed = 0;
         for zone in units.start.div_ceil(self.zone_units)..units.end / self.zone_units {
             let lines = &mut self.zones[index(zone)];
-            *lines = ZoneLines { reached: 0, used: lines.used.max(lines.reached), erased_sets: 0 };
-            while let Some(key) = self.filling.key_from(&(zone, 0)).filter(|(other, _)| *other == zone) {
+            *lines = ZoneLineProgress { reached: 0, used: lines.used.max(lines.reached), erased_sets: 0 };
+            while let Some(key) = self.filling.smallest_key_from(&(zone, 0)).filter(|(other, _)| *other == zone) {
                 freed += self.filling.remove(&key).map_or(0, |line| line.buffered);
             }
         }
@@ -216,7 +220,7 @@ impl ZonedBlocks {
     /// Drops the lines that are being filled, as a loss of power does. Data of such lines that survives is in spare
     /// word lines.
     pub(super) fn cut_power(&mut self) {
-        self.filling = SortedMap::default();
+        self.filling = SmallSortedMap::default();
     }
 
     /// Returns the number of erases, and write amplification in percent if any bytes have been written. Each is a pair
@@ -232,21 +236,23 @@ impl ZonedBlocks {
     }
 }
 
-impl Flash {
+impl FlashDrive {
     /// Adds `bytes` of a mapping unit, which are in the write buffer at `at`, to the line of its zone. Programs the
     /// line if it is then full, and frees its buffer space at the end of the programs.
     pub(super) fn add_to_zone(&mut self, now: Time, at: Time, unit: u32, bytes: u32) {
         let Some(zoned) = &mut self.zoned else { return };
         let place = zoned.place(unit);
         let key = (place.block, zoned.line(place));
-        let whole = zoned.line_bytes(key.1);
+        let whole = zoned.writable_line_bytes(key.1);
         if zoned.filling.get(&key).is_none() {
-            // A line that was begun before a power loss continues at the position that it had reached.
+            // A line begun before a power loss continues at the position that it had reached.
             let is_new = key.1 >= zoned.zones[index(key.0)].reached;
             let before = u64::from(place.position % zoned.stripe.line_units()) * u64::from(zoned.unit_bytes);
             let bytes = if is_new { 0 } else { before };
-            zoned.filling.insert(key, FillingLine { bytes, copied: bytes, outside: bytes, ..FillingLine::default() });
-            self.begin_line(now, key);
+            zoned
+                .filling
+                .insert(key, FillingZoneLine { bytes, copied: bytes, outside: bytes, ..FillingZoneLine::default() });
+            self.begin_zone_line(now, key);
         }
         let Some(zoned) = &mut self.zoned else { return };
         let line = zoned.filling.get_mut(&key).expect("the line has just been begun");
@@ -254,9 +260,9 @@ impl Flash {
         line.buffered += u64::from(bytes);
         if line.bytes >= whole {
             let line = zoned.filling.remove(&key).expect("the line is being filled");
-            let FillingLine { buffered, outside, .. } = line;
+            let FillingZoneLine { buffered, outside, .. } = line;
             if outside > 0 {
-                self.read_back(now, key);
+                self.read_spare_word_lines(now, key);
             }
             let until = self.program_zone_line(now, at, key, whole);
             self.buffer.release(until, buffered);
@@ -285,7 +291,7 @@ impl Flash {
 
     /// Counts a line of a zone as written. If the line is the first one written in its set of erase blocks and these
     /// hold old data, erases them.
-    fn begin_line(&mut self, now: Time, (zone, line): (u32, u32)) {
+    fn begin_zone_line(&mut self, now: Time, (zone, line): (u32, u32)) {
         while self.programming.front().is_some_and(|oldest| oldest.until <= now) {
             self.programming.pop_front();
         }
@@ -304,7 +310,7 @@ impl Flash {
         zoned.erases += 1;
         let first = stripe.die(zone, 0, 0);
         for die in first..first + stripe.dies {
-            let length = self.program_or_erase(self.costs.erase);
+            let length = self.draw_operation_time(self.costs.erase);
             self.dies[index(die)].enqueue(now, DieWorkKind::Erase, now, length);
             self.activity.banks_busy += length;
         }
@@ -331,10 +337,10 @@ impl Flash {
     }
 
     /// Reads the spare word lines of a line's dies in the background, to get back bytes that have left the buffer.
-    fn read_back(&mut self, now: Time, (zone, line): (u32, u32)) {
+    fn read_spare_word_lines(&mut self, now: Time, (zone, line): (u32, u32)) {
         let Some(stripe) = self.zoned.as_ref().map(|zoned| zoned.stripe) else { return };
         for column in 0..stripe.width {
-            let length = self.array_read(0) * u64::from(stripe.pages_per_line);
+            let length = self.draw_array_read_time(0) * u64::from(stripe.pages_per_line);
             self.dies[index(stripe.die(zone, line, column))].enqueue(now, DieWorkKind::Read, now, length);
             self.activity.banks_busy += length;
         }
@@ -344,10 +350,10 @@ impl Flash {
     /// `frees` is true, the content also leaves the buffer.
     pub(super) fn copy_unfilled_lines(&mut self, now: Time, at: Time, frees: bool) {
         let mut from = (0, 0);
-        while let Some(key) = self.zoned.as_ref().and_then(|zoned| zoned.filling.key_from(&from)) {
+        while let Some(key) = self.zoned.as_ref().and_then(|zoned| zoned.filling.smallest_key_from(&from)) {
             from = (key.0, key.1 + 1);
             let Some(line) = self.zoned.as_mut().and_then(|zoned| zoned.filling.get_mut(&key)) else { continue };
-            let FillingLine { bytes, buffered, copied, .. } = *line;
+            let FillingZoneLine { bytes, buffered, copied, .. } = *line;
             line.copied = bytes;
             if frees {
                 (line.buffered, line.outside) = (0, bytes);
@@ -360,7 +366,7 @@ impl Flash {
     }
 
     /// Resets the zones that lie wholly within the `bytes` from `offset`; other zones keep their data.
-    pub(super) fn discard_zones(&mut self, offset: u64, bytes: u64) {
+    pub(super) fn reset_whole_zones(&mut self, offset: u64, bytes: u64) {
         let unit_bytes = u64::from(self.layout.unit_bytes);
         let end = (offset + bytes).min(self.capacity_bytes);
         let units = narrow::<u32, u64>(offset.div_ceil(unit_bytes))..narrow::<u32, u64>(end / unit_bytes);
@@ -372,8 +378,8 @@ impl Flash {
 
     /// Reserves `bytes` in the write buffer. Returns the time, not before `from`, at which there is space. If the
     /// buffer is full of unfilled lines, they are copied to spare word lines to make space.
-    pub(super) fn reserve_zoned(&mut self, now: Time, from: Time, bytes: u32) -> Time {
-        if self.buffer.is_stuck(bytes.into()) {
+    pub(super) fn reserve_for_zone_write(&mut self, now: Time, from: Time, bytes: u32) -> Time {
+        if self.buffer.lacks_space_forever(bytes.into()) {
             self.copy_unfilled_lines(now, from, true);
         }
         self.buffer.reserve(from, bytes.into())

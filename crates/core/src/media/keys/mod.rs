@@ -24,8 +24,8 @@ use std::collections::BTreeMap;
 use smallvec::SmallVec;
 
 use crate::number::{length, low_u32, narrow};
-pub use pages::{IndexAccess, IndexPages};
-use room::FreeGranules;
+pub use pages::{IndexPageAccess, KeyIndexPages};
+use room::FreeGranuleRuns;
 
 /// Largest length of a key in bytes: the size of the key field of a command.
 pub const KEY_BYTES_MAX: usize = 16;
@@ -87,18 +87,18 @@ pub struct KeyLayout {
 }
 
 /// Run of adjacent allocation granules of the media: number of the first granule, and number of granules.
-pub type GranuleRun = (u64, u32);
+pub type GranuleRange = (u64, u32);
 
 /// Stored value of a key: its length in bytes, and the granules of the media that hold it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StoredValue {
+pub struct StoredKeyValue {
     /// Length of the value in bytes.
     pub bytes: u32,
     /// Runs of allocation granules that hold the value, in the order of its bytes.
-    pub runs: SmallVec<[GranuleRun; 1]>,
+    pub runs: SmallVec<[GranuleRange; 1]>,
 }
 
-impl StoredValue {
+impl StoredKeyValue {
     /// Returns a pair for each run that holds some of the first `bytes` bytes of the value: offset on the media and
     /// length, in bytes. At most the whole value is covered.
     pub fn parts(&self, bytes: u32, granule_bytes: u32) -> impl Iterator<Item = (u64, u32)> {
@@ -118,7 +118,7 @@ impl StoredValue {
 
 /// Conditions of a store on the existence of its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StoreOptions {
+pub struct StoreConditions {
     /// True if a store is refused unless its key already exists.
     pub must_exist: bool,
     /// True if a store is refused when its key already exists.
@@ -127,7 +127,7 @@ pub struct StoreOptions {
 
 /// Reason for which a request to a key space is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyRefusal {
+pub enum KeySpaceRefusal {
     /// The key of the request does not exist.
     Missing,
     /// The key exists, and the request requires that it does not.
@@ -142,10 +142,10 @@ pub enum KeyRefusal {
 #[derive(Clone, Debug)]
 pub struct KeySpace {
     layout: KeyLayout,
-    values: BTreeMap<Key, StoredValue>,
-    room: FreeGranules,
+    values: BTreeMap<Key, StoredKeyValue>,
+    room: FreeGranuleRuns,
     /// Runs of allocation granules of deleted and replaced values that are held, and not free yet.
-    held: Vec<GranuleRun>,
+    held: Vec<GranuleRange>,
     /// True if the space of deleted and replaced values is held until it is released; false if it is free at once.
     holds: bool,
     /// Number of allocation granules that all values in the index take.
@@ -160,7 +160,7 @@ impl KeySpace {
         KeySpace {
             layout,
             values: BTreeMap::new(),
-            room: FreeGranules::new(layout.capacity_bytes / u64::from(layout.granule_bytes)),
+            room: FreeGranuleRuns::new(layout.capacity_bytes / u64::from(layout.granule_bytes)),
             held: Vec::new(),
             holds: false,
             used_granules: 0,
@@ -192,12 +192,12 @@ impl KeySpace {
 
     /// Returns the value that is stored under a key; `None` if the key does not exist.
     #[inline]
-    pub fn find(&self, key: Key) -> Option<&StoredValue> {
+    pub fn find(&self, key: Key) -> Option<&StoredKeyValue> {
         self.values.get(&key)
     }
 
     /// Returns all keys from `key` on, in the order of their bytes, each with its value.
-    pub fn from_key(&self, key: Key) -> impl Iterator<Item = (&Key, &StoredValue)> {
+    pub fn iter_from_key(&self, key: Key) -> impl Iterator<Item = (&Key, &StoredKeyValue)> {
         self.values.range(key..)
     }
 
@@ -205,12 +205,12 @@ impl KeySpace {
     ///
     /// # Errors
     /// The key exists, or does not, and the options say otherwise; or there are as many keys as allowed.
-    pub fn check_store(&self, key: Key, options: StoreOptions) -> Result<(), KeyRefusal> {
+    pub fn check_store_conditions(&self, key: Key, options: StoreConditions) -> Result<(), KeySpaceRefusal> {
         let is_there = self.values.contains_key(&key);
         match is_there {
-            true if options.must_be_new => Err(KeyRefusal::Exists),
-            false if options.must_exist => Err(KeyRefusal::Missing),
-            false if self.keys() >= u64::from(self.layout.keys_max) => Err(KeyRefusal::Full),
+            true if options.must_be_new => Err(KeySpaceRefusal::Exists),
+            false if options.must_exist => Err(KeySpaceRefusal::Missing),
+            false if self.keys() >= u64::from(self.layout.keys_max) => Err(KeySpaceRefusal::Full),
             _ => Ok(()),
         }
     }
@@ -220,26 +220,26 @@ impl KeySpace {
     ///
     /// # Errors
     /// There is too little space, or it is in too many runs.
-    pub fn reserve(&mut self, bytes: u32) -> Result<StoredValue, KeyRefusal> {
+    pub fn reserve(&mut self, bytes: u32) -> Result<StoredKeyValue, KeySpaceRefusal> {
         let granules = u64::from(bytes.div_ceil(self.layout.granule_bytes));
         match self.room.take(granules, PARTS_MAX) {
-            Some(runs) => Ok(StoredValue { bytes, runs }),
-            None if self.held.is_empty() => Err(KeyRefusal::Full),
-            None => Err(KeyRefusal::Held),
+            Some(runs) => Ok(StoredKeyValue { bytes, runs }),
+            None if self.held.is_empty() => Err(KeySpaceRefusal::Full),
+            None => Err(KeySpaceRefusal::Held),
         }
     }
 
     /// Stores a value in the space that was reserved for it. Returns the value that it has replaced, if there was one.
     ///
     /// # Errors
-    /// As [`KeySpace::check_store`]: other requests may have come in between. The reserved space is then freed.
+    /// As [`KeySpace::check_store_conditions`]: other requests may have come in between. The reserved space is then freed.
     pub fn commit(
         &mut self,
         key: Key,
-        value: StoredValue,
-        options: StoreOptions,
-    ) -> Result<Option<StoredValue>, KeyRefusal> {
-        if let Err(refusal) = self.check_store(key, options) {
+        value: StoredKeyValue,
+        options: StoreConditions,
+    ) -> Result<Option<StoredKeyValue>, KeySpaceRefusal> {
+        if let Err(refusal) = self.check_store_conditions(key, options) {
             self.give_back(&value);
             return Err(refusal);
         }
@@ -253,21 +253,21 @@ impl KeySpace {
     }
 
     /// Frees the space that was reserved for a value which is not stored after all.
-    pub fn give_back(&mut self, value: &StoredValue) {
+    pub fn give_back(&mut self, value: &StoredKeyValue) {
         value.runs.iter().for_each(|run| self.room.free(*run));
     }
 
     /// Stores a value of `bytes` bytes under a key. Returns the space of the value, and the value that it has replaced.
     ///
     /// # Errors
-    /// As [`KeySpace::check_store`] and [`KeySpace::reserve`].
+    /// As [`KeySpace::check_store_conditions`] and [`KeySpace::reserve`].
     pub fn store(
         &mut self,
         key: Key,
         bytes: u32,
-        options: StoreOptions,
-    ) -> Result<(StoredValue, Option<StoredValue>), KeyRefusal> {
-        self.check_store(key, options)?;
+        options: StoreConditions,
+    ) -> Result<(StoredKeyValue, Option<StoredKeyValue>), KeySpaceRefusal> {
+        self.check_store_conditions(key, options)?;
         let value = self.reserve(bytes)?;
         let replaced = self.commit(key, value.clone(), options)?;
         Ok((value, replaced))
@@ -277,8 +277,8 @@ impl KeySpace {
     ///
     /// # Errors
     /// The key does not exist.
-    pub fn delete(&mut self, key: Key) -> Result<StoredValue, KeyRefusal> {
-        let value = self.values.remove(&key).ok_or(KeyRefusal::Missing)?;
+    pub fn delete(&mut self, key: Key) -> Result<StoredKeyValue, KeySpaceRefusal> {
+        let value = self.values.remove(&key).ok_or(KeySpaceRefusal::Missing)?;
         self.key_bytes -= u64::from(key.length());
         self.free(&value);
         Ok(value)
@@ -286,18 +286,18 @@ impl KeySpace {
 
     /// Restores a value to the space that it had when the index was saved. Returns false, and changes nothing, if that
     /// space is in use, lies beyond the media or does not fit the length, or if there are as many keys as allowed.
-    pub fn restore(&mut self, key: Key, value: StoredValue) -> bool {
+    pub fn restore(&mut self, key: Key, value: StoredKeyValue) -> bool {
         let granules = u64::from(value.bytes.div_ceil(self.layout.granule_bytes));
         let is_fine = value.granules() == granules && value.runs.len() <= PARTS_MAX;
-        if !is_fine || self.check_store(key, StoreOptions::default()).is_err() {
+        if !is_fine || self.check_store_conditions(key, StoreConditions::default()).is_err() {
             return false;
         }
-        let taken = value.runs.iter().take_while(|run| self.room.take_run(**run)).count();
+        let taken = value.runs.iter().take_while(|run| self.room.allocate_run(**run)).count();
         if taken < value.runs.len() {
             value.runs[..taken].iter().for_each(|run| self.room.free(*run));
             return false;
         }
-        self.commit(key, value, StoreOptions::default()).is_ok()
+        self.commit(key, value, StoreConditions::default()).is_ok()
     }
 
     /// Deletes all keys, and frees all space, held space included.
@@ -306,17 +306,17 @@ impl KeySpace {
     }
 
     /// Removes and returns the space that is held, to be freed later with [`KeySpace::release`].
-    pub fn take_held(&mut self) -> Vec<GranuleRun> {
+    pub fn take_held_space(&mut self) -> Vec<GranuleRange> {
         std::mem::take(&mut self.held)
     }
 
-    /// Adds runs of granules to the space that is held, after [`KeySpace::take_held`] has removed them.
-    pub fn hold(&mut self, runs: Vec<GranuleRun>) {
+    /// Adds runs of granules to the space that is held, after [`KeySpace::take_held_space`] has removed them.
+    pub fn hold(&mut self, runs: Vec<GranuleRange>) {
         self.held.extend(runs);
     }
 
-    /// Frees space that was held, after [`KeySpace::take_held`] has removed it.
-    pub fn release(&mut self, runs: Vec<GranuleRun>) {
+    /// Frees space that was held, after [`KeySpace::take_held_space`] has removed it.
+    pub fn release(&mut self, runs: Vec<GranuleRange>) {
         runs.into_iter().for_each(|run| self.room.free(run));
     }
 
@@ -328,13 +328,13 @@ impl KeySpace {
 
     /// Returns the start and the end, in bytes, of the free range that holds the first granule of a run; `None` if that
     /// granule is in use. The end is exclusive.
-    pub fn free_around(&self, (first, _): GranuleRun) -> Option<(u64, u64)> {
+    pub fn free_range_around(&self, (first, _): GranuleRange) -> Option<(u64, u64)> {
         let granule = u64::from(self.layout.granule_bytes);
-        let (start, granules) = self.room.run_of(first)?;
+        let (start, granules) = self.room.free_run_containing(first)?;
         Some((start * granule, (start + granules) * granule))
     }
 
-    fn free(&mut self, value: &StoredValue) {
+    fn free(&mut self, value: &StoredKeyValue) {
         self.used_granules -= value.granules();
         match self.holds {
             true => self.held.extend(value.runs.iter().copied()),
@@ -347,7 +347,7 @@ impl KeySpace {
     pub fn inconsistency(&self) -> Option<String> {
         let granules = self.layout.capacity_bytes / u64::from(self.layout.granule_bytes);
         let held: u64 = self.held.iter().map(|(_, granules)| u64::from(*granules)).sum();
-        let valued: u64 = self.values.values().map(StoredValue::granules).sum();
+        let valued: u64 = self.values.values().map(StoredKeyValue::granules).sum();
         let mut runs: Vec<(u64, u64)> = self.room.runs().collect();
         let of_values = self.values.values().flat_map(|value| value.runs.iter()).chain(&self.held);
         runs.extend(of_values.map(|(first, granules)| (*first, u64::from(*granules))));

@@ -15,7 +15,7 @@ const ENTRY_BYTES: u32 = 32;
 
 /// Pages of a key index, which lie on the media behind the values, and the cache of those that are in memory.
 #[derive(Clone, Debug)]
-pub struct IndexPages {
+pub struct KeyIndexPages {
     /// Offset of the first index page on the media, in bytes.
     start: u64,
     /// Number of pages in the index.
@@ -36,20 +36,20 @@ pub struct IndexPages {
 /// Accesses to the media that finding a key causes: a page that is read, and a changed page that is written to make
 /// room for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IndexAccess {
+pub struct IndexPageAccess {
     /// Offset on the media of the index page that is read, in bytes; `None` if it is in memory.
     pub read: Option<u64>,
     /// Offset on the media of the index page that is written, in bytes; `None` if no changed page has to leave memory.
     pub written: Option<u64>,
 }
 
-impl IndexPages {
+impl KeyIndexPages {
     /// Creates the pages of a key index behind the values, none of them in memory. At least one page fits into memory,
     /// even if `cached_bytes` is smaller.
-    pub fn new(layout: &KeyLayout, page_bytes: u32, cached_bytes: u64) -> IndexPages {
-        IndexPages {
+    pub fn new(layout: &KeyLayout, page_bytes: u32, cached_bytes: u64) -> KeyIndexPages {
+        KeyIndexPages {
             start: layout.capacity_bytes,
-            pages: IndexPages::count(layout.keys_max, page_bytes),
+            pages: KeyIndexPages::count(layout.keys_max, page_bytes),
             page_bytes,
             cached: usize::try_from(cached_bytes / u64::from(page_bytes)).unwrap_or(usize::MAX).max(1),
             loaded: BTreeMap::new(),
@@ -70,7 +70,7 @@ impl IndexPages {
 
     /// Finds the index entry of a key, and marks its page as changed if `changes` is true. Returns the accesses to the
     /// media that this needs.
-    pub fn access(&mut self, key: Key, changes: bool) -> IndexAccess {
+    pub fn access(&mut self, key: Key, changes: bool) -> IndexPageAccess {
         let page = low_u32(key.spread() % u64::from(self.pages));
         self.uses += 1;
         let before = self.loaded.insert(page, (self.uses, changes));
@@ -78,10 +78,10 @@ impl IndexPages {
         if let Some((used, has_changed)) = before {
             self.by_use.remove(&used);
             self.loaded.insert(page, (self.uses, changes || has_changed));
-            return IndexAccess::default();
+            return IndexPageAccess::default();
         }
-        let written = if self.loaded.len() > self.cached { self.evict() } else { None };
-        IndexAccess { read: Some(self.place(page)), written: written.map(|page| self.place(page)) }
+        let written = if self.loaded.len() > self.cached { self.evict_oldest_page() } else { None };
+        IndexPageAccess { read: Some(self.place(page)), written: written.map(|page| self.place(page)) }
     }
 
     /// Returns the offset on the media and the number of bytes of the index pages that a list of `keys` entries reads.
@@ -93,7 +93,7 @@ impl IndexPages {
 
     /// Removes the least recently used page from memory. Returns its number if it has changed and must be written;
     /// `None` otherwise.
-    fn evict(&mut self) -> Option<u32> {
+    fn evict_oldest_page(&mut self) -> Option<u32> {
         let (_, page) = self.by_use.pop_first()?;
         let (_, has_changed) = self.loaded.remove(&page)?;
         has_changed.then_some(page)

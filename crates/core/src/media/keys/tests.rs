@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::random::Random;
+use crate::random::RandomStream;
 
 const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: 64 * 512, granule_bytes: 512, keys_max: 12 };
 
@@ -10,7 +10,7 @@ fn key(text: &str) -> Key {
 }
 
 #[test]
-fn keys_are_in_the_order_of_their_bytes_and_differ_by_their_lengths() {
+fn keys_are_ordered_by_bytes_then_length() {
     let mut keys = [key("b"), key("a\0"), Key::of_number(0x6200_0000_0000_0000), key("a"), key(""), key("ab")];
     keys.sort_unstable();
     assert_eq!(keys, [key(""), key("a"), key("a\0"), key("ab"), key("b"), key("b\0\0\0\0\0\0\0")]);
@@ -19,61 +19,65 @@ fn keys_are_in_the_order_of_their_bytes_and_differ_by_their_lengths() {
 }
 
 #[test]
-fn values_take_granules_one_behind_the_other_and_the_gaps_at_the_next_turn() {
+fn values_fill_granules_sequentially_and_then_gaps() {
     let mut space = KeySpace::new(LAYOUT);
     let mut store =
-        |name: &str, bytes| space.store(key(name), bytes, StoreOptions::default()).map(|(value, _)| value.runs);
+        |name: &str, bytes| space.store(key(name), bytes, StoreConditions::default()).map(|(value, _)| value.runs);
     assert_eq!(store("a", 1024).unwrap().as_slice(), [(0, 2)]);
     assert_eq!(store("b", 1).unwrap().as_slice(), [(2, 1)]);
     assert_eq!(store("c", 0).unwrap().as_slice(), []);
     assert_eq!(store("d", 59 * 512).unwrap().as_slice(), [(3, 59)]);
     assert_eq!(space.used_bytes(), 62 * 512 + 4);
     space.delete(key("b")).unwrap();
-    let (value, _) = space.store(key("e"), 1300, StoreOptions::default()).unwrap();
+    let (value, _) = space.store(key("e"), 1300, StoreConditions::default()).unwrap();
     assert_eq!(value.runs.as_slice(), [(62, 2), (2, 1)], "from the last place on, and then the gap");
     assert_eq!(value.parts(1300, 512).collect::<Vec<_>>(), [(62 * 512, 1024), (1024, 276)]);
     assert_eq!(value.parts(700, 512).collect::<Vec<_>>(), [(62 * 512, 700)]);
-    assert_eq!(space.store(key("f"), 1, StoreOptions::default()), Err(KeyRefusal::Full));
+    assert_eq!(space.store(key("f"), 1, StoreConditions::default()), Err(KeySpaceRefusal::Full));
     assert_eq!(space.inconsistency(), None);
 }
 
 #[test]
-fn conditions_of_a_store_are_those_of_its_options() {
+fn store_options_decide_whether_a_key_may_exist() {
     let mut space = KeySpace::new(LAYOUT);
-    let options = |must_exist, must_be_new| StoreOptions { must_exist, must_be_new };
-    assert_eq!(space.store(key("a"), 1, options(true, false)), Err(KeyRefusal::Missing));
+    let options = |must_exist, must_be_new| StoreConditions { must_exist, must_be_new };
+    assert_eq!(space.store(key("a"), 1, options(true, false)), Err(KeySpaceRefusal::Missing));
     assert!(space.store(key("a"), 1, options(false, true)).is_ok());
-    assert_eq!(space.store(key("a"), 1, options(false, true)), Err(KeyRefusal::Exists));
+    assert_eq!(space.store(key("a"), 1, options(false, true)), Err(KeySpaceRefusal::Exists));
     assert!(space.store(key("a"), 2, options(true, false)).is_ok());
-    assert_eq!(space.store(key("a"), 1, options(true, true)), Err(KeyRefusal::Exists), "never");
-    assert_eq!(space.store(key("b"), 1, options(true, true)), Err(KeyRefusal::Missing), "never");
+    assert_eq!(space.store(key("a"), 1, options(true, true)), Err(KeySpaceRefusal::Exists), "never");
+    assert_eq!(space.store(key("b"), 1, options(true, true)), Err(KeySpaceRefusal::Missing), "never");
     for number in 0..11 {
         assert!(space.store(Key::of_number(number), 0, options(false, false)).is_ok());
     }
-    assert_eq!(space.store(key("b"), 0, options(false, false)), Err(KeyRefusal::Full), "one key too many");
+    assert_eq!(space.store(key("b"), 0, options(false, false)), Err(KeySpaceRefusal::Full), "one key too many");
     assert!(space.store(key("a"), 0, options(false, false)).is_ok(), "it is there");
-    assert_eq!(space.delete(key("b")), Err(KeyRefusal::Missing));
+    assert_eq!(space.delete(key("b")), Err(KeySpaceRefusal::Missing));
 }
 
 #[test]
-fn room_of_a_replaced_value_is_free_once_it_is_released() {
+fn space_of_a_replaced_value_is_free_after_release() {
     let mut space = KeySpace::holding(LAYOUT);
-    let store = |space: &mut KeySpace, name: &str| space.store(key(name), 30 * 512, StoreOptions::default()).map(drop);
+    let store =
+        |space: &mut KeySpace, name: &str| space.store(key(name), 30 * 512, StoreConditions::default()).map(drop);
     assert_eq!((store(&mut space, "a"), store(&mut space, "a")), (Ok(()), Ok(())));
-    assert_eq!(store(&mut space, "a"), Err(KeyRefusal::Held));
+    assert_eq!(store(&mut space, "a"), Err(KeySpaceRefusal::Held));
     assert_eq!(space.used_bytes(), 30 * 512 + 1, "what is held counts no more");
-    let held = space.take_held();
-    assert_eq!(store(&mut space, "a"), Err(KeyRefusal::Full), "it is neither free nor held");
+    let held = space.take_held_space();
+    assert_eq!(store(&mut space, "a"), Err(KeySpaceRefusal::Full), "it is neither free nor held");
     space.release(held);
     assert_eq!((store(&mut space, "a"), space.inconsistency()), (Ok(()), None));
-    assert_eq!(store(&mut KeySpace::new(KeyLayout { capacity_bytes: 29 * 512, ..LAYOUT }), "a"), Err(KeyRefusal::Full));
+    assert_eq!(
+        store(&mut KeySpace::new(KeyLayout { capacity_bytes: 29 * 512, ..LAYOUT }), "a"),
+        Err(KeySpaceRefusal::Full)
+    );
 }
 
 #[test]
-fn value_in_more_parts_than_there_may_be_takes_the_longest_gaps_or_is_refused() {
+fn value_needing_too_many_parts_takes_the_longest_gaps_or_fails() {
     let mut space = KeySpace::new(KeyLayout { keys_max: 64, ..LAYOUT });
     let mut store = |number, granules: u32| {
-        space.store(Key::of_number(number), granules * 512, StoreOptions::default()).expect("there is room")
+        space.store(Key::of_number(number), granules * 512, StoreConditions::default()).expect("there is room")
     };
     (0..60).for_each(|number| drop(store(number, 1)));
     store(60, 4);
@@ -81,19 +85,19 @@ fn value_in_more_parts_than_there_may_be_takes_the_longest_gaps_or_is_refused() 
         space.delete(Key::of_number(number)).unwrap();
     }
     // The free space consists of thirty gaps of one granule each.
-    assert_eq!(space.store(key("long"), 9 * 512, StoreOptions::default()), Err(KeyRefusal::Full));
-    assert_eq!(space.store(key("long"), 8 * 512, StoreOptions::default()).unwrap().0.runs.len(), 8);
+    assert_eq!(space.store(key("long"), 9 * 512, StoreConditions::default()), Err(KeySpaceRefusal::Full));
+    assert_eq!(space.store(key("long"), 8 * 512, StoreConditions::default()).unwrap().0.runs.len(), 8);
     space.delete(Key::of_number(41)).unwrap();
     space.delete(Key::of_number(43)).unwrap();
-    let (value, _) = space.store(key("longer"), 10 * 512, StoreOptions::default()).unwrap();
+    let (value, _) = space.store(key("longer"), 10 * 512, StoreConditions::default()).unwrap();
     assert_eq!((value.runs[0], value.runs.len()), ((40, 5), 6), "the longest gap comes first");
     assert_eq!(space.inconsistency(), None);
 }
 
 #[test]
-fn values_are_restored_only_into_free_room_of_their_size() {
+fn values_are_restored_only_into_matching_free_space() {
     let mut space = KeySpace::new(LAYOUT);
-    let value = |bytes, runs: &[GranuleRun]| StoredValue { bytes, runs: SmallVec::from_slice(runs) };
+    let value = |bytes, runs: &[GranuleRange]| StoredKeyValue { bytes, runs: SmallVec::from_slice(runs) };
     assert!(space.restore(key("a"), value(1000, &[(5, 1), (60, 1)])));
     for (bytes, runs) in [
         (1000, &[(5, 2)][..]),
@@ -115,9 +119,9 @@ fn values_are_restored_only_into_free_room_of_their_size() {
 
 /// Compares random requests with a second model: a map from keys to lengths, and the space that these need.
 #[test]
-fn random_requests_keep_index_and_room_in_step_with_a_map() {
+fn random_key_requests_match_a_reference_map() {
     for seed in 0..20 {
-        let mut random = Random::stream(seed, "keys");
+        let mut random = RandomStream::stream(seed, "keys");
         let layout = KeyLayout { capacity_bytes: 256 * 64, granule_bytes: 64, keys_max: 40 };
         let mut space = if seed % 2 == 0 { KeySpace::new(layout) } else { KeySpace::holding(layout) };
         let mut model: BTreeMap<Key, u32> = BTreeMap::new();
@@ -129,7 +133,7 @@ fn random_requests_keep_index_and_room_in_step_with_a_map() {
                     let free: u64 = space.free_ranges().map(|(_, bytes)| bytes).sum();
                     let fits = u64::from(bytes.next_multiple_of(64)) <= free;
                     let has_key = model.contains_key(&key) || model.len() < 40;
-                    match space.store(key, bytes, StoreOptions::default()) {
+                    match space.store(key, bytes, StoreConditions::default()) {
                         Ok(_) => assert!(fits && has_key && model.insert(key, bytes).is_none_or(|_| true)),
                         // A value cannot be stored if the free space is split into more ranges than a value may have.
                         Err(_) => assert!(!fits || !has_key || space.free_ranges().count() > PARTS_MAX),
@@ -137,38 +141,39 @@ fn random_requests_keep_index_and_room_in_step_with_a_map() {
                 }
                 5..7 => assert_eq!(space.delete(key).ok().map(|value| value.bytes), model.remove(&key)),
                 _ => {
-                    let held = space.take_held();
+                    let held = space.take_held_space();
                     space.release(held);
                 }
             }
             assert_eq!(space.inconsistency(), None);
         }
-        let found: Vec<(Key, u32)> = space.from_key(Key::default()).map(|(key, value)| (*key, value.bytes)).collect();
+        let found: Vec<(Key, u32)> =
+            space.iter_from_key(Key::default()).map(|(key, value)| (*key, value.bytes)).collect();
         assert_eq!(found, model.into_iter().collect::<Vec<_>>());
-        let from = space.from_key(Key::of_number(30)).next().map(|(key, _)| *key);
+        let from = space.iter_from_key(Key::of_number(30)).next().map(|(key, _)| *key);
         assert_eq!(from, found.iter().map(|(key, _)| *key).find(|key| *key >= Key::of_number(30)));
     }
 }
 
 #[test]
-fn page_that_was_used_longest_ago_gives_way_and_is_written_if_it_has_changed() {
+fn least_recent_index_page_is_evicted_and_written_if_dirty() {
     let layout = KeyLayout { capacity_bytes: 1 << 20, granule_bytes: 512, keys_max: 1024 };
-    let mut pages = IndexPages::new(&layout, 4096, 2 * 4096);
+    let mut pages = KeyIndexPages::new(&layout, 4096, 2 * 4096);
     assert_eq!(
-        (IndexPages::count(1024, 4096), pages.listed(129), pages.listed(1 << 40)),
+        (KeyIndexPages::count(1024, 4096), pages.listed(129), pages.listed(1 << 40)),
         (8, (1 << 20, 8192), (1 << 20, 32768))
     );
-    // Find one key for each page of the index, by the page that its lookup reads.
+    // Find one key for each index page, by the page that its lookup reads.
     let mut of_page: BTreeMap<u64, Key> = BTreeMap::new();
     for number in 0..200 {
         let key = Key::of_number(number);
-        let read = IndexPages::new(&layout, 4096, 4096).access(key, false).read.expect("nothing is in memory");
+        let read = KeyIndexPages::new(&layout, 4096, 4096).access(key, false).read.expect("nothing is in memory");
         of_page.entry(read).or_insert(key);
     }
     let places: Vec<u64> = of_page.keys().copied().collect();
     assert_eq!(places, (0..8).map(|page| (1 << 20) + page * 4096).collect::<Vec<_>>());
     let keys: Vec<Key> = of_page.into_values().collect();
-    let access = |read: Option<usize>, written: Option<usize>| IndexAccess {
+    let access = |read: Option<usize>, written: Option<usize>| IndexPageAccess {
         read: read.map(|page| places[page]),
         written: written.map(|page| places[page]),
     };

@@ -2,25 +2,25 @@
 //! of the mapping table.
 
 use crate::number::{index, length, real};
-use crate::random::Random;
+use crate::random::RandomStream;
 
 /// Physical location of one mapping unit on flash: a block, and the position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnitLocation {
+pub struct FlashUnitLocation {
     /// Number of the block on the drive.
     pub block: u32,
     /// Number of the mapping unit's position within the block, in the order of writes.
     pub position: u32,
 }
 
-impl UnitLocation {
+impl FlashUnitLocation {
     /// Location that stands for a mapping unit that is not on the drive: never written, or deallocated.
-    pub const NONE: UnitLocation = UnitLocation { block: u32::MAX, position: u32::MAX };
+    pub const NONE: FlashUnitLocation = FlashUnitLocation { block: u32::MAX, position: u32::MAX };
 }
 
 /// Stream of writes to flash that has an open block of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteStream {
+pub enum FlashWriteStream {
     /// User writes, in one of the streams into which the policy or the host separates them.
     User(u8),
     /// User writes to the SLC cache, whose mapping units are moved to ordinary blocks later.
@@ -33,7 +33,7 @@ pub enum WriteStream {
 
 /// Page of the mapping table that is in the drive's memory and may be replaced by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MapPage {
+pub struct CachedMapPage {
     /// Number of the page in the mapping table.
     pub page: u32,
     /// True if the page of the mapping table has changed and must be written to flash when it leaves memory.
@@ -42,7 +42,7 @@ pub struct MapPage {
 
 /// State of one erase block: valid mapping units, wear, age and stream.
 #[derive(Clone, Debug, Default)]
-pub(super) struct EraseBlock {
+pub(super) struct EraseBlockState {
     /// Number of mapping units in the erase block that are valid.
     pub valid: u32,
     /// Number of positions of the erase block that have been written, or left empty by a flush.
@@ -59,21 +59,21 @@ pub(super) struct EraseBlock {
     /// Number of the write stream that has filled the erase block.
     pub stream: u8,
     /// Log of the mapping units written to the block in this run, in the order of positions.
-    pub log: Vec<LogEntry>,
+    pub log: Vec<BlockLogEntry>,
 }
 
 /// Entry of a block's log: the mapping unit that was written to a position.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LogEntry {
+pub(super) struct BlockLogEntry {
     pub position: u32,
     pub unit: u32,
 }
 
 /// All erase blocks of a drive, and the clock of user writes.
 #[derive(Clone, Debug)]
-pub struct Blocks {
+pub struct EraseBlocks {
     /// State of each block by number. SLC blocks follow the ordinary ones, and no policy sees them.
-    pub(super) all: Vec<EraseBlock>,
+    pub(super) all: Vec<EraseBlockState>,
     /// Number of ordinary blocks, which are not part of the SLC cache.
     pub(super) main: u32,
     /// Number of mapping units in each ordinary block.
@@ -84,9 +84,9 @@ pub struct Blocks {
     pub(super) now: u64,
 }
 
-impl Blocks {
-    pub(super) fn new(main: u32, units: u32, slc: u32, slc_units: u32) -> Blocks {
-        Blocks { all: vec![EraseBlock::default(); index(main + slc)], main, units, slc_units, now: 0 }
+impl EraseBlocks {
+    pub(super) fn new(main: u32, units: u32, slc: u32, slc_units: u32) -> EraseBlocks {
+        EraseBlocks { all: vec![EraseBlockState::default(); index(main + slc)], main, units, slc_units, now: 0 }
     }
 
     /// Returns the number of mapping units that a block can hold; SLC blocks hold fewer.
@@ -126,7 +126,7 @@ impl Blocks {
     }
 
     /// True if erasing a block makes room, because not all of its mapping units are valid.
-    pub fn makes_room(&self, block: u32) -> bool {
+    pub fn has_invalid_units(&self, block: u32) -> bool {
         self.valid(block) < self.units
     }
 
@@ -155,7 +155,7 @@ impl Blocks {
 
     /// Draws one of the full blocks at random, all with equal probability; `None` if as many draws as there are blocks
     /// hit no full block.
-    pub fn draw_full(&self, random: &mut Random) -> Option<u32> {
+    pub fn draw_full_block(&self, random: &mut RandomStream) -> Option<u32> {
         (0..self.count()).find_map(|_| {
             let block = (random.unit() * f64::from(self.count())) as u32;
             self.is_full(block).then_some(block)
@@ -171,19 +171,19 @@ impl Blocks {
 
     /// Returns the number of erases in this run of the most erased block, and the number for all blocks together; SLC
     /// blocks do not count.
-    pub(super) fn most_and_all_erases(&self) -> (u32, u64) {
+    pub(super) fn erase_extremes(&self) -> (u32, u64) {
         let erases = self.all[..index(self.main)].iter().map(|block| block.erases);
         (erases.clone().max().unwrap_or(0), erases.map(u64::from).sum())
     }
 
     /// Returns the index, in a list of free blocks, of the block with the fewest erases; `None` if the list is empty.
-    pub fn least_erased(&self, free: &[u32]) -> Option<usize> {
+    pub fn least_erased_free_block(&self, free: &[u32]) -> Option<usize> {
         (0..free.len()).min_by_key(|place| self.erases(free[*place]))
     }
 
     /// Returns the index, in a list of free blocks, of the block with the most erases; the first one if several have as
     /// many. `None` if the list is empty.
-    pub fn most_erased(&self, free: &[u32]) -> Option<usize> {
+    pub fn most_erased_free_block(&self, free: &[u32]) -> Option<usize> {
         (0..free.len()).max_by_key(|place| (self.erases(free[*place]), length(free.len() - place)))
     }
 }

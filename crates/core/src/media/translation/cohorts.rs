@@ -12,13 +12,13 @@
 //!     left      0 0 1 0 0 ...                                       bit 2 set: unit 2 was overwritten, see the overlay
 //! ```
 
-use super::blocks::UnitLocation;
-use crate::media::randomiser::Randomiser;
+use super::blocks::FlashUnitLocation;
+use crate::media::randomiser::LineRandomiser;
 use crate::number::narrow;
 
 /// Cohort: range of mapping units, by number, that lie in one block, evenly spread over consecutive positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cohort {
+struct UnitCohort {
     block: u32,
     position: u32,
     /// Number of positions in a block that a cohort of mapping units was written to. Units that have left the cohort
@@ -28,12 +28,12 @@ struct Cohort {
 
 /// Cohorts of a drive in the order of unit numbers, with a bit for each mapping unit that has left.
 #[derive(Clone, Debug)]
-pub(super) struct Cohorts {
+pub(super) struct UnitCohorts {
     /// Permutation from the addresses of mapping units to their numbers; `None` if they are equal.
-    shuffle: Option<Randomiser>,
+    shuffle: Option<LineRandomiser>,
     /// Number of the first mapping unit in each cohort, in ascending order; a cohort ends where the next one begins.
     starts: Vec<u64>,
-    cohorts: Vec<Cohort>,
+    cohorts: Vec<UnitCohort>,
     units: u64,
     /// Bit for each mapping unit, by number, set if the unit has been overwritten or deallocated and so has left its
     /// cohort.
@@ -42,9 +42,9 @@ pub(super) struct Cohorts {
 
 /// Part of a cohort that garbage collection has moved to another block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MovedPart {
+pub(super) struct MovedCohortPart {
     /// Old location of the first mapping unit of the moved part of a cohort.
-    pub from: UnitLocation,
+    pub from: FlashUnitLocation,
     /// Number of positions of the old block over which the mapping units of the moved part were spread.
     pub positions: u32,
     /// Number of mapping units of the moved part that were still valid.
@@ -53,19 +53,22 @@ pub(super) struct MovedPart {
     pub until: u64,
 }
 
-impl Cohorts {
+impl UnitCohorts {
     /// Creates an empty set of cohorts, for a drive on which nothing was written before the run.
-    pub(super) fn none() -> Cohorts {
-        Cohorts { shuffle: None, starts: Vec::new(), cohorts: Vec::new(), units: 0, left: Vec::new() }
+    pub(super) fn none() -> UnitCohorts {
+        UnitCohorts { shuffle: None, starts: Vec::new(), cohorts: Vec::new(), units: 0, left: Vec::new() }
     }
 
     /// Creates one cohort for each block `(block, units, positions)`: `units` mapping units, evenly spread over
     /// `positions` positions. `shuffle` numbers the units; without it they are in the order of addresses.
-    pub(super) fn new(blocks: impl IntoIterator<Item = (u32, u32, u32)>, shuffle: Option<Randomiser>) -> Cohorts {
-        let mut cohorts = Cohorts { shuffle, ..Cohorts::none() };
+    pub(super) fn new(
+        blocks: impl IntoIterator<Item = (u32, u32, u32)>,
+        shuffle: Option<LineRandomiser>,
+    ) -> UnitCohorts {
+        let mut cohorts = UnitCohorts { shuffle, ..UnitCohorts::none() };
         for (block, units, positions) in blocks.into_iter().filter(|(_, units, _)| *units > 0) {
             cohorts.starts.push(cohorts.units);
-            cohorts.cohorts.push(Cohort { block, position: 0, positions });
+            cohorts.cohorts.push(UnitCohort { block, position: 0, positions });
             cohorts.units += u64::from(units);
         }
         cohorts.left = vec![0; narrow::<usize, u64>(cohorts.units.div_ceil(64))];
@@ -87,18 +90,18 @@ impl Cohorts {
     /// deallocated and so has left its cohort.
     pub(super) fn unit(&self, number: u64) -> Option<u32> {
         let is_left = self.left[narrow::<usize, u64>(number / 64)] >> (number % 64) & 1 == 1;
-        let unit = self.shuffle.map_or(number, |shuffle| shuffle.backward(number));
+        let unit = self.shuffle.map_or(number, |shuffle| shuffle.invert(number));
         (!is_left).then(|| narrow::<u32, u64>(unit))
     }
 
     /// Returns the location of the mapping unit with this number, computed from the cohort (range of numbers) that
     /// holds it.
     #[inline]
-    pub(super) fn location(&self, number: u64) -> UnitLocation {
+    pub(super) fn location(&self, number: u64) -> FlashUnitLocation {
         let index = self.starts.partition_point(|start| *start <= number) - 1;
         let (cohort, start) = (self.cohorts[index], self.starts[index]);
         let inside = (number - start) * u64::from(cohort.positions) / (self.end(index) - start);
-        UnitLocation { block: cohort.block, position: cohort.position + narrow::<u32, u64>(inside) }
+        FlashUnitLocation { block: cohort.block, position: cohort.position + narrow::<u32, u64>(inside) }
     }
 
     /// Removes the mapping unit with this number from its cohort, because it has been overwritten or deallocated. From
@@ -112,7 +115,7 @@ impl Cohorts {
 
     /// Returns the number of the first mapping unit in each cohort (range of units) that lies in `block`, in the order
     /// of positions.
-    pub(super) fn starts_in_block(&self, block: u32) -> Vec<u64> {
+    pub(super) fn cohort_starts_in_block(&self, block: u32) -> Vec<u64> {
         let cohorts = self.cohorts.iter().zip(&self.starts).filter(|(cohort, _)| cohort.block == block);
         let mut found: Vec<(u32, u64)> = cohorts.map(|(cohort, start)| (cohort.position, *start)).collect();
         found.sort_unstable();
@@ -122,22 +125,28 @@ impl Cohorts {
     /// Moves up to `most` valid mapping units from the beginning of the cohort that starts at number `start` to
     /// location `to`. Returns the part that was moved, and the start of the remaining cohort; `None` if no cohort
     /// remains.
-    pub(super) fn move_part(&mut self, start: u64, most: u32, to: UnitLocation) -> (MovedPart, Option<u64>) {
+    pub(super) fn move_cohort_part(
+        &mut self,
+        start: u64,
+        most: u32,
+        to: FlashUnitLocation,
+    ) -> (MovedCohortPart, Option<u64>) {
         let index = self.starts.partition_point(|other| *other < start);
         debug_assert_eq!(self.starts[index], start);
         let (cohort, end) = (self.cohorts[index], self.end(index));
-        let (until, units) = self.first_units(start, end, most);
+        let (until, units) = self.end_of_first_units(start, end, most);
         let positions = narrow::<u32, u64>(u64::from(cohort.positions) * (until - start) / (end - start));
-        let from = UnitLocation { block: cohort.block, position: cohort.position };
-        let moved = Cohort { block: to.block, position: to.position, positions: units };
-        let rest = Cohort { position: cohort.position + positions, positions: cohort.positions - positions, ..cohort };
+        let from = FlashUnitLocation { block: cohort.block, position: cohort.position };
+        let moved = UnitCohort { block: to.block, position: to.position, positions: units };
+        let rest =
+            UnitCohort { position: cohort.position + positions, positions: cohort.positions - positions, ..cohort };
         self.replace(index, moved, (until < end).then_some((until, rest)));
-        (MovedPart { from, positions, units, until }, (until < end).then_some(until))
+        (MovedCohortPart { from, positions, units, until }, (until < end).then_some(until))
     }
 
     /// Replaces the cohort at `index` by its moved part, and by the rest behind it if there is one. A moved part that
     /// directly follows the preceding cohort in its block is merged with that.
-    fn replace(&mut self, index: usize, moved: Cohort, rest: Option<(u64, Cohort)>) {
+    fn replace(&mut self, index: usize, moved: UnitCohort, rest: Option<(u64, UnitCohort)>) {
         let joins = index > 0 && self.cohorts[index - 1].is_followed_by(&moved);
         if joins || moved.positions == 0 && index > 0 {
             self.cohorts[index - 1].positions += moved.positions;
@@ -163,7 +172,7 @@ impl Cohorts {
 
     /// Returns the number that follows the first `most` mapping units from `start` that have not left, at most `end`,
     /// and the number of these units.
-    fn first_units(&self, start: u64, end: u64, most: u32) -> (u64, u32) {
+    fn end_of_first_units(&self, start: u64, end: u64, most: u32) -> (u64, u32) {
         let (mut at, mut found) = (start, 0);
         while at < end && found < most {
             let (word, bit) = (narrow::<usize, u64>(at / 64), at % 64);
@@ -180,8 +189,8 @@ impl Cohorts {
     }
 }
 
-impl Cohort {
-    fn is_followed_by(&self, next: &Cohort) -> bool {
+impl UnitCohort {
+    fn is_followed_by(&self, next: &UnitCohort) -> bool {
         self.block == next.block && self.position + self.positions == next.position
     }
 }

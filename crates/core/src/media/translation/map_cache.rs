@@ -12,7 +12,7 @@
 //!     page 7 is not loaded: read it; a policy picks one of the first few slots; if that page has changed, write it
 //! ```
 
-use super::blocks::MapPage;
+use super::blocks::CachedMapPage;
 use super::policy::Policy;
 use crate::number::{index, narrow};
 
@@ -23,7 +23,7 @@ const NONE: u32 = u32::MAX;
 
 /// Miss of the map cache: the page that an access has loaded, and the changed page that has left the cache for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MapMiss {
+pub(super) struct MapCacheMiss {
     /// Number of the map page that is loaded.
     pub loaded: u32,
     /// Number of the replaced map page if it has changed and must be written; `None` otherwise.
@@ -32,8 +32,8 @@ pub(super) struct MapMiss {
 
 /// Slot of the map cache: a loaded map page, with its neighbours in the list by last use.
 #[derive(Clone, Copy, Debug)]
-struct MapSlot {
-    page: MapPage,
+struct MapCacheSlot {
+    page: CachedMapPage,
     /// Number of the map cache slot that was used just before this one; [`NONE`] for the least recently used slot.
     before: u32,
     /// Number of the map cache slot that was used just after this one; [`NONE`] for the most recently used slot.
@@ -50,7 +50,7 @@ pub(super) struct MapCache {
     /// True for each map page that lacks new locations of mapping units which garbage collection moved while it was not
     /// loaded, by page number.
     is_outdated: Vec<bool>,
-    slots: Vec<MapSlot>,
+    slots: Vec<MapCacheSlot>,
     oldest: u32,
     newest: u32,
 }
@@ -71,7 +71,7 @@ impl MapCache {
         };
         for slot in 0..slots {
             let page = narrow::<u32, u64>(u64::from(slot) * u64::from(pages) / u64::from(slots));
-            cache.slots.push(MapSlot { page: MapPage { page, is_changed }, before: NONE, after: NONE });
+            cache.slots.push(MapCacheSlot { page: CachedMapPage { page, is_changed }, before: NONE, after: NONE });
             cache.slot_of[index(page)] = slot;
             cache.append(slot);
         }
@@ -81,7 +81,7 @@ impl MapCache {
     /// Looks up the location of a mapping unit; the unit gets a new location if `changes` is true. Returns the page
     /// that was loaded and the page that it replaced; `None` if the unit's page was in the cache.
     #[inline]
-    pub(super) fn access(&mut self, unit: u32, changes: bool, policy: &mut Policy) -> Option<MapMiss> {
+    pub(super) fn access(&mut self, unit: u32, changes: bool, policy: &mut Policy) -> Option<MapCacheMiss> {
         let page = unit / self.page_units;
         let slot = self.slot_of[index(page)];
         if slot == NONE {
@@ -105,8 +105,8 @@ impl MapCache {
         }
     }
 
-    fn load(&mut self, page: u32, changes: bool, policy: &mut Policy) -> MapMiss {
-        let mut candidates = [MapPage { page, is_changed: false }; CANDIDATES];
+    fn load(&mut self, page: u32, changes: bool, policy: &mut Policy) -> MapCacheMiss {
+        let mut candidates = [CachedMapPage { page, is_changed: false }; CANDIDATES];
         let (mut slots, mut count, mut next) = ([NONE; CANDIDATES], 0, self.oldest);
         while next != NONE && count < CANDIDATES {
             (slots[count], candidates[count]) = (next, self.slots[index(next)].page);
@@ -118,16 +118,16 @@ impl MapCache {
         self.slot_of[index(replaced.page)] = NONE;
         self.slot_of[index(page)] = slot;
         let is_outdated = std::mem::take(&mut self.is_outdated[index(page)]);
-        self.slots[index(slot)].page = MapPage { page, is_changed: changes || is_outdated };
+        self.slots[index(slot)].page = CachedMapPage { page, is_changed: changes || is_outdated };
         if slot != self.newest {
             self.remove(slot);
             self.append(slot);
         }
-        MapMiss { loaded: page, written: replaced.is_changed.then_some(replaced.page) }
+        MapCacheMiss { loaded: page, written: replaced.is_changed.then_some(replaced.page) }
     }
 
     fn remove(&mut self, slot: u32) {
-        let MapSlot { before, after, .. } = self.slots[index(slot)];
+        let MapCacheSlot { before, after, .. } = self.slots[index(slot)];
         match before {
             NONE => self.oldest = after,
             _ => self.slots[index(before)].after = after,

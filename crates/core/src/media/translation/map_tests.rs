@@ -1,13 +1,13 @@
-use super::tests::{OPEN_BLOCKS, Writer, assert_consistent};
+use super::tests::{OPEN_BLOCKS, RandomUnitWriter, assert_consistent_mapping};
 use super::*;
 
 /// Shape of a drive of 800 blocks, with `cached_pages` pages of its mapping table in memory; each page holds 64 mapping
 /// units.
-fn shape(policy: PolicyName, cached_pages: u32) -> TranslationShape {
+fn shape(policy: TranslationPolicyName, cached_pages: u32) -> TranslationShape {
     let (blocks, block_units) = (800, 128);
     let units = (f64::from(blocks * block_units) / 1.3) as u64;
-    let map = Some(MapShape { page_units: 64, cached_pages });
-    let settings = PolicySettings { choices: 10 };
+    let map = Some(MapTableShape { page_units: 64, cached_pages });
+    let settings = TranslationPolicySettings { choices: 10 };
     TranslationShape {
         units,
         used_units: units,
@@ -28,9 +28,9 @@ fn pages(shape: &TranslationShape) -> u32 {
 }
 
 #[test]
-fn uniform_reads_miss_the_share_of_pages_that_is_not_cached() {
-    let shape = shape(PolicyName::Greedy, 300);
-    let mut writer = Writer::new(TranslationLayer::written_in_order(shape, 1));
+fn uniform_reads_miss_the_uncached_share_of_map_pages() {
+    let shape = shape(TranslationPolicyName::GreedyPolicy, 300);
+    let mut writer = RandomUnitWriter::new(TranslationLayer::written_in_order(shape, 1));
     let misses = (0..200_000).filter(|_| {
         let unit = (writer.random.unit() * shape.units as f64) as u32;
         writer.drive.look_up(unit, false).is_some()
@@ -41,10 +41,10 @@ fn uniform_reads_miss_the_share_of_pages_that_is_not_cached() {
 }
 
 #[test]
-fn repeated_accesses_to_as_many_pages_as_fit_miss_once_each() {
-    let mut drive = TranslationLayer::written_in_order(shape(PolicyName::Greedy, 20), 1);
+fn working_set_that_fits_the_map_cache_misses_once() {
+    let mut drive = TranslationLayer::written_in_order(shape(TranslationPolicyName::GreedyPolicy, 20), 1);
     let misses = (0..10).map(|_| (0..20).filter(|page| drive.look_up(page * 64 + 7, false).is_some()).count());
-    // One of the first twenty pages is cached at the start.
+    // One of the twenty pages is in the cache at the start, so 19 of the first accesses miss.
     assert_eq!(misses.collect::<Vec<_>>(), [19, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     let misses = (0..21).filter(|page| drive.look_up(page * 64, false).is_some()).count();
     assert_eq!(misses, 1, "one page more replaces the one that was used least recently");
@@ -52,40 +52,41 @@ fn repeated_accesses_to_as_many_pages_as_fit_miss_once_each() {
 }
 
 #[test]
-fn dirty_map_page_is_written_on_eviction_and_found_at_its_new_place() {
-    let mut writer = Writer::new(TranslationLayer::written_in_order(shape(PolicyName::Greedy, 8), 1));
+fn dirty_map_page_is_written_on_eviction() {
+    let mut writer =
+        RandomUnitWriter::new(TranslationLayer::written_in_order(shape(TranslationPolicyName::GreedyPolicy, 8), 1));
     writer.drive.look_up(64 * 100, true);
     let written: Vec<u32> =
         (101..109).filter_map(|page| writer.drive.look_up(64 * page, false)).filter_map(|miss| miss.written).collect();
     assert_eq!(written, [100]);
     let place = writer.drive.write_map_page(100);
     assert_eq!(writer.drive.look_up(64 * 100, false).map(|miss| miss.read), Some(place));
-    assert_consistent(&writer.drive);
+    assert_consistent_mapping(&writer.drive);
 }
 
 #[test]
-fn map_pages_add_to_write_amplification_and_its_state_is_carried_over() {
-    for policy in [PolicyName::Greedy, PolicyName::HotCold] {
+fn map_pages_add_to_write_amplification() {
+    for policy in [TranslationPolicyName::GreedyPolicy, TranslationPolicyName::HotColdPolicy] {
         let whole = TranslationShape { map: None, ..shape(policy, 1) };
         let shape = shape(policy, 300);
-        let mut overwritten = Writer::new(TranslationLayer::written_in_order(shape, 1));
+        let mut overwritten = RandomUnitWriter::new(TranslationLayer::written_in_order(shape, 1));
         overwritten.overwrite(4.0);
         let full = overwritten.overwrite(2.0);
-        let carried = Writer::new(TranslationLayer::overwritten_at_random(shape, 3)).overwrite(2.0);
-        let stated = shape.steady_amplification(shape.units, 1);
+        let carried = RandomUnitWriter::new(TranslationLayer::overwritten_at_random(shape, 3)).overwrite(2.0);
+        let stated = shape.steady_write_amplification(shape.units, 1);
         println!("{policy:?}: overwritten {full:.3}, carried over {carried:.3}, stated {stated:.3}");
         for found in [carried, stated] {
             assert!((found / full - 1.0).abs() < 0.01, "{policy:?}: {found}, not {full}");
         }
-        assert!(full > 1.3 * whole.steady_amplification(whole.units, 1), "{full}");
-        assert_consistent(&overwritten.drive);
+        assert!(full > 1.3 * whole.steady_write_amplification(whole.units, 1), "{full}");
+        assert_consistent_mapping(&overwritten.drive);
     }
 }
 
 #[test]
-fn wear_aware_policy_writes_fewer_map_pages_by_replacing_those_that_did_not_change() {
+fn wear_aware_policy_evicts_clean_map_pages_first() {
     let map_writes = |policy| {
-        let mut writer = Writer::new(TranslationLayer::written_in_order(shape(policy, 100), 1));
+        let mut writer = RandomUnitWriter::new(TranslationLayer::written_in_order(shape(policy, 100), 1));
         let units = writer.drive.shape.units as f64;
         for step in 0..30_000 {
             let place = writer.random.unit() * units;
@@ -97,6 +98,7 @@ fn wear_aware_policy_writes_fewer_map_pages_by_replacing_those_that_did_not_chan
         }
         writer.drive.counts().map_writes
     };
-    let (greedy, aware) = (map_writes(PolicyName::Greedy), map_writes(PolicyName::WearAware));
+    let (greedy, aware) =
+        (map_writes(TranslationPolicyName::GreedyPolicy), map_writes(TranslationPolicyName::WearAwarePolicy));
     assert!(aware * 100 < greedy * 97, "{aware}, {greedy} by least recent use alone");
 }

@@ -38,20 +38,20 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use crate::config::PolicyName;
+use crate::config::TranslationPolicyName;
 use crate::number::{index, length, narrow, whole};
-use crate::random::Random;
-use blocks::{Blocks, EraseBlock, LogEntry};
-pub use blocks::{UnitLocation, WriteStream};
-use cohorts::Cohorts;
-use map_cache::{MapCache, MapMiss};
-use overlay::Overlay;
-use placed::PlacedUnits;
-pub use placed::{PlacedCounts, PlacedStreams};
-pub use placed_drive::{PlacedDrive, PlacedMove, PlacedStatistics};
-use policy::{Policy, PolicySettings};
+use crate::random::RandomStream;
+use blocks::{BlockLogEntry, EraseBlockState, EraseBlocks};
+pub use blocks::{FlashUnitLocation, FlashWriteStream};
+use cohorts::UnitCohorts;
+use map_cache::{MapCache, MapCacheMiss};
+use overlay::ChangedLocations;
+use placed::UnitStreamRecord;
+pub use placed::{HostStreams, StreamUnitCounts};
+pub use placed_drive::{CollectedMove, PlacedStatistics, UntimedPlacedDrive};
+use policy::{Policy, TranslationPolicySettings};
 use slc::SlcCache;
-pub use slc::SlcShape;
+pub use slc::SlcCacheShape;
 
 /// Size and policies of a translation layer: mapping units, blocks, streams, map cache and SLC cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,23 +67,23 @@ pub struct TranslationShape {
     /// Number of mapping units in a line of a block: a line is programmed together.
     pub line_units: u32,
     /// Translation policy: places writes in streams and chooses the victim blocks of garbage collection.
-    pub policy: PolicyName,
+    pub policy: TranslationPolicyName,
     /// Settings of the translation policy from the drive's configuration.
-    pub settings: PolicySettings,
+    pub settings: TranslationPolicySettings,
     /// Size of the mapping table and of its cache; `None` if the drive's memory holds the whole table.
-    pub map: Option<MapShape>,
+    pub map: Option<MapTableShape>,
     /// Blocks beside the ordinary ones that form the SLC cache; `None` if there is no such cache.
-    pub slc: Option<SlcShape>,
+    pub slc: Option<SlcCacheShape>,
     /// Number of erases by which a block may lag behind the most erased one before it is collected, however full it is;
     /// 0 for no limit.
     pub wear_gap: u32,
     /// Streams that hosts choose, which replace the streams of the policy; `None` if hosts cannot choose.
-    pub placement: Option<PlacedStreams>,
+    pub placement: Option<HostStreams>,
 }
 
 /// Size of a mapping table that the drive's memory holds only in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MapShape {
+pub struct MapTableShape {
     /// Number of mapping units whose locations one page of the mapping table holds.
     pub page_units: u32,
     /// Number of mapping table pages in the drive's memory.
@@ -93,9 +93,9 @@ pub struct MapShape {
 /// Accesses to flash that the lookup of a mapping unit causes because its page of the mapping table is not in the
 /// drive's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MapAccess {
-    /// Location from which the page of the mapping table is read; [`UnitLocation::NONE`] if it has never been written.
-    pub read: UnitLocation,
+pub struct MapPageAccess {
+    /// Location from which the page of the mapping table is read; [`FlashUnitLocation::NONE`] if it has never been written.
+    pub read: FlashUnitLocation,
     /// Number of the changed page that has left the cache and is to be written with
     /// [`TranslationLayer::write_map_page`]; `None` if the page that left had not changed.
     pub written: Option<u32>,
@@ -103,16 +103,16 @@ pub struct MapAccess {
 
 /// Run of valid mapping units that garbage collection has moved from one block to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnitMove {
+pub struct MovedUnitRun {
     /// Location in the old block of the first mapping unit that was moved.
-    pub from: UnitLocation,
+    pub from: FlashUnitLocation,
     /// Number of positions of the old block over which the mapping units were spread, invalid ones between them
     /// included.
     pub positions: u32,
     /// Number of mapping units that were moved.
     pub units: u32,
     /// New location of the first mapping unit that was moved; the other units follow it without gaps.
-    pub to: UnitLocation,
+    pub to: FlashUnitLocation,
 }
 
 /// Counters of the translation layer since the start of the run, in mapping units, blocks and map pages.
@@ -136,10 +136,10 @@ pub struct TranslationCounts {
 
 /// Garbage collection in progress: the victim block, and how far its valid mapping units have been moved.
 #[derive(Clone, Debug)]
-struct GarbageCollection {
+struct CollectionProgress {
     victim: u32,
     /// Stream that receives the valid mapping units of the victim block.
-    stream: WriteStream,
+    stream: FlashWriteStream,
     /// Number of the first unit of each cohort (range of mapping units from before the run) that is still in the victim
     /// block, in descending order of positions.
     cohorts: Vec<u64>,
@@ -163,19 +163,19 @@ pub struct TranslationLayer {
     /// Number of streams of user writes and of map pages for which garbage collection keeps a block in reserve.
     kept_user_streams: u32,
     /// Streams that hosts choose, with the stream of each mapping unit and counters; `None` if hosts cannot choose.
-    placed: Option<Box<PlacedUnits>>,
+    placed: Option<Box<UnitStreamRecord>>,
     map: Option<MapCache>,
     slc: Option<SlcCache>,
-    blocks: Blocks,
+    blocks: EraseBlocks,
     /// Numbers of the ordinary (not SLC) flash blocks that are erased and empty.
     free: Vec<u32>,
     /// Open block of each stream: user streams first, then the stream of map pages if there is one, then streams of
     /// moved units.
     open: Vec<Option<u32>>,
-    collection: Option<GarbageCollection>,
-    cohorts: Cohorts,
-    overlay: Overlay,
-    random: Random,
+    collection: Option<CollectionProgress>,
+    cohorts: UnitCohorts,
+    overlay: ChangedLocations,
+    random: RandomStream,
     /// Number of times that a block has been filled up, which gives full blocks their order.
     sealed: u64,
     counts: TranslationCounts,
@@ -187,12 +187,16 @@ impl TranslationLayer {
     /// # Panics
     /// If there are not enough blocks for the user's units and the open blocks, or if the units need more than 32 bits.
     pub fn new(shape: TranslationShape, seed: u64) -> TranslationLayer {
-        assert!(shape.all_units() < u64::from(u32::MAX), "{} units need more than 32 bits", shape.all_units());
+        assert!(
+            shape.all_mapped_units() < u64::from(u32::MAX),
+            "{} units need more than 32 bits",
+            shape.all_mapped_units()
+        );
         assert!(
             shape.blocks_min() <= shape.blocks,
             "too few blocks for the units and for garbage collection: {shape:?}"
         );
-        let (user_streams, _) = shape.user_and_moved();
+        let (user_streams, _) = shape.user_and_moved_streams();
         let (user_first, moved_first) = Policy::streams(shape.policy);
         let map_streams = u8::from(shape.map.is_some());
         TranslationLayer {
@@ -204,29 +208,29 @@ impl TranslationLayer {
             kept_user_streams: u32::from(user_first) + u32::from(map_streams),
             placed: shape.placement.map(|streams| {
                 let (open_units, shares_reserve) = (shape.open_units_of_group(), shape.shares_reserve());
-                Box::new(PlacedUnits::new(streams, open_units, shares_reserve))
+                Box::new(UnitStreamRecord::new(streams, open_units, shares_reserve))
             }),
             map: shape.map.map(|map| MapCache::new(shape.units, map.page_units, map.cached_pages, false)),
             slc: shape.slc.map(|slc| SlcCache::new(shape.blocks, slc)),
             blocks: match shape.slc {
-                Some(slc) => Blocks::new(shape.blocks, shape.block_units, slc.blocks, slc.block_units),
-                None => Blocks::new(shape.blocks, shape.block_units, 0, 0),
+                Some(slc) => EraseBlocks::new(shape.blocks, shape.block_units, slc.blocks, slc.block_units),
+                None => EraseBlocks::new(shape.blocks, shape.block_units, 0, 0),
             },
             free: (0..shape.blocks).rev().collect(),
             open: vec![None; shape.streams()],
             collection: None,
-            cohorts: Cohorts::none(),
-            overlay: Overlay::new(),
-            random: Random::stream(seed, "blocks to clean"),
+            cohorts: UnitCohorts::none(),
+            overlay: ChangedLocations::new(),
+            random: RandomStream::stream(seed, "blocks to clean"),
             sealed: 0,
             counts: TranslationCounts::default(),
         }
     }
 
-    /// Returns the physical location of a mapping unit; [`UnitLocation::NONE`] if it has not been written, or has been
+    /// Returns the physical location of a mapping unit; [`FlashUnitLocation::NONE`] if it has not been written, or has been
     /// deallocated.
     #[inline]
-    pub fn location(&self, unit: u32) -> UnitLocation {
+    pub fn location(&self, unit: u32) -> FlashUnitLocation {
         match self.cohorts.number(unit) {
             Some(number) => self.cohorts.location(number),
             None => self.overlay.get(unit),
@@ -236,7 +240,7 @@ impl TranslationLayer {
     /// Writes a mapping unit to the stream that the policy chooses, and returns its new location. The caller must have
     /// called [`TranslationLayer::make_room`] before.
     #[inline]
-    pub fn write(&mut self, unit: u32) -> UnitLocation {
+    pub fn write(&mut self, unit: u32) -> FlashUnitLocation {
         let stream = self.stream_of(unit);
         self.write_to(unit, stream)
     }
@@ -244,22 +248,22 @@ impl TranslationLayer {
     /// Writes a mapping unit to the open block of user stream number `stream`, and returns its new location. The caller
     /// must have called [`TranslationLayer::make_room`] before.
     #[inline]
-    pub fn write_to(&mut self, unit: u32, stream: u8) -> UnitLocation {
-        self.write_as(unit, stream, stream)
+    pub fn write_to(&mut self, unit: u32, stream: u8) -> FlashUnitLocation {
+        self.write_unit_of_handle(unit, stream, stream)
     }
 
     /// Writes a mapping unit of host-selected stream `handle` to the open block of user stream number `stream`, which
-    /// [`TranslationLayer::unit_stream`] gives. Returns its new location.
+    /// [`TranslationLayer::stream_of_open_unit`] gives. Returns its new location.
     #[inline]
-    pub fn write_as(&mut self, unit: u32, handle: u8, stream: u8) -> UnitLocation {
-        self.invalidate(unit);
+    pub fn write_unit_of_handle(&mut self, unit: u32, handle: u8, stream: u8) -> FlashUnitLocation {
+        self.invalidate_unit(unit);
         self.counts.written += 1;
         self.blocks.now += 1;
         if let Some(placed) = &mut self.placed {
-            placed.note_write(unit, handle);
+            placed.count_host_write(unit, handle);
         }
-        let stream = self.write_stream(stream);
-        self.counts.slc_written += u64::from(stream == WriteStream::Slc);
+        let stream = self.user_write_stream(stream);
+        self.counts.slc_written += u64::from(stream == FlashWriteStream::Slc);
         self.append(unit, stream, self.blocks.now)
     }
 
@@ -279,26 +283,26 @@ impl TranslationLayer {
     /// Returns the stream of user writes with this number. The number after the streams of the policy or of the hosts
     /// stands for the SLC cache.
     #[inline]
-    pub fn write_stream(&self, number: u8) -> WriteStream {
-        if number < self.user_streams { WriteStream::User(number) } else { WriteStream::Slc }
+    pub fn user_write_stream(&self, number: u8) -> FlashWriteStream {
+        if number < self.user_streams { FlashWriteStream::User(number) } else { FlashWriteStream::Slc }
     }
 
     /// Looks up the location of a mapping unit in the mapping table; `changes` is true if the unit is about to get a
     /// new one. Returns the accesses to flash that this needs; `None` if the table page is in memory.
     #[inline]
-    pub fn look_up(&mut self, unit: u32, changes: bool) -> Option<MapAccess> {
-        let MapMiss { loaded, written } = self.map.as_mut()?.access(unit, changes, &mut self.policy)?;
+    pub fn look_up(&mut self, unit: u32, changes: bool) -> Option<MapPageAccess> {
+        let MapCacheMiss { loaded, written } = self.map.as_mut()?.access(unit, changes, &mut self.policy)?;
         self.counts.map_reads += 1;
-        Some(MapAccess { read: self.location(self.map_unit(loaded)), written })
+        Some(MapPageAccess { read: self.location(self.map_page_unit(loaded)), written })
     }
 
     /// Writes a page of the mapping table to flash, and returns its new location. The caller must have called
     /// [`TranslationLayer::make_room`] before.
-    pub fn write_map_page(&mut self, page: u32) -> UnitLocation {
-        let unit = self.map_unit(page);
-        self.invalidate(unit);
+    pub fn write_map_page(&mut self, page: u32) -> FlashUnitLocation {
+        let unit = self.map_page_unit(page);
+        self.invalidate_unit(unit);
         self.counts.map_writes += 1;
-        self.append(unit, WriteStream::Map, self.blocks.now)
+        self.append(unit, FlashWriteStream::Map, self.blocks.now)
     }
 
     /// True if the drive's memory holds only a part of the mapping table.
@@ -309,13 +313,13 @@ impl TranslationLayer {
 
     /// Returns the number of the mapping unit that holds a page of the mapping table. Map pages are numbered after the
     /// user's units.
-    fn map_unit(&self, page: u32) -> u32 {
+    fn map_page_unit(&self, page: u32) -> u32 {
         narrow::<u32, u64>(self.shape.units) + page
     }
 
     /// Records in memory that a user unit has a new location, without an access to the mapping table in flash.
     #[inline]
-    fn note_place(&mut self, unit: u32) {
+    fn note_unit_location(&mut self, unit: u32) {
         if let Some(map) = self.map.as_mut().filter(|_| u64::from(unit) < self.shape.units) {
             map.note(unit);
         }
@@ -323,41 +327,41 @@ impl TranslationLayer {
 
     /// Deallocates a mapping unit: its location becomes invalid, and later reads find no data.
     pub fn discard(&mut self, unit: u32) {
-        self.invalidate(unit);
-        self.note_place(unit);
-        if self.overlay.get(unit) != UnitLocation::NONE {
-            self.overlay.set(unit, UnitLocation::NONE);
+        self.invalidate_unit(unit);
+        self.note_unit_location(unit);
+        if self.overlay.get(unit) != FlashUnitLocation::NONE {
+            self.overlay.set(unit, FlashUnitLocation::NONE);
         }
     }
 
     /// Deallocates every mapping unit: no block holds valid units afterwards.
-    pub fn discard_all(&mut self) {
-        self.cohorts = Cohorts::none();
-        self.overlay = Overlay::new();
+    pub fn deallocate_all(&mut self) {
+        self.cohorts = UnitCohorts::none();
+        self.overlay = ChangedLocations::new();
         self.blocks.all.iter_mut().for_each(|block| block.valid = 0);
         self.collection.iter_mut().for_each(|collection| collection.cohorts.clear());
     }
 
     /// Leaves the next `positions` of the stream's open block empty, at most up to the end of the block. Does nothing
     /// if the stream has no open block.
-    pub fn skip(&mut self, stream: WriteStream, positions: u32) {
-        let Some(block) = self.open_of(stream) else { return };
+    pub fn skip(&mut self, stream: FlashWriteStream, positions: u32) {
+        let Some(block) = self.current_open_block(stream) else { return };
         let capacity = self.blocks.capacity(block);
         let this = &mut self.blocks.all[index(block)];
         let skipped = positions.min(capacity - this.written);
         this.written += skipped;
         this.written_at_sum += u64::from(skipped) * self.blocks.now;
         self.counts.skipped += u64::from(skipped);
-        if let (Some(placed), WriteStream::User(stream)) = (&mut self.placed, stream) {
-            placed.note_skip(stream, skipped);
+        if let (Some(placed), FlashWriteStream::User(stream)) = (&mut self.placed, stream) {
+            placed.count_skipped_positions(stream, skipped);
         }
         self.seal_if_full(block);
     }
 
     /// Returns the number of free positions in a stream's open block; 0 if the next write opens another block.
-    pub fn room(&self, stream: WriteStream) -> u32 {
+    pub fn room(&self, stream: FlashWriteStream) -> u32 {
         let written = |block| self.blocks.all[index(block)].written;
-        self.open_of(stream).map_or(0, |block| self.blocks.capacity(block) - written(block))
+        self.current_open_block(stream).map_or(0, |block| self.blocks.capacity(block) - written(block))
     }
 
     /// Collects as much garbage as the next `units` of the user need, so that moves spread evenly over user writes.
@@ -367,14 +371,14 @@ impl TranslationLayer {
     /// units. A victim block needs space for its valid units and yields the rest to the user, together one block. The
     /// other blocks of the reserve exceed what the open blocks of all but one stream can hold, so that each stream
     /// finds a block when it needs one.
-    pub fn make_room(&mut self, units: u32, moved: &mut Vec<UnitMove>, erased: &mut Vec<u32>) {
-        while self.collection.is_some() || self.begin_collection() {
+    pub fn make_room(&mut self, units: u32, moved: &mut Vec<MovedUnitRun>, erased: &mut Vec<u32>) {
+        while self.collection.is_some() || self.collect_if_reserve_reached() {
             let left = self.left_to_move();
-            let share = match self.room_until_collected(left) {
+            let share = match self.user_units_during_collection(left) {
                 room if room <= u64::from(units) => left,
                 room => narrow::<u32, u64>((u64::from(left) * u64::from(units)).div_ceil(room).min(left.into())),
             };
-            self.move_units(share, moved);
+            self.move_valid_units(share, moved);
             if self.left_to_move() > 0 {
                 return;
             }
@@ -385,7 +389,7 @@ impl TranslationLayer {
     /// True if `units` can be written before garbage collection must free another block.
     pub fn has_room_for(&self, units: u32) -> bool {
         match self.collection.is_some() {
-            true => self.room_until_collected(self.left_to_move()) >= u64::from(units),
+            true => self.user_units_during_collection(self.left_to_move()) >= u64::from(units),
             false => self.room_in_all() >= self.reserve() + u64::from(units),
         }
     }
@@ -393,12 +397,18 @@ impl TranslationLayer {
     /// Collects garbage while the drive is idle, until `blocks` erased blocks beyond the reserve are free: moves up to
     /// `units` mapping units. Adds the moves to `moved`, and the erased blocks to `erased`. Returns false if there is
     /// nothing to do.
-    pub fn collect_ahead(&mut self, units: u32, blocks: u32, moved: &mut Vec<UnitMove>, erased: &mut Vec<u32>) -> bool {
+    pub fn collect_ahead(
+        &mut self,
+        units: u32,
+        blocks: u32,
+        moved: &mut Vec<MovedUnitRun>,
+        erased: &mut Vec<u32>,
+    ) -> bool {
         let goal = self.reserve() + u64::from(blocks) * u64::from(self.shape.block_units);
-        if self.collection.is_none() && (self.room_in_all() >= goal || !self.start_collection()) {
+        if self.collection.is_none() && (self.room_in_all() >= goal || !self.start_collecting_block()) {
             return false;
         }
-        self.move_units(units.min(self.left_to_move()), moved);
+        self.move_valid_units(units.min(self.left_to_move()), moved);
         if self.left_to_move() == 0 {
             self.finish_collection(erased);
         }
@@ -418,7 +428,7 @@ impl TranslationLayer {
     /// Returns the number of erases in this run of the most erased block, and the number for all blocks together; SLC
     /// blocks do not count.
     pub fn erases(&self) -> (u32, u64) {
-        self.blocks.most_and_all_erases()
+        self.blocks.erase_extremes()
     }
 
     /// Returns the number of valid mapping units in each full block, in the order of block numbers; SLC blocks do not
@@ -433,13 +443,13 @@ impl TranslationLayer {
     pub fn inconsistency(&self) -> Option<String> {
         let mut held = vec![0; self.blocks.all.len()];
         let mut places = BTreeSet::new();
-        for unit in 0..narrow::<u32, u64>(self.shape.all_units()) {
+        for unit in 0..narrow::<u32, u64>(self.shape.all_mapped_units()) {
             let place = self.location(unit);
-            if place == UnitLocation::NONE {
+            if place == FlashUnitLocation::NONE {
                 continue;
             }
             held[index(place.block)] += 1;
-            // Units of a cohort have computed positions, and two of them may get the same one, so do not check those.
+            // Positions of units in a cohort are computed, and two of them may coincide, so skip those in this check.
             if self.cohorts.number(unit).is_none() && !places.insert((place.block, place.position)) {
                 return Some(format!(
                     "unit {unit} is mapped to position {} of block {}, where another unit is",
@@ -453,7 +463,7 @@ impl TranslationLayer {
     }
 
     #[inline]
-    fn invalidate(&mut self, unit: u32) {
+    fn invalidate_unit(&mut self, unit: u32) {
         let place = match self.cohorts.number(unit) {
             Some(number) => {
                 self.cohorts.leave(number);
@@ -461,7 +471,7 @@ impl TranslationLayer {
             }
             None => self.overlay.get(unit),
         };
-        if place != UnitLocation::NONE {
+        if place != FlashUnitLocation::NONE {
             let block = &mut self.blocks.all[index(place.block)];
             assert!(block.valid > 0, "block {} has no valid unit, but unit {unit} is mapped to it", place.block);
             block.valid -= 1;
@@ -471,13 +481,13 @@ impl TranslationLayer {
     /// Appends a mapping unit to the open block of a stream, and returns its new location. `written_at` is the time at
     /// which the user wrote the unit, as a count of user units; moves keep it.
     #[inline]
-    fn append(&mut self, unit: u32, stream: WriteStream, written_at: u64) -> UnitLocation {
-        let block = self.open_block(stream);
+    fn append(&mut self, unit: u32, stream: FlashWriteStream, written_at: u64) -> FlashUnitLocation {
+        let block = self.open_block_of_stream(stream);
         let capacity = self.blocks.capacity(block);
         let this = &mut self.blocks.all[index(block)];
         assert!(this.written < capacity, "a unit is written to block {block}, which is full");
-        let place = UnitLocation { block, position: this.written };
-        this.log.push(LogEntry { position: this.written, unit });
+        let place = FlashUnitLocation { block, position: this.written };
+        this.log.push(BlockLogEntry { position: this.written, unit });
         this.written += 1;
         this.valid += 1;
         this.written_at_sum += written_at;
@@ -487,14 +497,14 @@ impl TranslationLayer {
     }
 
     /// Returns the number of the open block of a stream. If there is none, opens a free block that the policy chooses.
-    fn open_block(&mut self, stream: WriteStream) -> u32 {
-        if stream == WriteStream::Slc {
+    fn open_block_of_stream(&mut self, stream: FlashWriteStream) -> u32 {
+        if stream == FlashWriteStream::Slc {
             return self.slc.as_mut().expect("a drive with blocks of one bit a cell").open();
         }
-        let place = self.place_of(stream);
+        let place = self.open_block_index(stream);
         let own = self.open[place].or_else(|| match stream {
-            WriteStream::Moved(class) => self.borrowed_block(class),
-            WriteStream::User(class) => self.take_over_moved_block(class),
+            FlashWriteStream::Moved(class) => self.fallback_open_block(class),
+            FlashWriteStream::User(class) => self.reuse_moved_block_for_user(class),
             _ => None,
         });
         match own {
@@ -507,8 +517,8 @@ impl TranslationLayer {
                 opened.stream = narrow::<u8, usize>(place);
                 opened.log.reserve_exact(index(self.shape.block_units));
                 self.open[place] = Some(block);
-                if let (Some(placed), WriteStream::User(stream)) = (&mut self.placed, stream) {
-                    placed.regroup(stream);
+                if let (Some(placed), FlashWriteStream::User(stream)) = (&mut self.placed, stream) {
+                    placed.regroup_streams(stream);
                 }
                 block
             }
@@ -517,20 +527,20 @@ impl TranslationLayer {
 
     /// Returns the number of the open block of a stream; `None` if it has none.
     #[inline]
-    fn open_of(&self, stream: WriteStream) -> Option<u32> {
+    fn current_open_block(&self, stream: FlashWriteStream) -> Option<u32> {
         match &self.slc {
-            Some(slc) if stream == WriteStream::Slc => slc.open,
-            _ => self.open[self.place_of(stream)],
+            Some(slc) if stream == FlashWriteStream::Slc => slc.open,
+            _ => self.open[self.open_block_index(stream)],
         }
     }
 
     /// Returns the index of a stream in the list of open blocks.
     #[inline]
-    fn place_of(&self, stream: WriteStream) -> usize {
+    fn open_block_index(&self, stream: FlashWriteStream) -> usize {
         match stream {
-            WriteStream::User(stream) => stream.into(),
-            WriteStream::Slc | WriteStream::Map => self.user_streams.into(),
-            WriteStream::Moved(stream) => (self.first_moved + stream).into(),
+            FlashWriteStream::User(stream) => stream.into(),
+            FlashWriteStream::Slc | FlashWriteStream::Map => self.user_streams.into(),
+            FlashWriteStream::Moved(stream) => (self.first_moved + stream).into(),
         }
     }
 
@@ -554,44 +564,44 @@ impl TranslationLayer {
 
     /// Returns the number of free mapping units that garbage collection keeps in reserve for the streams.
     fn reserve(&self) -> u64 {
-        // Room for the lines that other streams have begun was reserved when they were begun, so keep it.
+        // When other streams began their lines, space for these was reserved, so keep it.
         let begun = u64::from(self.kept_user_streams - 1) * u64::from(self.shape.line_units);
         u64::from(self.kept_streams) * u64::from(self.shape.block_units) + begun
     }
 
     /// Returns the number of mapping units that the user may write while `left` valid units of the victim are moved.
     /// The reserve is free again when the victim has then been erased.
-    fn room_until_collected(&self, left: u32) -> u64 {
+    fn user_units_during_collection(&self, left: u32) -> u64 {
         (self.room_in_all() + u64::from(self.shape.block_units)).saturating_sub(u64::from(left) + self.reserve())
     }
 
     /// Starts to collect a block if free space has come down to the reserve. Returns false if it has not, or if there
     /// is no victim.
-    fn begin_collection(&mut self) -> bool {
-        self.room_in_all() <= self.reserve() && self.start_collection()
+    fn collect_if_reserve_reached(&mut self) -> bool {
+        self.room_in_all() <= self.reserve() && self.start_collecting_block()
     }
 
     /// Starts to collect a block: the victim that wear levelling or else the policy chooses. Returns false if neither
     /// names one.
-    fn start_collection(&mut self) -> bool {
-        let chosen = self.least_worn_block().or_else(|| self.victim_by_class());
+    fn start_collecting_block(&mut self) -> bool {
+        let chosen = self.lagging_least_worn_block().or_else(|| self.greedy_victim_by_class());
         let Some(victim) = chosen.or_else(|| self.policy.victim(&self.blocks, &mut self.random)) else {
             return false;
         };
         assert!(self.blocks.is_full(victim), "block {victim} is to be collected, but is not full");
-        let stream = WriteStream::Moved(match &self.placed {
+        let stream = FlashWriteStream::Moved(match &self.placed {
             Some(placed) => placed.streams().moved_stream(self.blocks.stream(victim), self.first_moved),
             None => self.policy.moved_stream(&self.blocks, victim),
         });
-        let mut cohorts = self.cohorts.starts_in_block(victim);
+        let mut cohorts = self.cohorts.cohort_starts_in_block(victim);
         cohorts.reverse();
-        self.collection = Some(GarbageCollection { victim, stream, cohorts, logged: 0 });
+        self.collection = Some(CollectionProgress { victim, stream, cohorts, logged: 0 });
         true
     }
 
     /// Returns the least erased full block if it lags behind the most erased block by more than the allowed gap; `None`
     /// otherwise. Its mapping units are written so seldom that only moving them gives its cells their share of wear.
-    fn least_worn_block(&self) -> Option<u32> {
+    fn lagging_least_worn_block(&self) -> Option<u32> {
         if self.shape.wear_gap == 0 {
             return None;
         }
@@ -606,38 +616,43 @@ impl TranslationLayer {
 
     /// Moves `units` valid mapping units out of the block that garbage collection is emptying, and adds the moves to
     /// `moved`.
-    fn move_units(&mut self, units: u32, moved: &mut Vec<UnitMove>) {
+    fn move_valid_units(&mut self, units: u32, moved: &mut Vec<MovedUnitRun>) {
         let Some(mut collection) = self.collection.take() else { return };
-        self.move_from(&mut collection, units, moved);
+        self.move_units_of_victim(&mut collection, units, moved);
         self.collection = Some(collection);
     }
 
     /// Moves `units` valid mapping units of a victim block: first cohorts (ranges of units from before the run), then
     /// units written in this run. Adds the moves to `moved`.
-    fn move_from(&mut self, collection: &mut GarbageCollection, mut units: u32, moved: &mut Vec<UnitMove>) {
+    fn move_units_of_victim(
+        &mut self,
+        collection: &mut CollectionProgress,
+        mut units: u32,
+        moved: &mut Vec<MovedUnitRun>,
+    ) {
         while units > 0 {
             units -= match collection.cohorts.pop() {
-                Some(start) => self.move_cohort(start, units, collection, moved),
-                None => self.move_logged(units, collection, moved),
+                Some(start) => self.move_units_of_cohort(start, units, collection, moved),
+                None => self.move_logged_units(units, collection, moved),
             };
         }
     }
 
-    fn move_cohort(
+    fn move_units_of_cohort(
         &mut self,
         start: u64,
         units: u32,
-        collection: &mut GarbageCollection,
-        moved: &mut Vec<UnitMove>,
+        collection: &mut CollectionProgress,
+        moved: &mut Vec<MovedUnitRun>,
     ) -> u32 {
-        let block = self.open_block(collection.stream);
-        let to = UnitLocation { block, position: self.blocks.all[index(block)].written };
+        let block = self.open_block_of_stream(collection.stream);
+        let to = FlashUnitLocation { block, position: self.blocks.all[index(block)].written };
         let most = units.min(self.shape.block_units - to.position);
-        let (part, rest) = self.cohorts.move_part(start, most, to);
+        let (part, rest) = self.cohorts.move_cohort_part(start, most, to);
         if self.map.is_some() {
             for number in start..part.until {
                 if let Some(unit) = self.cohorts.unit(number) {
-                    self.note_place(unit);
+                    self.note_unit_location(unit);
                 }
             }
         }
@@ -652,10 +667,10 @@ impl TranslationLayer {
         target.written_at_sum += u64::from(part.units) * written_at;
         self.counts.moved += u64::from(part.units);
         if let Some(placed) = &mut self.placed {
-            placed.note_moves_of_first(part.units);
+            placed.count_initial_moves(part.units);
         }
         if part.units > 0 {
-            moved.push(UnitMove { from: part.from, positions: part.positions, units: part.units, to });
+            moved.push(MovedUnitRun { from: part.from, positions: part.positions, units: part.units, to });
         }
         self.seal_if_full(block);
         part.units
@@ -663,14 +678,19 @@ impl TranslationLayer {
 
     /// Moves up to `units` valid mapping units that were written in this run, in the order of the victim's log. Adds
     /// the moves to `moved`, and returns the number of units moved.
-    fn move_logged(&mut self, units: u32, collection: &mut GarbageCollection, moved: &mut Vec<UnitMove>) -> u32 {
+    fn move_logged_units(
+        &mut self,
+        units: u32,
+        collection: &mut CollectionProgress,
+        moved: &mut Vec<MovedUnitRun>,
+    ) -> u32 {
         let written_at = whole(self.blocks.written_at(collection.victim));
         let log = std::mem::take(&mut self.blocks.all[index(collection.victim)].log);
         let mut found = 0;
         while found < units {
-            let LogEntry { position, unit } = log[collection.logged];
+            let BlockLogEntry { position, unit } = log[collection.logged];
             collection.logged += 1;
-            let from = UnitLocation { block: collection.victim, position };
+            let from = FlashUnitLocation { block: collection.victim, position };
             if self.location(unit) != from {
                 continue;
             }
@@ -678,17 +698,17 @@ impl TranslationLayer {
             self.blocks.all[index(collection.victim)].valid -= 1;
             self.counts.moved += 1;
             if let Some(placed) = &mut self.placed {
-                placed.note_move(unit);
+                placed.count_collection_move(unit);
             }
-            let class = self.placed.as_ref().and_then(|placed| placed.moved_class(unit));
-            let to = self.append(unit, class.map_or(collection.stream, WriteStream::Moved), written_at);
-            self.note_place(unit);
+            let class = self.placed.as_ref().and_then(|placed| placed.moved_stream_of_class(unit));
+            let to = self.append(unit, class.map_or(collection.stream, FlashWriteStream::Moved), written_at);
+            self.note_unit_location(unit);
             match moved.last_mut().filter(|last| last.is_followed_by(from, to)) {
                 Some(last) => {
                     last.positions = position + 1 - last.from.position;
                     last.units += 1;
                 }
-                None => moved.push(UnitMove { from, positions: 1, units: 1, to }),
+                None => moved.push(MovedUnitRun { from, positions: 1, units: 1, to }),
             }
         }
         self.blocks.all[index(collection.victim)].log = log;
@@ -698,7 +718,7 @@ impl TranslationLayer {
     /// Ends a garbage collection whose victim holds no valid mapping unit any more: erases the victim and adds it to
     /// the free blocks and to `erased`.
     fn finish_collection(&mut self, erased: &mut Vec<u32>) {
-        let Some(GarbageCollection { victim, .. }) = self.collection.take() else { return };
+        let Some(CollectionProgress { victim, .. }) = self.collection.take() else { return };
         self.erase(victim);
         self.free.push(victim);
         self.counts.erases += 1;
@@ -713,14 +733,14 @@ impl TranslationLayer {
         // Reuse the memory of the log for the units that will be written here next.
         let mut log = std::mem::take(&mut block.log);
         log.clear();
-        *block = EraseBlock { erases, erased_before, log, ..EraseBlock::default() };
+        *block = EraseBlockState { erases, erased_before, log, ..EraseBlockState::default() };
     }
 }
 
-impl UnitMove {
+impl MovedUnitRun {
     /// True if the move of one more mapping unit from `from` to `to` extends this run: the unit follows the run's last
     /// unit at both locations.
-    fn is_followed_by(&self, from: UnitLocation, to: UnitLocation) -> bool {
+    fn is_followed_by(&self, from: FlashUnitLocation, to: FlashUnitLocation) -> bool {
         self.from.block == from.block
             && self.to.block == to.block
             && self.to.position + self.units == to.position
@@ -733,9 +753,11 @@ impl TranslationShape {
     /// two for each stream (an open block, and one to move units to). Host-selected streams of a group that share their
     /// units count as one.
     pub fn blocks_min(&self) -> u32 {
-        let user = self.all_units().div_ceil(self.block_units.into());
+        let user = self.all_mapped_units().div_ceil(self.block_units.into());
         let streams = match self.placement {
-            Some(streams) if streams.shares_units() => 2 * u64::from(streams.groups) + u64::from(self.map.is_some()),
+            Some(streams) if streams.may_share_open_units() => {
+                2 * u64::from(streams.groups) + u64::from(self.map.is_some())
+            }
             _ => length(self.streams()),
         };
         narrow::<u32, u64>((user + 2 * streams).min(u32::MAX.into()))
@@ -745,9 +767,9 @@ impl TranslationShape {
     /// many as take half of the spare blocks if that is less. Streams that are isolated persistently share none.
     fn open_units_of_group(&self) -> u8 {
         let Some(streams) = self.placement else { return 1 };
-        let user = self.all_units().div_ceil(self.block_units.into());
+        let user = self.all_mapped_units().div_ceil(self.block_units.into());
         let spare = u64::from(self.blocks).saturating_sub(user) / (2 * u64::from(streams.groups.max(1)));
-        match streams.shares_units() {
+        match streams.may_share_open_units() {
             true => narrow::<u8, u64>(spare.clamp(1, streams.handles.max(1).into())),
             false => streams.handles,
         }
@@ -759,41 +781,41 @@ impl TranslationShape {
     fn shares_reserve(&self) -> bool {
         self.placement.is_some_and(|streams| {
             let is_alone = streams.groups == 1 && self.map.is_none();
-            streams.shares_units() && is_alone && self.open_units_of_group() < streams.handles
+            streams.may_share_open_units() && is_alone && self.open_units_of_group() < streams.handles
         })
     }
 
     /// Returns the number of mapping units that are on a preconditioned drive, pages of the mapping table included if
     /// the whole drive is in use.
-    pub(super) fn units_at_first(&self) -> u64 {
-        if self.used_units < self.units { self.used_units } else { self.all_units() }
+    pub(super) fn units_on_preconditioned_drive(&self) -> u64 {
+        if self.used_units < self.units { self.used_units } else { self.all_mapped_units() }
     }
 
     /// Returns the number of streams, each with an open block: user streams, the stream of map pages if there is one,
     /// and streams of moved units.
     pub fn streams(&self) -> usize {
-        let (user, moved) = self.user_and_moved();
+        let (user, moved) = self.user_and_moved_streams();
         usize::from(user) + usize::from(self.map.is_some()) + usize::from(moved)
     }
 
     /// Returns the number of user streams and the number of streams of moved units.
-    fn user_and_moved(&self) -> (u8, u8) {
-        let moved = |streams: &PlacedStreams| match self.shares_reserve() {
+    fn user_and_moved_streams(&self) -> (u8, u8) {
+        let moved = |streams: &HostStreams| match self.shares_reserve() {
             true => self.open_units_of_group(),
-            false => streams.moved_unit_streams(),
+            false => streams.moved_stream_count(),
         };
         self.placement.map_or(Policy::streams(self.policy), |streams| (streams.user(), moved(&streams)))
     }
 
     /// Returns the number of streams in use on a drive whose hosts have not chosen any stream yet.
-    pub(super) fn streams_at_first(&self) -> u32 {
+    pub(super) fn streams_in_use_at_start(&self) -> u32 {
         let (user, moved) = Policy::streams(self.policy);
         u32::from(user) + u32::from(self.map.is_some()) + u32::from(moved)
     }
 
     /// Returns the number of mapping units that the layer maps: the user's units, and the pages of a mapping table that
     /// is not wholly in memory.
-    pub fn all_units(&self) -> u64 {
+    pub fn all_mapped_units(&self) -> u64 {
         self.units + self.map.map_or(0, |map| self.units.div_ceil(map.page_units.into()))
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! A drive of 8 TB has two thousand million units, of which a run writes some millions. The table uses open addressing
 //! with linear probing, so that a lookup mostly costs one cache line. Entries are never removed: a unit that is
-//! deallocated keeps its entry with the location [`UnitLocation::NONE`].
+//! deallocated keeps its entry with the location [`FlashUnitLocation::NONE`].
 
-use super::blocks::UnitLocation;
+use super::blocks::FlashUnitLocation;
 use crate::number::wide_index;
 
 /// Unit number that marks a free entry of the table.
@@ -17,42 +17,42 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Hash table from the number of a mapping unit to its location on flash.
 #[derive(Clone, Debug)]
-pub(super) struct Overlay {
-    entries: Vec<OverlayEntry>,
+pub(super) struct ChangedLocations {
+    entries: Vec<ChangedLocation>,
     used: usize,
 }
 
 /// Entry of the hash table: a mapping unit and its changed location.
 #[derive(Clone, Copy, Debug)]
-struct OverlayEntry {
+struct ChangedLocation {
     unit: u32,
-    place: UnitLocation,
+    place: FlashUnitLocation,
 }
 
-const FREE: OverlayEntry = OverlayEntry { unit: FREE_UNIT, place: UnitLocation::NONE };
+const FREE: ChangedLocation = ChangedLocation { unit: FREE_UNIT, place: FlashUnitLocation::NONE };
 
-impl Overlay {
+impl ChangedLocations {
     /// Creates an empty hash table of the locations of mapping units.
-    pub(super) fn new() -> Overlay {
-        Overlay { entries: vec![FREE; ENTRIES_MIN], used: 0 }
+    pub(super) fn new() -> ChangedLocations {
+        ChangedLocations { entries: vec![FREE; ENTRIES_MIN], used: 0 }
     }
 
-    /// Returns the location of a mapping unit from the hash table; [`UnitLocation::NONE`] if the unit has been
+    /// Returns the location of a mapping unit from the hash table; [`FlashUnitLocation::NONE`] if the unit has been
     /// deallocated or was not written in this run.
     #[inline]
-    pub(super) fn get(&self, unit: u32) -> UnitLocation {
+    pub(super) fn get(&self, unit: u32) -> FlashUnitLocation {
         self.entries[self.slot(unit)].place
     }
 
     /// Sets the location of a mapping unit in the hash table. Doubles the table if it is then more than two thirds
     /// full.
     #[inline]
-    pub(super) fn set(&mut self, unit: u32, place: UnitLocation) {
+    pub(super) fn set(&mut self, unit: u32, place: FlashUnitLocation) {
         let slot = self.slot(unit);
         if self.entries[slot].unit == FREE_UNIT {
             self.used += 1;
         }
-        self.entries[slot] = OverlayEntry { unit, place };
+        self.entries[slot] = ChangedLocation { unit, place };
         if self.used * 3 > self.entries.len() * 2 {
             self.grow();
         }
@@ -87,16 +87,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unit_is_at_its_last_location_even_after_the_table_has_grown() {
-        let mut overlay = Overlay::new();
+    fn unit_is_found_after_the_location_table_has_grown() {
+        let mut overlay = ChangedLocations::new();
         for round in 0..2 {
             for unit in 0..20_000 {
-                overlay.set(unit * 7, UnitLocation { block: unit, position: round });
+                overlay.set(unit * 7, FlashUnitLocation { block: unit, position: round });
             }
         }
-        assert!((0..20_000).all(|unit| overlay.get(unit * 7) == UnitLocation { block: unit, position: 1 }));
-        assert_eq!(overlay.get(3), UnitLocation::NONE);
-        overlay.set(7, UnitLocation::NONE);
-        assert_eq!(overlay.get(7), UnitLocation::NONE);
+        assert!((0..20_000).all(|unit| overlay.get(unit * 7) == FlashUnitLocation { block: unit, position: 1 }));
+        assert_eq!(overlay.get(3), FlashUnitLocation::NONE);
+        overlay.set(7, FlashUnitLocation::NONE);
+        assert_eq!(overlay.get(7), FlashUnitLocation::NONE);
     }
 }

@@ -17,10 +17,10 @@
 //! - Moved units go to a stream of moved units of the class that their handle is in. They are most of what is programmed,
 //!   so that they may open the last free block. User writes then continue in one of theirs.
 //! - The greedy victim weighs a block's invalid share by the class: data that is written often gets more of the spare
-//!   space, as [`TranslationLayer::victim_by_class`] explains.
+//!   space, as [`TranslationLayer::greedy_victim_by_class`] explains.
 
-use super::{TranslationLayer, UnitMove, WriteStream};
-use crate::config::{Isolation, PolicyName};
+use super::{FlashWriteStream, MovedUnitRun, TranslationLayer};
+use crate::config::{PlacementIsolation, TranslationPolicyName};
 use crate::number::{index, narrow, real};
 
 /// Writes of a stream divided by those that are forgotten whenever its group opens a block (assumed: drives do not say).
@@ -30,33 +30,33 @@ const CLASSES_MAX: usize = 128;
 
 /// Streams that hosts choose: numbers of handles and groups, and the isolation of moved units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlacedStreams {
+pub struct HostStreams {
     /// Number of reclaim unit handles in each reclaim group.
     pub handles: u8,
     /// Number of reclaim groups. The product of handles and groups is at most 127.
     pub groups: u8,
     /// Isolation of moved units: by reclaim group (initial), or by handle as well (persistent).
-    pub isolation: Isolation,
+    pub isolation: PlacementIsolation,
 }
 
-impl PlacedStreams {
+impl HostStreams {
     /// Returns the number of user streams: reclaim unit handles times reclaim groups.
     pub fn user(&self) -> u8 {
-        // A drive file that has not been checked yet may ask for too many streams, so saturate.
+        // An unchecked drive file may ask for too many streams, so saturate.
         self.handles.saturating_mul(self.groups)
     }
 
     /// True if streams of a group may share an open reclaim unit if there are few spare ones: garbage collection mixes
     /// their data in any case.
-    pub fn shares_units(&self) -> bool {
-        self.isolation == Isolation::Initial
+    pub fn may_share_open_units(&self) -> bool {
+        self.isolation == PlacementIsolation::Initial
     }
 
     /// Returns the number of streams of moved units: one for each reclaim group, or one for each user stream.
-    pub fn moved_unit_streams(&self) -> u8 {
+    pub fn moved_stream_count(&self) -> u8 {
         match self.isolation {
-            Isolation::Initial => self.groups,
-            Isolation::Persistent => self.user(),
+            PlacementIsolation::Initial => self.groups,
+            PlacementIsolation::Persistent => self.user(),
         }
     }
 
@@ -66,10 +66,10 @@ impl PlacedStreams {
     }
 
     /// Returns the number of the stream of moved units that receives the mapping units of user stream `user`.
-    fn moved_of(&self, user: u8) -> u8 {
+    fn moved_stream_of_user(&self, user: u8) -> u8 {
         match self.isolation {
-            Isolation::Initial => user / self.handles,
-            Isolation::Persistent => user,
+            PlacementIsolation::Initial => user / self.handles,
+            PlacementIsolation::Persistent => user,
         }
     }
 
@@ -77,13 +77,13 @@ impl PlacedStreams {
     /// index, among all streams, of the stream that filled the block; streams of moved units have indices from
     /// `first_moved` on.
     pub(super) fn moved_stream(&self, stream: u8, first_moved: u8) -> u8 {
-        if stream < first_moved { self.moved_of(stream) } else { stream - first_moved }
+        if stream < first_moved { self.moved_stream_of_user(stream) } else { stream - first_moved }
     }
 }
 
 /// Counters of one user stream, in mapping units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlacedCounts {
+pub struct StreamUnitCounts {
     /// Number of mapping units that hosts have written to the stream.
     pub written: u64,
     /// Number of moves by garbage collection of mapping units that had last been written to the stream.
@@ -95,9 +95,9 @@ pub struct PlacedCounts {
 
 /// Host-selected stream that each mapping unit was last written to, and the counters of each stream.
 #[derive(Clone, Debug)]
-pub(super) struct PlacedUnits {
-    streams: PlacedStreams,
-    counts: Vec<PlacedCounts>,
+pub(super) struct UnitStreamRecord {
+    streams: HostStreams,
+    counts: Vec<StreamUnitCounts>,
     /// Number of the stream that each mapping unit was last written to, by number of the unit. Units beyond the end of
     /// the list belong to stream 0.
     of_units: Vec<u8>,
@@ -115,20 +115,20 @@ pub(super) struct PlacedUnits {
     recent: Vec<u64>,
 }
 
-impl PlacedUnits {
+impl UnitStreamRecord {
     /// Creates the state of a drive on which no host has chosen a stream: every mapping unit belongs to stream 0. The
     /// streams of a group have `open_units` units open at a time.
-    pub(super) fn new(streams: PlacedStreams, open_units: u8, shares_reserve: bool) -> PlacedUnits {
-        let (user, moved) = (streams.user(), streams.moved_unit_streams());
+    pub(super) fn new(streams: HostStreams, open_units: u8, shares_reserve: bool) -> UnitStreamRecord {
+        let (user, moved) = (streams.user(), streams.moved_stream_count());
         let mut is_kept = vec![false; usize::from(user) + usize::from(moved)];
         (is_kept[0], is_kept[usize::from(user)]) = (true, true);
         let unit = |stream: u8| {
             let handle = stream % streams.handles;
             stream - handle + handle.min(open_units - 1)
         };
-        PlacedUnits {
+        UnitStreamRecord {
             streams,
-            counts: vec![PlacedCounts::default(); user.into()],
+            counts: vec![StreamUnitCounts::default(); user.into()],
             of_units: Vec::new(),
             is_kept,
             open_units,
@@ -139,13 +139,13 @@ impl PlacedUnits {
     }
 
     /// Returns the streams among which hosts choose: numbers of handles and groups, and the isolation of moved units.
-    pub(super) fn streams(&self) -> &PlacedStreams {
+    pub(super) fn streams(&self) -> &HostStreams {
         &self.streams
     }
 
     /// Counts a mapping unit that a host writes to a stream, and records the stream for the unit.
     #[inline]
-    pub(super) fn note_write(&mut self, unit: u32, stream: u8) {
+    pub(super) fn count_host_write(&mut self, unit: u32, stream: u8) {
         self.counts[usize::from(stream)].written += 1;
         self.recent[usize::from(stream)] += 1;
         match self.of_units.get_mut(index(unit)) {
@@ -159,18 +159,18 @@ impl PlacedUnits {
     }
 
     /// Counts a move of a mapping unit by garbage collection, for the stream that the unit was last written to.
-    pub(super) fn note_move(&mut self, unit: u32) {
+    pub(super) fn count_collection_move(&mut self, unit: u32) {
         let stream = self.of_units.get(index(unit)).copied().unwrap_or(0);
         self.counts[usize::from(stream)].moved += 1;
     }
 
     /// Counts moves of mapping units that were on the drive before the run, for stream 0.
-    pub(super) fn note_moves_of_first(&mut self, units: u32) {
+    pub(super) fn count_initial_moves(&mut self, units: u32) {
         self.counts[0].moved += u64::from(units);
     }
 
     /// Counts positions that were left empty in a block of a user stream.
-    pub(super) fn note_skip(&mut self, stream: u8, positions: u32) {
+    pub(super) fn count_skipped_positions(&mut self, stream: u8, positions: u32) {
         self.counts[usize::from(stream)].skipped += u64::from(positions);
     }
 
@@ -178,7 +178,7 @@ impl PlacedUnits {
     /// the number of user streams and the number of all streams that have become marked; with a shared reserve, only
     /// user streams, which begin lines of their own.
     #[inline]
-    fn keep(&mut self, stream: u8) -> (u32, u32) {
+    fn keep_reserve_for_streams(&mut self, stream: u8) -> (u32, u32) {
         if self.is_kept[usize::from(stream)] {
             return (0, 0);
         }
@@ -186,14 +186,14 @@ impl PlacedUnits {
         if self.shares_reserve {
             return (1, 0);
         }
-        let moved = usize::from(self.streams.user()) + usize::from(self.streams.moved_of(stream));
+        let moved = usize::from(self.streams.user()) + usize::from(self.streams.moved_stream_of_user(stream));
         let is_known = std::mem::replace(&mut self.is_kept[moved], true);
         (1, if is_known { 1 } else { 2 })
     }
 
     /// Returns the number of the stream of moved units that receives a mapping unit, if classes of handles share the
     /// reserve; `None` if the victim decides.
-    pub(super) fn moved_class(&self, unit: u32) -> Option<u8> {
+    pub(super) fn moved_stream_of_class(&self, unit: u32) -> Option<u8> {
         let stream = self.of_units.get(index(unit)).copied().unwrap_or(0);
         self.shares_reserve.then(|| self.unit_of[usize::from(stream)])
     }
@@ -201,7 +201,7 @@ impl PlacedUnits {
     /// Divides the streams of a group anew among its open units, if these are fewer: streams with similar rates of
     /// writes share a unit, because their data is likely to live for a similar time. Does nothing if each stream has a
     /// unit of its own.
-    pub(super) fn regroup(&mut self, stream: u8) {
+    pub(super) fn regroup_streams(&mut self, stream: u8) {
         let handles = self.streams.handles;
         if self.open_units == handles {
             return;
@@ -213,7 +213,7 @@ impl PlacedUnits {
         for (rank, member) in members.into_iter().map(usize::from).enumerate() {
             let unit = rank.min(written - 1) * usize::from(self.open_units) / written;
             self.unit_of[member] = first + narrow::<u8, usize>(unit);
-            // Older writes count less, so that streams move between units as their rates change.
+            // Halve old counts gradually, so that streams move between units as their write rates change.
             self.recent[member] -= self.recent[member] / RECENT_PART;
         }
     }
@@ -226,16 +226,16 @@ impl TranslationLayer {
     /// A stream that has never been written has no block, and none is kept in reserve for it. The first write to a
     /// stream adds a block to the reserve, and makes room for it.
     #[inline]
-    pub fn make_room_for(&mut self, stream: u8, units: u32, moved: &mut Vec<UnitMove>, erased: &mut Vec<u32>) {
-        self.keep_room_for(stream);
+    pub fn collect_for_stream(&mut self, stream: u8, units: u32, moved: &mut Vec<MovedUnitRun>, erased: &mut Vec<u32>) {
+        self.reserve_block_for_stream(stream);
         self.make_room(units, moved, erased);
     }
 
     /// Keeps a block in reserve for `stream`, which is about to be written.
     #[inline]
-    pub fn keep_room_for(&mut self, stream: u8) {
+    pub fn reserve_block_for_stream(&mut self, stream: u8) {
         if let Some(placed) = &mut self.placed {
-            let (user, all) = placed.keep(stream);
+            let (user, all) = placed.keep_reserve_for_streams(stream);
             self.kept_user_streams += user;
             self.kept_streams += all;
         }
@@ -247,19 +247,19 @@ impl TranslationLayer {
     /// Garbage collection may open and free blocks, so the number holds until the next call of
     /// [`TranslationLayer::make_room`].
     #[inline]
-    pub fn unit_stream(&self, stream: u8) -> u8 {
+    pub fn stream_of_open_unit(&self, stream: u8) -> u8 {
         let Some(placed) = &self.placed else { return stream };
         let own = placed.unit_of[usize::from(stream)];
         if !placed.shares_reserve || self.open[usize::from(own)].is_some() || self.free.len() > 1 {
             return own;
         }
-        self.nearest_open(own, 0, placed.open_units).unwrap_or(own)
+        self.nearest_class_with_open_block(own, 0, placed.open_units).unwrap_or(own)
     }
 
     /// Returns the open block to which moved units of class `class` go if the class has none and no block is free.
-    pub(super) fn borrowed_block(&self, class: u8) -> Option<u32> {
+    pub(super) fn fallback_open_block(&self, class: u8) -> Option<u32> {
         let placed = self.placed.as_ref().filter(|placed| placed.shares_reserve && self.free.is_empty())?;
-        let nearest = self.nearest_open(class, self.first_moved, placed.open_units)?;
+        let nearest = self.nearest_class_with_open_block(class, self.first_moved, placed.open_units)?;
         self.open[usize::from(self.first_moved + nearest)]
     }
 
@@ -269,12 +269,12 @@ impl TranslationLayer {
     /// Moved units find space all the same. User writes open a second block only if two are free, so that when collection
     /// begins, all their open blocks have space for at most one block. The reserve is two; a victim takes less than the
     /// other.
-    pub(super) fn take_over_moved_block(&mut self, class: u8) -> Option<u32> {
+    pub(super) fn reuse_moved_block_for_user(&mut self, class: u8) -> Option<u32> {
         let placed = self.placed.as_ref().filter(|placed| placed.shares_reserve && self.free.is_empty())?;
         let classes = placed.open_units;
-        while let Some(nearest) = self.nearest_open(class, self.first_moved, classes) {
+        while let Some(nearest) = self.nearest_class_with_open_block(class, self.first_moved, classes) {
             let begun = self.blocks.all[index(self.open[usize::from(self.first_moved + nearest)]?)].written;
-            self.skip(WriteStream::Moved(nearest), begun.next_multiple_of(self.shape.line_units) - begun);
+            self.skip(FlashWriteStream::Moved(nearest), begun.next_multiple_of(self.shape.line_units) - begun);
             if let Some(block) = self.open[usize::from(self.first_moved + nearest)].take() {
                 self.open[usize::from(class)] = Some(block);
                 return Some(block);
@@ -285,7 +285,7 @@ impl TranslationLayer {
 
     /// Returns the class with an open block that is nearest to `class`. Open blocks of the classes begin at index `first`
     /// of the list of open blocks.
-    fn nearest_open(&self, class: u8, first: u8, classes: u8) -> Option<u8> {
+    fn nearest_class_with_open_block(&self, class: u8, first: u8, classes: u8) -> Option<u8> {
         let is_open = |other: &u8| self.open[usize::from(first + other)].is_some();
         (0..classes).filter(is_open).min_by_key(|other| other.abs_diff(class))
     }
@@ -297,8 +297,8 @@ impl TranslationLayer {
     /// separation would save nothing. With w writes to d units and s spare ones, random writes move about w d / 2 s units.
     /// The sum over classes is least if s is proportional to the square root of w d, so that blocks of a class are
     /// collected once an invalid share proportional to the square root of w / d is reached.
-    pub(super) fn victim_by_class(&self) -> Option<u32> {
-        let is_greedy = self.shape.policy == PolicyName::Greedy;
+    pub(super) fn greedy_victim_by_class(&self) -> Option<u32> {
+        let is_greedy = self.shape.policy == TranslationPolicyName::GreedyPolicy;
         let placed = self.placed.as_ref().filter(|placed| placed.shares_reserve && is_greedy)?;
         let class_of = |block: u32| {
             let stream = self.blocks.stream(block);
@@ -314,7 +314,7 @@ impl TranslationLayer {
             let invalid = self.blocks.capacity(block) - self.blocks.valid(block);
             f64::from(invalid) * weight(class_of(block))
         };
-        let victims = self.blocks.full().filter(|block| self.blocks.makes_room(*block));
+        let victims = self.blocks.full().filter(|block| self.blocks.has_invalid_units(*block));
         // Of equal blocks, take the first, as the greedy policy does.
         victims
             .map(|block| (score(block), block))
@@ -326,7 +326,7 @@ impl TranslationLayer {
     /// positions that stay empty, which are not programmed; 0 if the stream has no open block. Streams that share a
     /// reserve stay in their block if the rest of it is part of the reserve.
     pub fn close(&mut self, stream: u8) -> u32 {
-        let Some(block) = self.open_of(WriteStream::User(stream)) else { return 0 };
+        let Some(block) = self.current_open_block(FlashWriteStream::User(stream)) else { return 0 };
         let capacity = self.blocks.capacity(block);
         let left = capacity - self.blocks.all[index(block)].written;
         let shares_reserve = self.placed.as_ref().is_some_and(|placed| placed.shares_reserve);
@@ -342,21 +342,21 @@ impl TranslationLayer {
     }
 
     /// Returns the streams that hosts choose, and the counters of each user stream; `None` if hosts cannot choose.
-    pub fn placed(&self) -> Option<(&PlacedStreams, &[PlacedCounts])> {
+    pub fn placed(&self) -> Option<(&HostStreams, &[StreamUnitCounts])> {
         self.placed.as_ref().map(|placed| (&placed.streams, &placed.counts[..]))
     }
 
     /// Returns the number of units that still fit into the reclaim unit of a user stream: all of them if the next write
     /// opens a new reclaim unit.
-    pub fn room_in_unit(&self, stream: u8) -> u32 {
-        match self.room(WriteStream::User(stream)) {
+    pub fn room_in_reclaim_unit(&self, stream: u8) -> u32 {
+        match self.room(FlashWriteStream::User(stream)) {
             0 => self.shape.block_units,
             room => room,
         }
     }
 }
 
-impl PlacedCounts {
+impl StreamUnitCounts {
     /// Returns the number of mapping units that were programmed for the stream: written, moved and skipped ones.
     pub fn programmed(&self) -> u64 {
         self.written + self.moved + self.skipped

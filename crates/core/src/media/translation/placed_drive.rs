@@ -1,7 +1,7 @@
 //! Translation layer of a drive with host-selected streams, by itself: without dies, without time, and without a write
 //! buffer beyond the line that a stream fills. A served drive computes with it what its hosts' writes cost the cells.
 
-use super::{TranslationLayer, TranslationShape, UnitLocation, UnitMove, WriteStream};
+use super::{FlashUnitLocation, FlashWriteStream, MovedUnitRun, TranslationLayer, TranslationShape};
 use crate::number::{index, narrow};
 
 /// Seed for the random choices of garbage collection, the same for all served drives.
@@ -10,11 +10,11 @@ const SEED: u64 = 1;
 /// Translation layer of a drive with host-selected streams, without timing, and the number of bytes that hosts have
 /// written.
 #[derive(Clone, Debug)]
-pub struct PlacedDrive {
+pub struct UntimedPlacedDrive {
     layer: TranslationLayer,
     unit_bytes: u32,
     host_bytes: u128,
-    moved: Vec<UnitMove>,
+    moved: Vec<MovedUnitRun>,
     erased: Vec<u32>,
 }
 
@@ -32,48 +32,48 @@ pub struct PlacedStatistics {
 
 /// Data that garbage collection has moved to one stream to make room for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlacedMove {
+pub struct CollectedMove {
     /// Number of the stream of moved units that has received the data.
     pub stream: u8,
     /// Number of bytes that were moved.
     pub bytes: u64,
 }
 
-impl PlacedDrive {
+impl UntimedPlacedDrive {
     /// Creates a drive on which nothing has been written, with mapping units of `unit_bytes` bytes.
-    pub fn new(shape: TranslationShape, unit_bytes: u32) -> PlacedDrive {
+    pub fn new(shape: TranslationShape, unit_bytes: u32) -> UntimedPlacedDrive {
         let layer = TranslationLayer::new(shape, SEED);
-        PlacedDrive { layer, unit_bytes, host_bytes: 0, moved: Vec::new(), erased: Vec::new() }
+        UntimedPlacedDrive { layer, unit_bytes, host_bytes: 0, moved: Vec::new(), erased: Vec::new() }
     }
 
     /// Writes `bytes` from `offset` to a stream. A mapping unit in the line that the stream is filling takes no more
     /// cells if it is written again. Returns the bytes that garbage collection has moved to each stream to make room.
-    pub fn write(&mut self, offset: u64, bytes: u64, stream: u8) -> Vec<PlacedMove> {
+    pub fn write(&mut self, offset: u64, bytes: u64, stream: u8) -> Vec<CollectedMove> {
         self.host_bytes += u128::from(bytes);
         let unit_bytes = u64::from(self.unit_bytes);
         let first_moved = self.layer.first_moved;
-        let moved_max = self.layer.placed().map_or(0, |(streams, _)| streams.moved_unit_streams() - 1);
-        let mut moves: Vec<PlacedMove> = Vec::new();
+        let moved_max = self.layer.placed().map_or(0, |(streams, _)| streams.moved_stream_count() - 1);
+        let mut moves: Vec<CollectedMove> = Vec::new();
         for unit in offset / unit_bytes..(offset + bytes).div_ceil(unit_bytes) {
             let unit = narrow::<u32, u64>(unit);
-            let open = self.layer.unit_stream(stream);
+            let open = self.layer.stream_of_open_unit(stream);
             if self.layer.is_in_line(unit, open) {
                 continue;
             }
-            if self.layer.begins_line(open) {
+            if self.layer.is_at_line_start(open) {
                 let line_units = self.layer.shape.line_units;
-                self.layer.make_room_for(open, line_units, &mut self.moved, &mut self.erased);
+                self.layer.collect_for_stream(open, line_units, &mut self.moved, &mut self.erased);
             }
-            let open = self.layer.unit_stream(stream);
-            self.layer.write_as(unit, stream, open);
+            let open = self.layer.stream_of_open_unit(stream);
+            self.layer.write_unit_of_handle(unit, stream, open);
             self.erased.clear();
-            for UnitMove { units, to, .. } in self.moved.drain(..) {
-                // Classes of handles that share a reserve are one stream of moved units to hosts.
+            for MovedUnitRun { units, to, .. } in self.moved.drain(..) {
+                // Classes of handles that share a reserve appear to hosts as one stream of moved units.
                 let stream = self.layer.blocks.stream(to.block).saturating_sub(first_moved).min(moved_max);
                 let bytes = u64::from(units) * unit_bytes;
                 match moves.iter_mut().find(|known| known.stream == stream) {
                     Some(known) => known.bytes += bytes,
-                    None => moves.push(PlacedMove { stream, bytes }),
+                    None => moves.push(CollectedMove { stream, bytes }),
                 }
             }
         }
@@ -91,12 +91,12 @@ impl PlacedDrive {
     /// Makes a stream continue in a new reclaim unit, if its current one has been written to. Returns the number of
     /// bytes that the current one still had room for.
     pub fn renew(&mut self, stream: u8) -> u64 {
-        u64::from(self.layer.close(self.layer.unit_stream(stream))) * u64::from(self.unit_bytes)
+        u64::from(self.layer.close(self.layer.stream_of_open_unit(stream))) * u64::from(self.unit_bytes)
     }
 
     /// Returns the number of bytes that the reclaim unit of a stream still has room for.
     pub fn room_bytes(&self, stream: u8) -> u64 {
-        u64::from(self.layer.room_in_unit(self.layer.unit_stream(stream))) * u64::from(self.unit_bytes)
+        u64::from(self.layer.room_in_reclaim_unit(self.layer.stream_of_open_unit(stream))) * u64::from(self.unit_bytes)
     }
 
     /// Returns the size of a reclaim unit in bytes.
@@ -125,16 +125,16 @@ impl TranslationLayer {
     /// True if a mapping unit is in the incomplete line that a user stream is filling.
     fn is_in_line(&self, unit: u32, stream: u8) -> bool {
         let place = self.location(unit);
-        let (open, line) = (self.open_of(WriteStream::User(stream)), self.shape.line_units);
-        place != UnitLocation::NONE && open == Some(place.block) && {
+        let (open, line) = (self.current_open_block(FlashWriteStream::User(stream)), self.shape.line_units);
+        place != FlashUnitLocation::NONE && open == Some(place.block) && {
             let written = self.blocks.all[index(place.block)].written;
             !written.is_multiple_of(line) && place.position >= written / line * line
         }
     }
 
     /// True if the next write to a user stream begins a new line.
-    fn begins_line(&self, stream: u8) -> bool {
-        let open = self.open_of(WriteStream::User(stream));
+    fn is_at_line_start(&self, stream: u8) -> bool {
+        let open = self.current_open_block(FlashWriteStream::User(stream));
         open.is_none_or(|block| self.blocks.all[index(block)].written.is_multiple_of(self.shape.line_units))
     }
 }

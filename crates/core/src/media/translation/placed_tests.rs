@@ -1,9 +1,9 @@
-use super::policy::PolicySettings;
+use super::policy::TranslationPolicySettings;
 use super::*;
-use crate::config::Isolation;
+use crate::config::PlacementIsolation;
 
 /// Shape of a drive of 200 blocks of 64 mapping units with 15 % of spare space and host-selected streams.
-fn shape(handles: u8, groups: u8, isolation: Isolation) -> TranslationShape {
+fn shape(handles: u8, groups: u8, isolation: PlacementIsolation) -> TranslationShape {
     let (blocks, block_units) = (200, 64);
     TranslationShape {
         units: 11_130,
@@ -11,20 +11,20 @@ fn shape(handles: u8, groups: u8, isolation: Isolation) -> TranslationShape {
         block_units,
         blocks,
         line_units: 4,
-        policy: PolicyName::Greedy,
-        settings: PolicySettings { choices: 2 },
+        policy: TranslationPolicyName::GreedyPolicy,
+        settings: TranslationPolicySettings { choices: 2 },
         map: None,
         slc: None,
         wear_gap: 0,
-        placement: Some(PlacedStreams { handles, groups, isolation }),
+        placement: Some(HostStreams { handles, groups, isolation }),
     }
 }
 
-fn write(layer: &mut TranslationLayer, unit: u32, stream: u8) -> (Vec<UnitMove>, Vec<u32>) {
+fn write(layer: &mut TranslationLayer, unit: u32, stream: u8) -> (Vec<MovedUnitRun>, Vec<u32>) {
     let (mut moved, mut erased) = (Vec::new(), Vec::new());
-    let open = layer.unit_stream(stream);
-    layer.make_room_for(open, 1, &mut moved, &mut erased);
-    layer.write_as(unit, stream, layer.unit_stream(stream));
+    let open = layer.stream_of_open_unit(stream);
+    layer.collect_for_stream(open, 1, &mut moved, &mut erased);
+    layer.write_unit_of_handle(unit, stream, layer.stream_of_open_unit(stream));
     (moved, erased)
 }
 
@@ -33,7 +33,7 @@ fn write(layer: &mut TranslationLayer, unit: u32, stream: u8) -> (Vec<UnitMove>,
 /// amplification after the fill.
 fn run(shape: TranslationShape, hot: u8, cold: u8) -> (TranslationLayer, f64) {
     let mut layer = TranslationLayer::new(shape, 1);
-    let mut random = Random::stream(3, "hot units");
+    let mut random = RandomStream::stream(3, "hot units");
     let (units, hot_units) = (shape.units as u32, shape.units as u32 / 10);
     for unit in 0..units {
         write(&mut layer, unit, if unit < hot_units { hot } else { cold });
@@ -54,8 +54,8 @@ fn run(shape: TranslationShape, hot: u8, cold: u8) -> (TranslationLayer, f64) {
 }
 
 #[test]
-fn separate_streams_of_hot_and_cold_data_move_less_than_a_common_one() {
-    for isolation in [Isolation::Initial, Isolation::Persistent] {
+fn separating_hot_and_cold_streams_moves_less() {
+    for isolation in [PlacementIsolation::Initial, PlacementIsolation::Persistent] {
         let shape = shape(2, 1, isolation);
         let (mixed, in_one) = run(shape, 0, 0);
         let (parted, in_two) = run(shape, 0, 1);
@@ -71,11 +71,11 @@ fn separate_streams_of_hot_and_cold_data_move_less_than_a_common_one() {
 }
 
 /// Returns, for each block with valid mapping units, the set of streams that these units belong to.
-fn streams_of_blocks(layer: &TranslationLayer, stream_of: impl Fn(u32) -> u8) -> Vec<BTreeSet<u8>> {
+fn streams_by_block(layer: &TranslationLayer, stream_of: impl Fn(u32) -> u8) -> Vec<BTreeSet<u8>> {
     let mut blocks = vec![BTreeSet::new(); layer.blocks.all.len()];
     for unit in 0..layer.shape().units as u32 {
         let place = layer.location(unit);
-        if place != UnitLocation::NONE {
+        if place != FlashUnitLocation::NONE {
             blocks[index(place.block)].insert(stream_of(unit));
         }
     }
@@ -83,11 +83,11 @@ fn streams_of_blocks(layer: &TranslationLayer, stream_of: impl Fn(u32) -> u8) ->
 }
 
 #[test]
-fn garbage_collection_mixes_handles_of_a_group_only_if_they_are_isolated_initially() {
-    for isolation in [Isolation::Initial, Isolation::Persistent] {
+fn collection_mixes_handles_only_if_initially_isolated() {
+    for isolation in [PlacementIsolation::Initial, PlacementIsolation::Persistent] {
         let shape = TranslationShape { units: 9_000, ..shape(3, 2, isolation) };
         let mut layer = TranslationLayer::new(shape, 1);
-        let mut random = Random::stream(5, "units");
+        let mut random = RandomStream::stream(5, "units");
         let mut stream_of = vec![0; shape.units as usize];
         for turn in 0..100_000_u32 {
             let unit = if turn < 9_000 { turn } else { (random.unit() * 9_000.0) as u32 };
@@ -96,18 +96,18 @@ fn garbage_collection_mixes_handles_of_a_group_only_if_they_are_isolated_initial
             write(&mut layer, unit, stream);
         }
         assert!(layer.counts().moved > 10_000, "{:?}", layer.counts());
-        let blocks = streams_of_blocks(&layer, |unit| stream_of[index(unit)]);
+        let blocks = streams_by_block(&layer, |unit| stream_of[index(unit)]);
         let groups = |streams: &BTreeSet<u8>| streams.iter().map(|stream| stream / 3).collect::<BTreeSet<u8>>().len();
         assert!(blocks.iter().all(|streams| groups(streams) <= 1), "{isolation:?}: data of two groups shares a block");
         let most = blocks.iter().map(BTreeSet::len).max();
-        assert_eq!(most, Some(if isolation == Isolation::Initial { 3 } else { 1 }), "{isolation:?}");
+        assert_eq!(most, Some(if isolation == PlacementIsolation::Initial { 3 } else { 1 }), "{isolation:?}");
     }
 }
 
 #[test]
-fn stream_that_is_not_written_keeps_no_block_in_reserve() {
+fn unwritten_stream_keeps_no_reserved_block() {
     let moved = |handles| {
-        let shape = shape(handles, 1, Isolation::Initial);
+        let shape = shape(handles, 1, PlacementIsolation::Initial);
         let (layer, amplification) = run(TranslationShape { blocks: 210, ..shape }, 0, 0);
         (layer.counts(), amplification)
     };
@@ -115,25 +115,25 @@ fn stream_that_is_not_written_keeps_no_block_in_reserve() {
 }
 
 #[test]
-fn closed_block_takes_no_more_units_and_the_next_write_begins_another() {
-    let mut layer = TranslationLayer::new(shape(2, 1, Isolation::Initial), 1);
-    assert_eq!((layer.room_in_unit(1), layer.close(1)), (64, 0), "it has not been begun");
+fn closed_unit_takes_no_more_data() {
+    let mut layer = TranslationLayer::new(shape(2, 1, PlacementIsolation::Initial), 1);
+    assert_eq!((layer.room_in_reclaim_unit(1), layer.close(1)), (64, 0), "it has not been begun");
     (0..10).for_each(|unit| drop(write(&mut layer, unit, 1)));
     let before = layer.location(9).block;
-    assert_eq!((layer.room_in_unit(1), layer.close(1), layer.room_in_unit(1)), (54, 54, 64));
+    assert_eq!((layer.room_in_reclaim_unit(1), layer.close(1), layer.room_in_reclaim_unit(1)), (54, 54, 64));
     write(&mut layer, 10, 1);
     assert_ne!(layer.location(10).block, before);
     assert_eq!((layer.counts().skipped, layer.inconsistency()), (0, None));
 }
 
 #[test]
-fn drive_that_was_overwritten_begins_as_one_without_placement() {
+fn overwritten_drive_starts_like_one_without_placement() {
     for precondition in [TranslationLayer::overwritten_at_random, TranslationLayer::written_in_order] {
-        let placed = shape(4, 2, Isolation::Persistent);
+        let placed = shape(4, 2, PlacementIsolation::Persistent);
         let placed = TranslationShape { blocks: 230, ..placed };
         let run = |shape: TranslationShape| {
             let mut layer = precondition(shape, 7);
-            let mut random = Random::stream(5, "units");
+            let mut random = RandomStream::stream(5, "units");
             for _ in 0..30_000 {
                 write(&mut layer, (random.unit() * 11_130.0) as u32, 0);
             }
@@ -148,7 +148,7 @@ fn drive_that_was_overwritten_begins_as_one_without_placement() {
 /// of 16 units of a tenant. The tenant of number t is written `(t + 1)` to the power `rates` times less often than the
 /// first one. With `is_log`, a tenant replaces its objects in order, else at random. Returns the drive and the write
 /// amplification of the second half of the writes.
-fn run_tenants(tenants: u32, is_apart: bool, is_log: bool, rates: i32, times: u64) -> (TranslationLayer, f64) {
+fn overwrite_by_tenants(tenants: u32, is_apart: bool, is_log: bool, rates: i32, times: u64) -> (TranslationLayer, f64) {
     let (block_units, object) = (256, 16);
     let units = 58 * block_units + 48;
     let own = units / tenants / object;
@@ -157,10 +157,10 @@ fn run_tenants(tenants: u32, is_apart: bool, is_log: bool, rates: i32, times: u6
         used_units: units.into(),
         block_units,
         blocks: 63,
-        ..shape(tenants as u8, 1, Isolation::Initial)
+        ..shape(tenants as u8, 1, PlacementIsolation::Initial)
     };
     let mut layer = TranslationLayer::new(shape, 1);
-    let mut random = Random::stream(9, "objects");
+    let mut random = RandomStream::stream(9, "objects");
     let weights: Vec<f64> = (0..tenants).map(|tenant| 1.0 / f64::from(tenant + 1).powi(rates)).collect();
     let all: f64 = weights.iter().sum();
     let mut next = vec![0; index(tenants)];
@@ -192,32 +192,32 @@ fn run_tenants(tenants: u32, is_apart: bool, is_log: bool, rates: i32, times: u6
 }
 
 #[test]
-fn nine_handles_share_the_spare_blocks_of_63_and_move_less_if_their_rates_differ() {
+fn nine_handles_share_spare_blocks_and_move_less_at_unequal_rates() {
     for (is_log, rates) in [(true, 1), (true, 2), (false, 1), (false, 2)] {
-        let [one, nine] = [false, true].map(|is_apart| run_tenants(9, is_apart, is_log, rates, 16));
+        let [one, nine] = [false, true].map(|is_apart| overwrite_by_tenants(9, is_apart, is_log, rates, 16));
         println!("log {is_log}, rates {rates}: {} in one, {} in nine", one.1, nine.1);
         assert_eq!((one.0.inconsistency(), nine.0.inconsistency()), (None, None));
-        // Nothing is to be gained where the rates of the handles differ less than 1 to 10.
+        // Separating handles gains nothing unless their write rates differ by at least a factor of 10.
         let most = if rates == 1 { 1.03 } else { 0.9 };
         assert!(nine.1 < most * one.1, "log {is_log}, rates {rates}: {} in one, {} in nine", one.1, nine.1);
     }
 }
 
 #[test]
-fn handles_that_share_a_reserve_need_no_more_of_it_than_one_handle() {
-    let (one, _) = run_tenants(9, false, false, 1, 2);
-    let (nine, _) = run_tenants(9, true, false, 1, 2);
+fn handles_sharing_a_reserve_need_no_more_than_one() {
+    let (one, _) = overwrite_by_tenants(9, false, false, 1, 2);
+    let (nine, _) = overwrite_by_tenants(9, true, false, 1, 2);
     assert_eq!((one.kept_streams, nine.kept_streams), (2, 2));
     let (one, nine) = (one.reserve(), nine.reserve());
     assert!(nine - one < 9 * 4, "lines that handles have begun at most: {one} {nine}");
 }
 
 #[test]
-fn handle_stays_in_its_unit_if_closing_it_would_take_the_reserve() {
-    let (mut layer, _) = run_tenants(9, true, false, 1, 2);
+fn handle_keeps_its_unit_if_closing_would_take_the_reserve() {
+    let (mut layer, _) = overwrite_by_tenants(9, true, false, 1, 2);
     for turn in 0..200_u32 {
         (0..9).for_each(|stream| {
-            layer.close(layer.unit_stream(stream));
+            layer.close(layer.stream_of_open_unit(stream));
         });
         (0..9).for_each(|stream| drop(write(&mut layer, turn * 9 + u32::from(stream), stream)));
     }

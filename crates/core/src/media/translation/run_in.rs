@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::policy::Policy;
 use super::{TranslationLayer, TranslationShape, map_cache};
-use crate::config::PolicyName;
+use crate::config::TranslationPolicyName;
 use crate::number::{index, low_u32, real, short_length, whole};
-use crate::random::Random;
+use crate::random::RandomStream;
 
 /// Number of full blocks of the small drive on which a policy's steady state is found.
 const BLOCKS: u32 = 2048;
@@ -31,7 +31,7 @@ const SEED: u64 = 1;
 
 /// Properties that determine a steady state: policy, number of random choices, mapping units per block, spare space,
 /// units per map page, and cached share of the map pages. The spare space and the share are stored as bits of a double.
-type RunInKey = (PolicyName, u32, u32, u64, u32, u64);
+type RunInKey = (TranslationPolicyName, u32, u32, u64, u32, u64);
 
 /// Steady states that this process has computed, by the properties that determine them.
 static FOUND: Mutex<BTreeMap<RunInKey, Arc<RunInState>>> = Mutex::new(BTreeMap::new());
@@ -78,19 +78,19 @@ impl RunInState {
     fn run(like: &TranslationShape, spare: f64, cached: f64) -> RunInState {
         let mut shape =
             TranslationShape { blocks: BLOCKS, line_units: 1, slc: None, wear_gap: 0, placement: None, ..*like };
-        shape.blocks += shape.blocks_not_full();
+        shape.blocks += shape.partly_filled_blocks_in_steady_state();
         let sealed_units = f64::from(BLOCKS) * f64::from(shape.block_units) / (1.0 + spare.max(0.0));
-        let all = sealed_units + f64::from(shape.blocks_erased()) * f64::from(shape.block_units);
+        let all = sealed_units + f64::from(shape.erased_blocks_in_steady_state()) * f64::from(shape.block_units);
         let map_share = shape.map.map_or(0.0, |map| 1.0 / f64::from(map.page_units));
         shape.units = whole(all / (1.0 + map_share));
         shape.used_units = shape.units;
         if let Some(map) = &mut shape.map {
             map.cached_pages = (cached * f64::from(map_cache::pages(shape.units, map.page_units))).round() as u32;
         }
-        let mut run = RunIn::new(shape);
-        run.overwrite(OVERWRITES);
+        let mut run = RunInDrive::new(shape);
+        run.overwrite_random_units(OVERWRITES);
         let before = run.drive.counts();
-        run.overwrite(MEASURED_OVERWRITES);
+        run.overwrite_random_units(MEASURED_OVERWRITES);
         let after = run.drive.counts();
         let written = after.written - before.written;
         let moved = after.moved - before.moved + after.map_writes - before.map_writes;
@@ -119,13 +119,13 @@ impl RunInState {
     pub(super) fn valid_units(&self, blocks: u32, block_units: u32, units: u64) -> Vec<u32> {
         let shares = (0..blocks).map(|block| self.at(block, blocks).valid);
         let mut valid: Vec<u32> = shares.map(|share| (share * f64::from(block_units)).round() as u32).collect();
-        super::stationary::make_sum(&mut valid, block_units, units);
+        super::stationary::adjust_counts_to_sum(&mut valid, block_units, units);
         valid
     }
 
     /// Returns the mean age of the oldest block: the user's writes since its units were written, as a multiple of the
     /// user's whole capacity.
-    pub(super) fn oldest_age(&self) -> f64 {
+    pub(super) fn oldest_block_age(&self) -> f64 {
         self.blocks.iter().map(|block| block.age).fold(0.0, f64::max)
     }
 
@@ -139,15 +139,16 @@ impl RunInState {
 }
 
 /// Small drive that is being run in, and the random numbers of its writes.
-struct RunIn {
+struct RunInDrive {
     drive: TranslationLayer,
-    random: Random,
+    random: RandomStream,
 }
 
-impl RunIn {
+impl RunInDrive {
     /// Creates the small drive that is run in: every mapping unit has been written once, in order.
-    fn new(shape: TranslationShape) -> RunIn {
-        let mut run = RunIn { drive: TranslationLayer::new(shape, SEED), random: Random::stream(SEED, "run in") };
+    fn new(shape: TranslationShape) -> RunInDrive {
+        let mut run =
+            RunInDrive { drive: TranslationLayer::new(shape, SEED), random: RandomStream::stream(SEED, "run in") };
         let (mut moved, mut erased) = (Vec::new(), Vec::new());
         for unit in 0..low_u32(shape.units) {
             run.write(unit, &mut moved, &mut erased);
@@ -155,7 +156,7 @@ impl RunIn {
         run
     }
 
-    fn write(&mut self, unit: u32, moved: &mut Vec<super::UnitMove>, erased: &mut Vec<u32>) {
+    fn write(&mut self, unit: u32, moved: &mut Vec<super::MovedUnitRun>, erased: &mut Vec<u32>) {
         moved.clear();
         erased.clear();
         if let Some(page) = self.drive.look_up(unit, true).and_then(|access| access.written) {
@@ -168,7 +169,7 @@ impl RunIn {
 
     /// Overwrites random mapping units, `times` as many as the drive has units. Ends early if garbage collection has
     /// moved [`MOVES`] times as many units.
-    fn overwrite(&mut self, times: u64) {
+    fn overwrite_random_units(&mut self, times: u64) {
         let (units, before) = (self.drive.shape.units, self.drive.counts());
         let (mut moved, mut erased) = (Vec::new(), Vec::new());
         while self.drive.counts().written - before.written < times * units

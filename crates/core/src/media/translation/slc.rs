@@ -14,12 +14,12 @@
 
 use std::collections::VecDeque;
 
-use super::{GarbageCollection, TranslationLayer, UnitMove, WriteStream};
+use super::{CollectionProgress, FlashWriteStream, MovedUnitRun, TranslationLayer};
 use crate::number::index;
 
 /// Size of the SLC cache: number and size of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlcShape {
+pub struct SlcCacheShape {
     /// Number of SLC blocks.
     pub blocks: u32,
     /// Number of mapping units in each SLC block.
@@ -36,12 +36,12 @@ pub(super) struct SlcCache {
     /// Numbers of the full SLC blocks, the oldest one first.
     full: VecDeque<u32>,
     /// Fold of one SLC block that is in progress; `None` if there is none.
-    folding: Option<GarbageCollection>,
+    folding: Option<CollectionProgress>,
 }
 
 impl SlcCache {
     /// Creates an empty SLC cache, whose blocks have the numbers from `first` on.
-    pub(super) fn new(first: u32, shape: SlcShape) -> SlcCache {
+    pub(super) fn new(first: u32, shape: SlcCacheShape) -> SlcCache {
         let free = (first..first + shape.blocks).collect();
         SlcCache { free, open: None, full: VecDeque::new(), folding: None }
     }
@@ -76,7 +76,7 @@ impl TranslationLayer {
 
     /// Fills the SLC cache with mapping units that have all been overwritten: the state of a drive that has been busy
     /// for a long time.
-    pub(super) fn use_up_slc(&mut self) {
+    pub(super) fn fill_slc_with_overwritten_units(&mut self) {
         let Some(slc) = &mut self.slc else { return };
         slc.full.extend(slc.free.drain(..));
         for block in &slc.full {
@@ -88,15 +88,15 @@ impl TranslationLayer {
 
     /// Folds the SLC cache: makes room for up to `units` valid mapping units of its oldest block, and moves them. Adds
     /// the moves to `moved`, and the erased blocks to `erased`. Returns false if there is nothing to fold.
-    pub fn fold(&mut self, units: u32, moved: &mut Vec<UnitMove>, erased: &mut Vec<u32>) -> bool {
+    pub fn fold(&mut self, units: u32, moved: &mut Vec<MovedUnitRun>, erased: &mut Vec<u32>) -> bool {
         let Some(slc) = &mut self.slc else { return false };
         let begin =
-            |victim| GarbageCollection { victim, stream: WriteStream::Moved(0), cohorts: Vec::new(), logged: 0 };
+            |victim| CollectionProgress { victim, stream: FlashWriteStream::Moved(0), cohorts: Vec::new(), logged: 0 };
         let Some(mut folding) = slc.folding.take().or_else(|| slc.full.pop_front().map(begin)) else { return false };
         let units = units.min(self.blocks.valid(folding.victim));
         self.make_room(units.max(1), moved, erased);
         // `make_room` does not collect blocks of the cache, so these units are still valid.
-        self.move_from(&mut folding, units, moved);
+        self.move_units_of_victim(&mut folding, units, moved);
         let is_empty = self.blocks.valid(folding.victim) == 0;
         let victim = folding.victim;
         if is_empty {

@@ -15,7 +15,7 @@
 //! collection makes room for `c b / (1 + a)` user writes.
 
 use crate::number::{index, length, narrow, real, real_length, whole, wide_index};
-use crate::random::Random;
+use crate::random::RandomStream;
 
 /// Largest number of levels in the distribution of valid mapping units. Blocks with more units are modelled more
 /// coarsely, because their relative deviation is smaller.
@@ -38,16 +38,16 @@ pub enum VictimPolicy {
 /// write. `spare` is the over-provisioning as a share of the user's mapping units.
 pub fn write_amplification(choice: VictimPolicy, block_units: u32, spare: f64) -> f64 {
     match choice {
-        VictimPolicy::Oldest => 1.0 / (1.0 - oldest_valid_share(spare)),
+        VictimPolicy::Oldest => 1.0 / (1.0 - oldest_block_valid_share(spare)),
         _ => ValidDistribution::solve(choice, block_units, spare).write_amplification(spare),
     }
 }
 
 /// Returns the share of mapping units, from 0 to 1, that are still valid in the oldest block when it is collected.
 /// `spare` is the over-provisioning as a share of the user's units.
-pub fn oldest_valid_share(spare: f64) -> f64 {
+pub fn oldest_block_valid_share(spare: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0 / (1.0 + spare));
-    // Besides the trivial root 1, the equation has one root, which is below 1 / (1 + a).
+    // Besides the trivial root 1, the equation has one root, below 1 / (1 + a).
     for _ in 0..HALVINGS {
         let middle = (low + high) / 2.0;
         match libm::exp(-(1.0 + spare) * (1.0 - middle)) > middle {
@@ -60,23 +60,29 @@ pub fn oldest_valid_share(spare: f64) -> f64 {
 
 /// Draws the number of valid mapping units for each of `blocks` full blocks that hold `units` in all. The oldest block
 /// comes first if the victim choice depends on age; otherwise the order is random.
-pub fn valid_units(choice: VictimPolicy, blocks: u32, block_units: u32, units: u64, random: &mut Random) -> Vec<u32> {
+pub fn valid_units(
+    choice: VictimPolicy,
+    blocks: u32,
+    block_units: u32,
+    units: u64,
+    random: &mut RandomStream,
+) -> Vec<u32> {
     let spare = f64::from(blocks) * f64::from(block_units) / real(units) - 1.0;
     let mut valid = match choice {
-        VictimPolicy::Oldest => by_age(blocks, block_units, spare, random),
+        VictimPolicy::Oldest => draw_valid_counts_by_age(blocks, block_units, spare, random),
         _ => ValidDistribution::solve(choice, block_units, spare).valid_units(blocks, block_units),
     };
     if choice != VictimPolicy::Oldest {
         shuffle(&mut valid, random);
     }
-    make_sum(&mut valid, block_units, units);
+    adjust_counts_to_sum(&mut valid, block_units, units);
     valid
 }
 
 /// Draws the number of valid mapping units of each block under oldest-first collection, the oldest block first. The
 /// deviation is that of units which are overwritten independently.
-fn by_age(blocks: u32, block_units: u32, spare: f64, random: &mut Random) -> Vec<u32> {
-    let decay = (1.0 + spare) * (1.0 - oldest_valid_share(spare));
+fn draw_valid_counts_by_age(blocks: u32, block_units: u32, spare: f64, random: &mut RandomStream) -> Vec<u32> {
+    let decay = (1.0 + spare) * (1.0 - oldest_block_valid_share(spare));
     let valid = (0..blocks).rev().map(|younger| {
         let left = libm::exp(-decay * (f64::from(younger) + 0.5) / f64::from(blocks));
         let deviation = (f64::from(block_units) * left * (1.0 - left)).sqrt();
@@ -89,7 +95,7 @@ fn by_age(blocks: u32, block_units: u32, spare: f64, random: &mut Random) -> Vec
 
 /// Changes the counts of valid mapping units as little as possible so that their sum is `units`; each stays within 0
 /// and `block_units`.
-pub(super) fn make_sum(valid: &mut [u32], block_units: u32, units: u64) {
+pub(super) fn adjust_counts_to_sum(valid: &mut [u32], block_units: u32, units: u64) {
     let sum: u64 = valid.iter().map(|valid| u64::from(*valid)).sum();
     let is_short = sum < units;
     let mut missing = sum.abs_diff(units);
@@ -104,7 +110,7 @@ pub(super) fn make_sum(valid: &mut [u32], block_units: u32, units: u64) {
     }
 }
 
-fn shuffle(valid: &mut [u32], random: &mut Random) {
+fn shuffle(valid: &mut [u32], random: &mut RandomStream) {
     for last in (1..valid.len()).rev() {
         valid.swap(last, wide_index(whole(random.unit() * real_length(last + 1))));
     }
@@ -122,8 +128,8 @@ impl ValidDistribution {
         let top = block_units.min(LEVELS_MAX);
         let mean = f64::from(top) / (1.0 + spare);
         let at = |collections| ValidDistribution::with(choice, top, collections);
-        // More collections leave fewer valid units. Zero is too few, and one collection for each written unit is more
-        // than enough. With much over-provisioning, victims are empty and a collection frees a whole block.
+        // More collections leave fewer valid units. Zero collections are too few, and one for each written unit is more
+        // than enough. With much over-provisioning, victims are empty and each collection frees a whole block.
         let (mut few, mut many) = (0.0, (1.0 + 1.0 / spare.min(1.0)).max(1.0 + spare));
         for _ in 0..HALVINGS {
             let middle = (few + many) / 2.0;
@@ -143,7 +149,7 @@ impl ValidDistribution {
         for level in (1..=index(top)).rev() {
             let rate = collections * real_length(level);
             shares[level] = match choice {
-                VictimPolicy::EmptiestOf(choices) => level_share(rate, above, choices),
+                VictimPolicy::EmptiestOf(choices) => solve_level_share(rate, above, choices),
                 _ => (1.0 / rate).min(1.0 - above),
             };
             above += shares[level];
@@ -182,7 +188,7 @@ impl ValidDistribution {
 
 /// Returns the root `m` of `rate m + (above + m)^choices = 1`, by Newton's method from above, since the left side is
 /// convex.
-fn level_share(rate: f64, above: f64, choices: u32) -> f64 {
+fn solve_level_share(rate: f64, above: f64, choices: u32) -> f64 {
     let mut share = ((1.0 - libm::pow(above, choices.into())) / rate).min(1.0 - above);
     for _ in 0..HALVINGS {
         let power = libm::pow(above + share, f64::from(choices) - 1.0);
@@ -201,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn collecting_the_oldest_block_has_the_published_write_amplification() {
+    fn oldest_first_collection_has_the_published_amplification() {
         let published =
             [(0.07, 7.82), (0.10, 5.68), (0.15, 4.02), (0.25, 2.69), (0.28, 2.48), (0.5, 1.72), (1.0, 1.26)];
         for (spare, expected) in published {
@@ -211,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn collecting_the_emptiest_block_writes_less_than_the_oldest() {
+    fn greedy_collection_writes_less_than_oldest_first() {
         let of = |choice, units| write_amplification(choice, units, 0.15);
         let rising = [
             of(VictimPolicy::Emptiest, 16),
@@ -229,10 +235,10 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_the_steady_state_hold_exactly_the_users_units() {
+    fn steady_state_blocks_contain_exactly_the_users_units() {
         for choice in [VictimPolicy::Oldest, VictimPolicy::EmptiestOf(10), VictimPolicy::Emptiest] {
             for (blocks, block_units, units) in [(100, 256, 20_000), (300, 1_000_000, 270_000_000), (7, 16, 100)] {
-                let valid = valid_units(choice, blocks, block_units, units, &mut Random::stream(1, "test"));
+                let valid = valid_units(choice, blocks, block_units, units, &mut RandomStream::stream(1, "test"));
                 assert_eq!(valid.iter().map(|valid| u64::from(*valid)).sum::<u64>(), units);
                 assert!(valid.iter().all(|valid| *valid <= block_units));
             }

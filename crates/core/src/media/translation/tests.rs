@@ -8,30 +8,31 @@ pub(super) const OPEN_BLOCKS: u32 = 2;
 impl TranslationLayer {
     /// Plants a fault in a test: drops the location of one written mapping unit, if garbage collection has moved any
     /// unit. Returns true if a location was dropped.
-    pub(crate) fn lose_moved(&mut self) -> bool {
-        let lost = (0..narrow::<u32, u64>(self.shape.units)).find(|unit| self.location(*unit) != UnitLocation::NONE);
+    pub(crate) fn lose_location_of_moved_unit(&mut self) -> bool {
+        let lost =
+            (0..narrow::<u32, u64>(self.shape.units)).find(|unit| self.location(*unit) != FlashUnitLocation::NONE);
         let Some(unit) = lost.filter(|_| self.counts.moved > 0) else { return false };
         match self.cohorts.number(unit) {
             Some(number) => self.cohorts.leave(number),
-            None => self.overlay.set(unit, UnitLocation::NONE),
+            None => self.overlay.set(unit, FlashUnitLocation::NONE),
         }
         true
     }
 }
 
-pub(super) struct Writer {
+pub(super) struct RandomUnitWriter {
     pub drive: TranslationLayer,
-    pub random: Random,
-    moved: Vec<UnitMove>,
+    pub random: RandomStream,
+    moved: Vec<MovedUnitRun>,
     erased: Vec<u32>,
 }
 
-impl Writer {
-    pub(super) fn new(drive: TranslationLayer) -> Writer {
-        Writer { drive, random: Random::stream(7, "writer"), moved: Vec::new(), erased: Vec::new() }
+impl RandomUnitWriter {
+    pub(super) fn new(drive: TranslationLayer) -> RandomUnitWriter {
+        RandomUnitWriter { drive, random: RandomStream::stream(7, "writer"), moved: Vec::new(), erased: Vec::new() }
     }
 
-    pub(super) fn write(&mut self, unit: u32) -> UnitLocation {
+    pub(super) fn write(&mut self, unit: u32) -> FlashUnitLocation {
         self.look_up(unit, true);
         self.moved.clear();
         self.drive.make_room(1, &mut self.moved, &mut self.erased);
@@ -64,7 +65,7 @@ impl Writer {
 
 fn shape(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64) -> TranslationShape {
     let units = (f64::from(blocks) * f64::from(block_units) / (1.0 + spare)) as u64;
-    let (policy, settings) = with_form(victim_policy);
+    let (policy, settings) = policy_with_closed_form(victim_policy);
     TranslationShape {
         units,
         used_units: units,
@@ -81,31 +82,34 @@ fn shape(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64)
 }
 
 /// Returns a policy, with its settings, that has this closed form.
-fn with_form(form: VictimPolicy) -> (PolicyName, PolicySettings) {
+fn policy_with_closed_form(form: VictimPolicy) -> (TranslationPolicyName, TranslationPolicySettings) {
     match form {
-        VictimPolicy::Oldest => (PolicyName::Fifo, PolicySettings { choices: 1 }),
-        VictimPolicy::Emptiest => (PolicyName::Greedy, PolicySettings { choices: 1 }),
-        VictimPolicy::EmptiestOf(choices) => (PolicyName::DChoices, PolicySettings { choices }),
+        VictimPolicy::Oldest => (TranslationPolicyName::FifoPolicy, TranslationPolicySettings { choices: 1 }),
+        VictimPolicy::Emptiest => (TranslationPolicyName::GreedyPolicy, TranslationPolicySettings { choices: 1 }),
+        VictimPolicy::EmptiestOf(choices) => {
+            (TranslationPolicyName::DChoicesPolicy, TranslationPolicySettings { choices })
+        }
     }
 }
 
 /// Creates a writer on a drive that begins in the steady state of random writes.
-fn steady(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64) -> Writer {
-    Writer::new(TranslationLayer::overwritten_at_random(shape(victim_policy, blocks, block_units, spare), 1))
+fn writer_in_steady_state(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64) -> RandomUnitWriter {
+    RandomUnitWriter::new(TranslationLayer::overwritten_at_random(shape(victim_policy, blocks, block_units, spare), 1))
 }
 
 /// Asserts that no two mapping units share a location, and that blocks know how many valid units they hold.
-pub(super) fn assert_consistent(drive: &TranslationLayer) {
+pub(super) fn assert_consistent_mapping(drive: &TranslationLayer) {
     assert_eq!(drive.inconsistency(), None);
 }
 
 #[test]
-fn lost_unit_and_two_units_at_one_location_are_found() {
-    let mut writer = Writer::new(TranslationLayer::written_in_order(shape(VictimPolicy::Emptiest, 20, 32, 0.2), 1));
+fn consistency_check_finds_lost_and_duplicate_units() {
+    let mut writer =
+        RandomUnitWriter::new(TranslationLayer::written_in_order(shape(VictimPolicy::Emptiest, 20, 32, 0.2), 1));
     writer.overwrite(2.0);
-    assert_consistent(&writer.drive);
+    assert_consistent_mapping(&writer.drive);
     let mut forgetful = writer.drive.clone();
-    assert!(forgetful.lose_moved());
+    assert!(forgetful.lose_location_of_moved_unit());
     assert!(forgetful.inconsistency().is_some_and(|what| what.contains("wrong count")));
     let place = writer.drive.location(3);
     writer.write(4);
@@ -115,7 +119,7 @@ fn lost_unit_and_two_units_at_one_location_are_found() {
 
 #[test]
 #[should_panic(expected = "leaves its cohort twice")]
-fn unit_that_leaves_its_cohort_twice_panics() {
+fn removing_a_unit_twice_from_its_cohort_panics() {
     let mut drive = TranslationLayer::written_in_order(shape(VictimPolicy::Emptiest, 20, 32, 0.2), 1);
     drive.cohorts.leave(3);
     drive.cohorts.leave(3);
@@ -123,26 +127,26 @@ fn unit_that_leaves_its_cohort_twice_panics() {
 
 #[test]
 #[should_panic(expected = "no valid unit")]
-fn overwriting_a_unit_of_a_block_without_valid_units_panics() {
+fn overwriting_in_a_block_without_valid_units_panics() {
     let mut drive = TranslationLayer::written_in_order(shape(VictimPolicy::Emptiest, 20, 32, 0.2), 1);
     drive.blocks.all[0].valid = 0;
     drive.write(3);
 }
 
 #[test]
-fn collecting_the_oldest_block_writes_as_much_as_its_closed_form() {
+fn oldest_first_collection_writes_as_its_closed_form() {
     for (spare, expected) in [(0.15, 4.018), (0.28, 2.481), (0.5, 1.716)] {
-        let found = steady(VictimPolicy::Oldest, 1000, 128, spare).overwrite(1.5);
+        let found = writer_in_steady_state(VictimPolicy::Oldest, 1000, 128, spare).overwrite(1.5);
         assert!((found / expected - 1.0).abs() < 0.01, "{spare}: {found}, not {expected}");
     }
 }
 
 #[test]
 #[ignore = "half a minute: make flash"]
-fn published_write_amplification_with_2000_blocks_of_256_units() {
+fn write_amplification_of_2000_blocks_of_256_units_is_as_published() {
     let published = [(0.07, 7.82), (0.10, 5.68), (0.15, 4.02), (0.25, 2.69), (0.28, 2.48), (0.5, 1.72), (1.0, 1.26)];
     for (spare, expected) in published {
-        let mut writer = steady(VictimPolicy::Oldest, 2000, 256, spare);
+        let mut writer = writer_in_steady_state(VictimPolicy::Oldest, 2000, 256, spare);
         writer.overwrite(1.0);
         let found = writer.overwrite(3.0);
         println!("{spare}: {found:.3}, closed form {expected}");
@@ -151,27 +155,27 @@ fn published_write_amplification_with_2000_blocks_of_256_units() {
 }
 
 #[test]
-fn collecting_the_emptiest_block_writes_least_and_less_with_smaller_blocks() {
-    let emptiest =
-        [16, 64, 256].map(|units| steady(VictimPolicy::Emptiest, 128_000 / units, units, 0.15).overwrite(2.0));
-    let oldest = steady(VictimPolicy::Oldest, 500, 256, 0.15).overwrite(2.0);
+fn greedy_collection_writes_least_and_less_with_smaller_blocks() {
+    let emptiest = [16, 64, 256]
+        .map(|units| writer_in_steady_state(VictimPolicy::Emptiest, 128_000 / units, units, 0.15).overwrite(2.0));
+    let oldest = writer_in_steady_state(VictimPolicy::Oldest, 500, 256, 0.15).overwrite(2.0);
     let order = [emptiest[0], emptiest[1], emptiest[2], oldest];
     assert!(order.windows(2).all(|pair| pair[0] < pair[1]), "{order:?}");
-    let of_ten = steady(VictimPolicy::EmptiestOf(10), 2000, 64, 0.15).overwrite(2.0);
+    let of_ten = writer_in_steady_state(VictimPolicy::EmptiestOf(10), 2000, 64, 0.15).overwrite(2.0);
     assert!(of_ten < emptiest[1] * 1.05, "{of_ten} beside {order:?}");
 }
 
 #[test]
-fn chosen_victims_write_as_much_as_the_mean_field_equation() {
+fn d_choices_collection_writes_as_the_mean_field_equation() {
     for victim_policy in [VictimPolicy::EmptiestOf(2), VictimPolicy::EmptiestOf(10), VictimPolicy::Emptiest] {
-        let found = steady(victim_policy, 2000, 32, 0.25).overwrite(2.0);
+        let found = writer_in_steady_state(victim_policy, 2000, 32, 0.25).overwrite(2.0);
         let expected = stationary::write_amplification(victim_policy, 32, 0.25);
         assert!((found / expected - 1.0).abs() < 0.015, "{victim_policy:?}: {found}, not {expected}");
     }
 }
 
 /// Returns the largest distance between two empirical distribution functions (Kolmogorov and Smirnov).
-fn distance(left: &mut [u32], right: &mut [u32]) -> f64 {
+fn largest_distribution_distance(left: &mut [u32], right: &mut [u32]) -> f64 {
     left.sort_unstable();
     right.sort_unstable();
     let share = |counts: &[u32], most: u32| counts.partition_point(|count| *count <= most) as f64 / counts.len() as f64;
@@ -180,13 +184,13 @@ fn distance(left: &mut [u32], right: &mut [u32]) -> f64 {
 }
 
 #[test]
-fn drive_created_in_the_steady_state_equals_one_overwritten_three_times() {
+fn drive_created_steady_equals_one_overwritten_three_times() {
     for victim_policy in [VictimPolicy::Oldest, VictimPolicy::EmptiestOf(10), VictimPolicy::Emptiest] {
         let shape = shape(victim_policy, 800, 128, 0.28);
-        let mut written = Writer::new(TranslationLayer::written_in_order(shape, 2));
+        let mut written = RandomUnitWriter::new(TranslationLayer::written_in_order(shape, 2));
         written.overwrite(3.0);
-        let mut at_once = Writer::new(TranslationLayer::overwritten_at_random(shape, 3));
-        let apart = distance(&mut written.drive.valid_units(), &mut at_once.drive.valid_units());
+        let mut at_once = RandomUnitWriter::new(TranslationLayer::overwritten_at_random(shape, 3));
+        let apart = largest_distribution_distance(&mut written.drive.valid_units(), &mut at_once.drive.valid_units());
         // With 800 samples each, the distance exceeds 0.068 in one case of twenty.
         assert!(apart < 0.068, "{victim_policy:?}: {apart}");
         let (written, at_once) = (written.overwrite(1.0), at_once.overwrite(1.0));
@@ -195,40 +199,40 @@ fn drive_created_in_the_steady_state_equals_one_overwritten_three_times() {
 }
 
 #[test]
-fn every_unit_keeps_a_location_during_writes_moves_and_deallocations() {
+fn units_keep_locations_during_writes_moves_and_deallocations() {
     for drive in [
         TranslationLayer::new(shape(VictimPolicy::Emptiest, 40, 64, 0.2), 1),
         TranslationLayer::written_in_order(shape(VictimPolicy::EmptiestOf(3), 40, 64, 0.2), 1),
         TranslationLayer::overwritten_at_random(shape(VictimPolicy::Oldest, 40, 64, 0.2), 1),
     ] {
-        let mut writer = Writer::new(drive);
+        let mut writer = RandomUnitWriter::new(drive);
         for step in 0..6000_u32 {
             let unit = (writer.random.unit() * writer.drive.shape.units as f64) as u32;
             match step % 7 {
                 0 => {
                     writer.drive.discard(unit);
-                    assert_eq!(writer.drive.location(unit), UnitLocation::NONE);
+                    assert_eq!(writer.drive.location(unit), FlashUnitLocation::NONE);
                 }
-                1 => writer.drive.skip(WriteStream::User(0), 3),
+                1 => writer.drive.skip(FlashWriteStream::User(0), 3),
                 _ => assert_eq!(writer.write(unit), writer.drive.location(unit)),
             }
             if step % 500 == 0 {
-                assert_consistent(&writer.drive);
+                assert_consistent_mapping(&writer.drive);
             }
         }
-        assert_consistent(&writer.drive);
+        assert_consistent_mapping(&writer.drive);
     }
 }
 
 #[test]
-fn drive_written_once_has_only_valid_units() {
+fn drive_written_once_has_no_invalid_units() {
     let written = TranslationLayer::written_in_order(shape(VictimPolicy::Emptiest, 20, 32, 0.25), 1);
     assert_eq!(written.valid_units(), [32; 16]);
 }
 
 #[test]
-fn idle_time_makes_as_many_blocks_free_as_are_wanted_and_ends() {
-    let mut writer = steady(VictimPolicy::Emptiest, 200, 64, 0.2);
+fn idle_collection_frees_the_wanted_blocks_and_stops() {
+    let mut writer = writer_in_steady_state(VictimPolicy::Emptiest, 200, 64, 0.2);
     let (before, mut steps) = (writer.drive.free.len(), 0);
     while writer.drive.collect_ahead(16, 5, &mut writer.moved, &mut writer.erased) {
         steps += 1;
@@ -236,7 +240,7 @@ fn idle_time_makes_as_many_blocks_free_as_are_wanted_and_ends() {
     assert!(writer.drive.free.len() >= before + 4, "{} free, {before} before", writer.drive.free.len());
     let moved: u32 = writer.moved.iter().map(|moved| moved.units).sum();
     assert!(moved.div_ceil(16) <= steps && steps < moved, "{steps} steps for {moved} units");
-    assert_consistent(&writer.drive);
+    assert_consistent_mapping(&writer.drive);
     // Writes of up to five blocks need no collection now.
     let counts = writer.drive.counts();
     (0..4 * 64).for_each(|unit| _ = writer.write(unit));
@@ -244,72 +248,72 @@ fn idle_time_makes_as_many_blocks_free_as_are_wanted_and_ends() {
 }
 
 /// Creates a writer on a drive of 100 blocks of 48 mapping units, with an SLC cache of four blocks of 16 units.
-fn with_slc() -> Writer {
-    let slc = Some(SlcShape { blocks: 4, block_units: 16 });
+fn writer_with_slc_cache() -> RandomUnitWriter {
+    let slc = Some(SlcCacheShape { blocks: 4, block_units: 16 });
     let shape = TranslationShape { slc, ..shape(VictimPolicy::Emptiest, 100, 48, 0.3) };
-    Writer::new(TranslationLayer::written_in_order(shape, 1))
+    RandomUnitWriter::new(TranslationLayer::written_in_order(shape, 1))
 }
 
 /// Writes a mapping unit to the stream that is chosen for it, and returns the number of its block.
-fn write_anywhere(writer: &mut Writer, unit: u32) -> u32 {
+fn write_to_chosen_stream(writer: &mut RandomUnitWriter, unit: u32) -> u32 {
     let stream = writer.drive.stream_of(unit);
     writer.drive.make_room(1, &mut writer.moved, &mut writer.erased);
     writer.drive.write_to(unit, stream).block
 }
 
 #[test]
-fn writes_go_to_blocks_of_one_bit_a_cell_until_these_are_full() {
-    let mut writer = with_slc();
-    let blocks: Vec<u32> = (0..70).map(|unit| write_anywhere(&mut writer, unit * 3)).collect();
+fn writes_go_to_slc_blocks_until_these_are_full() {
+    let mut writer = writer_with_slc_cache();
+    let blocks: Vec<u32> = (0..70).map(|unit| write_to_chosen_stream(&mut writer, unit * 3)).collect();
     assert!(blocks[..64].iter().all(|block| *block >= 102) && blocks[64..].iter().all(|block| *block < 102));
     assert!(writer.drive.is_slc_used_up());
     assert_eq!(writer.drive.counts().slc_written, 64);
-    assert_consistent(&writer.drive);
+    assert_consistent_mapping(&writer.drive);
 }
 
 #[test]
-fn folding_moves_what_is_still_valid_and_makes_the_cache_free() {
-    let mut writer = with_slc();
+fn folding_moves_valid_units_and_frees_the_cache() {
+    let mut writer = writer_with_slc_cache();
     // Overwrite twenty units in the cache.
-    (0..64).map(|write| write % 44).for_each(|unit| _ = write_anywhere(&mut writer, unit));
+    (0..64).map(|write| write % 44).for_each(|unit| _ = write_to_chosen_stream(&mut writer, unit));
     writer.moved.clear();
     while writer.drive.fold(5, &mut writer.moved, &mut writer.erased) {
-        assert_consistent(&writer.drive);
+        assert_consistent_mapping(&writer.drive);
     }
     let moved: u32 = writer.moved.iter().map(|moved| moved.units).sum();
     assert_eq!((moved, writer.drive.is_slc_used_up()), (44, false));
     assert!((0..44).all(|unit| writer.drive.location(unit).block < 102));
     // Continue with many writes and folds.
     for round in 0..200_u32 {
-        (0..40).for_each(|write| _ = write_anywhere(&mut writer, (round * 977 + write * 31) % 3600));
+        (0..40).for_each(|write| _ = write_to_chosen_stream(&mut writer, (round * 977 + write * 31) % 3600));
         while round % 3 == 0 && writer.drive.fold(7, &mut writer.moved, &mut writer.erased) {}
     }
-    assert_consistent(&writer.drive);
+    assert_consistent_mapping(&writer.drive);
 }
 
 #[test]
-fn room_of_an_open_block_is_its_unwritten_part() {
+fn room_of_an_open_block_is_its_unwritten_rest() {
     let mut drive = TranslationLayer::new(shape(VictimPolicy::Emptiest, 20, 32, 0.25), 1);
-    assert_eq!(drive.room(WriteStream::User(0)), 0);
+    assert_eq!(drive.room(FlashWriteStream::User(0)), 0);
     let rooms: Vec<u32> = (0..33)
         .map(|unit| {
             drive.write(unit);
-            drive.room(WriteStream::User(0))
+            drive.room(FlashWriteStream::User(0))
         })
         .collect();
     assert_eq!((rooms[0], rooms[4], rooms[30], rooms[31], rooms[32]), (31, 27, 1, 0, 31));
 }
 
 #[test]
-fn neighbours_that_move_together_make_one_move() {
+fn units_moved_together_make_one_move() {
     let shape = TranslationShape {
         units: 16,
         used_units: 16,
         block_units: 8,
         blocks: 6,
         line_units: 1,
-        policy: PolicyName::Fifo,
-        settings: PolicySettings { choices: 1 },
+        policy: TranslationPolicyName::FifoPolicy,
+        settings: TranslationPolicySettings { choices: 1 },
         map: None,
         slc: None,
         wear_gap: 0,
@@ -321,13 +325,13 @@ fn neighbours_that_move_together_make_one_move() {
     (0..16).chain(again).chain(again).for_each(|unit| _ = drive.write(unit));
     let (from, mut moved) = (drive.location(3), Vec::new());
     drive.make_room(8, &mut moved, &mut Vec::new());
-    assert_eq!(moved, [UnitMove { from, positions: 5, units: 5, to: drive.location(3) }]);
-    assert_eq!(drive.location(7), UnitLocation { position: 4, ..drive.location(3) });
+    assert_eq!(moved, [MovedUnitRun { from, positions: 5, units: 5, to: drive.location(3) }]);
+    assert_eq!(drive.location(7), FlashUnitLocation { position: 4, ..drive.location(3) });
 }
 
 #[test]
-fn deallocated_units_reduce_write_amplification() {
-    let mut writer = steady(VictimPolicy::Emptiest, 200, 64, 0.1);
+fn deallocation_reduces_write_amplification() {
+    let mut writer = writer_in_steady_state(VictimPolicy::Emptiest, 200, 64, 0.1);
     let half = writer.drive.shape.units as u32 / 2;
     let before = writer.overwrite(1.0);
     (0..half).for_each(|unit| writer.drive.discard(unit));
@@ -341,10 +345,10 @@ fn deallocated_units_reduce_write_amplification() {
 }
 
 #[test]
-fn static_blocks_get_their_share_of_wear_if_wear_gap_is_set() {
+fn wear_gap_makes_static_blocks_share_the_wear() {
     let spread = |wear_gap| {
         let shape = TranslationShape { wear_gap, ..shape(VictimPolicy::Emptiest, 100, 64, 0.1) };
-        let mut writer = Writer::new(TranslationLayer::written_in_order(shape, 1));
+        let mut writer = RandomUnitWriter::new(TranslationLayer::written_in_order(shape, 1));
         // One tenth of the units gets all writes.
         let hot = shape.units / 10;
         for _ in 0..shape.units * 8 {
@@ -359,11 +363,11 @@ fn static_blocks_get_their_share_of_wear_if_wear_gap_is_set() {
 }
 
 #[test]
-fn drive_of_8_tb_starts_in_its_steady_state_within_a_second() {
+fn drive_of_8_tb_starts_steady_within_a_second() {
     let began = std::time::Instant::now();
     // Nearly 2^31 units of 4 KiB, in blocks that span all 256 dies.
     let shape = TranslationShape { units: 1_953_125_000, ..shape(VictimPolicy::Emptiest, 460, 4_718_592, 0.1) };
-    let mut writer = Writer::new(TranslationLayer::overwritten_at_random(shape, 1));
+    let mut writer = RandomUnitWriter::new(TranslationLayer::overwritten_at_random(shape, 1));
     writer.write(1_234_567_890);
     assert!(began.elapsed().as_secs() < 1, "{:?}", began.elapsed());
 }

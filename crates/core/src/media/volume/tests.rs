@@ -11,7 +11,7 @@ fn at_s(seconds: u64) -> Time {
 }
 
 /// Returns the limits of a gp2 volume of Amazon EBS.
-fn gp2() -> Volume {
+fn gp2_limits() -> Volume {
     Volume {
         iops_per_gib: 3.0,
         min_iops: 100.0,
@@ -29,25 +29,25 @@ fn limits(volume: &Volume, gib: u64) -> VolumeLimits {
 }
 
 /// Returns the instants at which `count` random reads of 4 KiB pass the limits, if all come at time 0.
-fn passes(limits: &mut VolumeLimits, count: u64) -> impl Iterator<Item = Time> {
+fn passing_times(limits: &mut VolumeLimits, count: u64) -> impl Iterator<Item = Time> {
     (0..count).map(|place| limits.pass(Time::ZERO, DataDirection::Read, (place * 7919 % 999_983) << 13, 4096))
 }
 
 /// Returns the first picosecond that is not before tick number `tick`, with `per_s` ticks a second.
-fn tick_time(tick: u64, per_s: u64) -> Time {
+fn tick_instant(tick: u64, per_s: u64) -> Time {
     Time::from_ps((u128::from(tick) * PS_PER_S).div_ceil(u128::from(per_s)) as u64)
 }
 
 #[test]
-fn power_cut_takes_waiting_accesses_out_of_the_queue_and_gives_back_what_they_took() {
-    let volume = Volume { credit_operations: 10, rate_iops: 300.0, iops_per_gib: 0.0, ..gp2() };
+fn power_cut_returns_the_tokens_of_queued_accesses() {
+    let volume = Volume { credit_operations: 10, rate_iops: 300.0, iops_per_gib: 0.0, ..gp2_limits() };
     let mut cut = limits(&volume, 100);
-    let at: Vec<Time> = passes(&mut cut, 100).collect();
+    let at: Vec<Time> = passing_times(&mut cut, 100).collect();
     let now = at[4] + Span::from_ns(1);
     cut.cut_power(now);
-    // A second volume gets only the five operations that had passed before the cut.
+    // The cut has dropped the queued operations, so a second volume gets only the five that had passed before it.
     let mut calm = limits(&volume, 100);
-    assert!(passes(&mut calm, 5).eq(at[..5].iter().copied()));
+    assert!(passing_times(&mut calm, 5).eq(at[..5].iter().copied()));
     let later = |limits: &mut VolumeLimits| -> Vec<Time> {
         (0..50).map(|place| limits.pass(now, DataDirection::Write, place << 30, 4096)).collect()
     };
@@ -57,11 +57,11 @@ fn power_cut_takes_waiting_accesses_out_of_the_queue_and_gives_back_what_they_to
 }
 
 #[test]
-fn gp2_of_100_gib_passes_as_many_operations_by_every_instant_as_published() {
+fn gp2_of_100_gib_passes_operations_as_published() {
     // The published formula, in ticks of 1/3,000 s: a tick earns a tenth of a credit, and an operation spends a whole
     // credit.
     const FULL: u64 = 54_000_000;
-    let mut limits = limits(&gp2(), 100);
+    let mut limits = limits(&gp2_limits(), 100);
     let (mut tenths, mut operations) = (FULL, 0_u64);
     for tick in 0..6_060_000 {
         tenths = if tick == 0 { FULL } else { (tenths + 1).min(FULL) };
@@ -69,7 +69,7 @@ fn gp2_of_100_gib_passes_as_many_operations_by_every_instant_as_published() {
             tenths -= 10;
             operations += 1;
             let passed = limits.pass(Time::ZERO, DataDirection::Read, (tick * 7919 % 999_983) << 13, 4096);
-            assert_eq!(passed, tick_time(tick, 3_000), "operation {operations}");
+            assert_eq!(passed, tick_instant(tick, 3_000), "operation {operations}");
         }
     }
     // Bursts last 5,400,000 / (3,000 - 300) = 2,000 s; the last credit is spent at their end. Then the rate is 300
@@ -79,12 +79,12 @@ fn gp2_of_100_gib_passes_as_many_operations_by_every_instant_as_published() {
 }
 
 #[test]
-fn burst_lasts_as_long_as_the_published_formula_says_at_every_size() {
+fn burst_duration_follows_the_published_formula() {
     for gib in [34, 150, 500, 900] {
         let base = 3 * gib;
         let seconds = 54_000 / (3_000 - base);
-        let mut limits = limits(&Volume { credit_operations: 54_000, ..gp2() }, gib);
-        let passed: Vec<Time> = passes(&mut limits, 3_000 * (seconds + 1) + 5 * base).collect();
+        let mut limits = limits(&Volume { credit_operations: 54_000, ..gp2_limits() }, gib);
+        let passed: Vec<Time> = passing_times(&mut limits, 3_000 * (seconds + 1) + 5 * base).collect();
         let by = |second| passed.iter().filter(|at| **at < at_s(second)).count() as u64;
         assert!(by(seconds).abs_diff(3_000 * seconds) <= 1, "{gib} GiB: {seconds} s of bursts");
         assert_eq!(by(seconds + 3) - by(seconds + 2), base, "{gib} GiB: {base} operations/s afterwards");
@@ -92,8 +92,8 @@ fn burst_lasts_as_long_as_the_published_formula_says_at_every_size() {
 }
 
 #[test]
-fn baseline_follows_the_size_within_its_bounds() {
-    let base = |gib| gp2().operations(gib * GIB).unwrap();
+fn baseline_rate_follows_the_size_within_its_bounds() {
+    let base = |gib| gp2_limits().operations(gib * GIB).unwrap();
     assert_eq!(
         [1, 33, 34, 100, 5_333, 5_334, 16_384].map(|gib| base(gib).base_per_s),
         [100.0, 100.0, 102.0, 300.0, 15_999.0, 16_000.0, 16_000.0]
@@ -103,12 +103,12 @@ fn baseline_follows_the_size_within_its_bounds() {
 }
 
 #[test]
-fn credits_come_back_at_the_baseline() {
-    let used = Volume { credits: StartingCredits::Used, ..gp2() };
+fn credits_refill_at_the_baseline_rate() {
+    let used = Volume { credits: StartCredits::Used, ..gp2_limits() };
     let mut limits = limits(&used, 100);
-    // Credits of the time before the first access do not exist, so it waits for a credit of its own.
+    // The time before the first access earns no credits, so the access waits for a credit.
     assert_eq!(limits.pass(at_s(5), DataDirection::Write, 0, 4096), at_s(5) + Span::from_ps(3_333_333_334));
-    // 10 s later there are 3,000 credits. They last for 1 s, and earn a tenth of that again, and so on.
+    // 10 s later there are 3,000 credits. They last for 1 s, in which a tenth of them is earned again, and so on.
     let start = at_s(15) + Span::from_ps(3_333_333_334);
     let passed: Vec<Time> =
         (0..4_000).map(|place: u64| limits.pass(start, DataDirection::Write, place << 20, 4096)).collect();
@@ -119,30 +119,30 @@ fn credits_come_back_at_the_baseline() {
 }
 
 #[test]
-fn provisioned_volume_passes_operations_and_bytes_at_its_rates_without_credits() {
+fn provisioned_volume_runs_at_its_rates_without_credits() {
     let gp3 = Volume { rate_iops: 3_000.0, rate_mib_per_s: 125.0, operation_kib: 256, ..Volume::default() };
     let mut limits_4k = limits(&gp3, 100);
-    for (tick, passed) in (0..).zip(passes(&mut limits_4k, 10_000)) {
-        assert_eq!(passed, tick_time(tick, 3_000));
+    for (tick, passed) in (0..).zip(passing_times(&mut limits_4k, 10_000)) {
+        assert_eq!(passed, tick_instant(tick, 3_000));
     }
     assert_eq!(limits_4k.credit_state(at_s(1)), None);
     let mut limits_64k = limits(&gp3, 100);
     for tick in 0..10_000 {
         // 125 MiB/s are 2,000 requests of 64 KiB per second.
         let passed = limits_64k.pass(Time::ZERO, DataDirection::Read, tick << 20, 65_536);
-        assert_eq!(passed, tick_time(tick, 2_000));
+        assert_eq!(passed, tick_instant(tick, 2_000));
     }
 }
 
 #[test]
-fn requests_count_as_the_published_table_of_ebs_says() {
-    let mut ssd = limits(&gp2(), 100);
+fn operations_count_as_in_the_published_ebs_table() {
+    let mut ssd = limits(&gp2_limits(), 100);
     let mut count = |offset: u64, kib: u64| ssd.count(DataDirection::Read, offset << 10, kib << 10);
     assert_eq!(count(1 << 30, 1024), 4, "1 x 1,024 KiB");
     assert_eq!((0..8).map(|place| count(place * 32, 32)).sum::<u64>(), 1, "8 x 32 KiB in sequence");
     assert_eq!((0..8).map(|place| count((9 - place) << 20, 32)).sum::<u64>(), 8, "8 random ones");
     assert_eq!((0..17).map(|place| count((5 << 20) + place * 32, 32)).sum::<u64>(), 3, "17 in sequence");
-    let hdd = Volume { operation_kib: 1024, ..gp2() };
+    let hdd = Volume { operation_kib: 1024, ..gp2_limits() };
     let mut hdd = limits(&hdd, 100);
     assert_eq!((0..8).map(|place| hdd.count(DataDirection::Write, place << 17, 1 << 17)).sum::<u64>(), 1);
     let (read, write) = (DataDirection::Read, DataDirection::Write);
@@ -150,7 +150,7 @@ fn requests_count_as_the_published_table_of_ebs_says() {
 }
 
 #[test]
-fn random_requests_to_disks_take_whole_operations_of_bytes() {
+fn random_requests_to_disks_count_as_whole_operations() {
     let st1 = Volume {
         mib_per_s_per_gib: 40.0 / 1024.0,
         burst_mib_per_s_per_gib: 250.0 / 1024.0,
@@ -164,40 +164,40 @@ fn random_requests_to_disks_take_whole_operations_of_bytes() {
     let mut random = limits(&st1, 1024);
     for tick in 0..1_000 {
         let passed = random.pass(Time::ZERO, DataDirection::Read, (tick * 2) << 20, 16 << 10);
-        assert_eq!(passed, tick_time(tick, 250), "250 MiB/s are 250 requests");
+        assert_eq!(passed, tick_instant(tick, 250), "250 MiB/s are 250 requests");
     }
     let mut sequential = limits(&st1, 1024);
     let mut last = Time::ZERO;
     for place in 0..64 * 250 {
         last = sequential.pass(Time::ZERO, DataDirection::Read, place * (16 << 10), 16 << 10);
     }
-    assert_eq!(last, tick_time(249, 250), "250 MiB in order count as 250 requests of 1 MiB");
+    assert_eq!(last, tick_instant(249, 250), "250 MiB in order count as 250 requests of 1 MiB");
     // 1 TiB of credits is spent at 250 MiB/s and earned at 40 MiB/s: 4,993 s.
     let bytes = st1.bytes(1024 * GIB).unwrap();
     assert_eq!((bytes.credits / (bytes.peak_per_s - bytes.base_per_s)).round(), 4993.0);
 }
 
 #[test]
-fn a_request_never_passes_before_one_that_came_earlier() {
+fn requests_pass_the_limits_in_arrival_order() {
     let gp3 = Volume { rate_iops: 3_000.0, rate_mib_per_s: 125.0, ..Volume::default() };
     let mut limits = limits(&gp3, 100);
     let large = (0..3).map(|place| limits.pass(Time::ZERO, DataDirection::Read, place << 20, 1 << 20)).last();
     let small = limits.pass(Time::ZERO, DataDirection::Read, 0, 4096);
-    assert_eq!((large, small > tick_time(2, 125)), (Some(tick_time(2, 125)), true));
+    assert_eq!((large, small > tick_instant(2, 125)), (Some(tick_instant(2, 125)), true));
 }
 
 #[test]
-fn a_window_lets_its_operations_pass_at_once() {
+fn limit_window_lets_its_operations_pass_at_once() {
     let gp3 = Volume { rate_iops: 3_000.0, window: Span::from_ms(10), ..Volume::default() };
     let mut limits = limits(&gp3, 100);
-    let at_once = passes(&mut limits, 100).filter(|at| *at == Time::ZERO).count();
+    let at_once = passing_times(&mut limits, 100).filter(|at| *at == Time::ZERO).count();
     assert_eq!(at_once, 30);
 }
 
 #[test]
-fn a_run_below_its_baseline_keeps_its_credits_and_one_above_says_how_long_they_last() {
+fn run_above_its_baseline_reports_the_remaining_credit_time() {
     let every = |ps: u64, count: u64| {
-        let mut limits = limits(&gp2(), 100);
+        let mut limits = limits(&gp2_limits(), 100);
         let last =
             (0..count).map(|place| limits.pass(Time::from_ps(place * ps), DataDirection::Read, place << 20, 512));
         let last = last.last().unwrap();
@@ -209,8 +209,8 @@ fn a_run_below_its_baseline_keeps_its_credits_and_one_above_says_how_long_they_l
 }
 
 #[test]
-fn volume_loaded_below_its_baseline_keeps_its_credits_in_bursts() {
-    let mut limits = limits(&gp2(), 100);
+fn bursty_load_below_the_baseline_keeps_its_credits() {
+    let mut limits = limits(&gp2_limits(), 100);
     for place in 0..400_u64 {
         // Two operations every 10 ms are 200 per second, below the baseline of 300 per second (3 per GiB, 100 GiB).
         limits.pass(Time::ZERO + Span::from_ms(10) * (place / 2), DataDirection::Read, place << 20, 4096);

@@ -22,7 +22,7 @@ mod opened;
 mod tests;
 
 use crate::number::{index, length};
-use opened::OpenedOrder;
+use opened::ZoneOpeningOrder;
 
 /// Number and size of a namespace's zones, and limits on the numbers of active and open zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl ZoneState {
 
 /// Reason for which a request to a zone is refused. A refused request changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ZoneRefusal {
+pub enum ZoneRequestRefusal {
     /// The blocks of the request lie beyond the last zone.
     OutOfRange,
     /// The block of the request must be the first block of a zone, and is not.
@@ -141,7 +141,7 @@ pub enum ZoneAction {
     /// Makes a zone full, however many of its blocks have been written.
     Finish,
     /// Opens an empty or closed zone, or makes an implicitly open one explicitly open.
-    Open,
+    FileOpener,
     /// Empties a zone: its data is lost, and it can be written from its first block on.
     Reset,
     /// Takes a read-only zone offline.
@@ -150,11 +150,11 @@ pub enum ZoneAction {
 
 impl ZoneAction {
     /// True if this action, applied to all zones, selects zones in this state.
-    fn selects(self, state: ZoneState) -> bool {
+    fn applies_to_state(self, state: ZoneState) -> bool {
         match self {
             ZoneAction::Close => state.is_open(),
             ZoneAction::Finish => state.is_active(),
-            ZoneAction::Open => state == ZoneState::Closed,
+            ZoneAction::FileOpener => state == ZoneState::Closed,
             ZoneAction::Reset => state.is_active() || state == ZoneState::Full,
             ZoneAction::TakeOffline => state == ZoneState::ReadOnly,
         }
@@ -163,7 +163,7 @@ impl ZoneAction {
 
 /// Description of one zone in a zone report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ZoneDescription {
+pub struct ZoneReportEntry {
     /// State that the zone is in.
     pub state: ZoneState,
     /// Number of the first logical block of the zone.
@@ -176,7 +176,7 @@ pub struct ZoneDescription {
 
 /// Counters of accepted zone requests since the zones were created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ZoneCounts {
+pub struct ZoneRequestCounts {
     /// Number of zone appends that were accepted.
     pub appends: u64,
     /// Number of zones that hosts have reset.
@@ -211,8 +211,8 @@ pub struct Zones {
     active: u32,
     open: u32,
     /// Implicitly open zones, in the order in which they were opened.
-    implicit: OpenedOrder,
-    counts: ZoneCounts,
+    implicit: ZoneOpeningOrder,
+    counts: ZoneRequestCounts,
 }
 
 impl Zones {
@@ -228,8 +228,8 @@ impl Zones {
             zones: vec![Zone::default(); index(zones)],
             active: 0,
             open: 0,
-            implicit: OpenedOrder::new(zones),
-            counts: ZoneCounts::default(),
+            implicit: ZoneOpeningOrder::new(zones),
+            counts: ZoneRequestCounts::default(),
         }
     }
 
@@ -248,7 +248,7 @@ impl Zones {
     }
 
     /// Returns the counters of accepted requests: appends, resets, finishes and implicit closes.
-    pub fn counts(&self) -> ZoneCounts {
+    pub fn counts(&self) -> ZoneRequestCounts {
         self.counts
     }
 
@@ -281,11 +281,11 @@ impl Zones {
     /// # Errors
     /// Out of range.
     #[inline]
-    pub fn find(&self, block: u64) -> Result<(u32, u64), ZoneRefusal> {
+    pub fn find(&self, block: u64) -> Result<(u32, u64), ZoneRequestRefusal> {
         let (zone, within) = (block / self.layout.zone_blocks, block % self.layout.zone_blocks);
         match u32::try_from(zone) {
             Ok(zone) if zone < self.layout.zones => Ok((zone, within)),
-            _ => Err(ZoneRefusal::OutOfRange),
+            _ => Err(ZoneRequestRefusal::OutOfRange),
         }
     }
 
@@ -296,11 +296,11 @@ impl Zones {
     /// In this order: the state of the zone, a write that does not begin at the write pointer, one that is longer than
     /// the rest of the zone, too many active or open zones.
     #[inline]
-    pub fn write(&mut self, block: u64, blocks: u64) -> Result<(), ZoneRefusal> {
+    pub fn write(&mut self, block: u64, blocks: u64) -> Result<(), ZoneRequestRefusal> {
         let (zone, within) = self.find(block)?;
-        let written = self.writable(zone)?;
+        let written = self.written_blocks_if_writable(zone)?;
         if within != written {
-            return Err(ZoneRefusal::InvalidWrite);
+            return Err(ZoneRequestRefusal::InvalidWrite);
         }
         self.advance(zone, blocks)
     }
@@ -311,9 +311,9 @@ impl Zones {
     /// # Errors
     /// As [`Zones::write`], and if `start` is not the first block of a zone.
     #[inline]
-    pub fn append(&mut self, start: u64, blocks: u64) -> Result<u64, ZoneRefusal> {
+    pub fn append(&mut self, start: u64, blocks: u64) -> Result<u64, ZoneRequestRefusal> {
         let zone = self.find_start(start)?;
-        let written = self.writable(zone)?;
+        let written = self.written_blocks_if_writable(zone)?;
         self.advance(zone, blocks)?;
         self.counts.appends += 1;
         Ok(start + written)
@@ -331,7 +331,7 @@ impl Zones {
             self.zones[index(zone)].written = within;
         }
         if is_latest && was_filled {
-            // Another zone may have taken this zone's place among the open zones, so the zone becomes closed.
+            // Another zone may have taken this zone's place among the open zones, so restore the zone as closed.
             self.enter(zone, ZoneState::Closed);
         }
         is_latest
@@ -342,12 +342,12 @@ impl Zones {
     /// # Errors
     /// Out of range, an offline zone, or the end of a zone within the blocks.
     #[inline]
-    pub fn check_read(&self, block: u64, blocks: u64) -> Result<(), ZoneRefusal> {
+    pub fn check_read(&self, block: u64, blocks: u64) -> Result<(), ZoneRequestRefusal> {
         let (zone, within) = self.find(block)?;
         if self.zones[index(zone)].state == ZoneState::Offline {
-            return Err(ZoneRefusal::Offline);
+            return Err(ZoneRequestRefusal::Offline);
         }
-        if blocks > self.layout.zone_blocks - within { Err(ZoneRefusal::Boundary) } else { Ok(()) }
+        if blocks > self.layout.zone_blocks - within { Err(ZoneRequestRefusal::Boundary) } else { Ok(()) }
     }
 
     /// Returns the number of the `blocks` from `block` on that lie before the write pointer: those that have been
@@ -363,9 +363,9 @@ impl Zones {
     /// # Errors
     /// A block that begins no zone, a state that does not allow the action, and for opening too many active or open
     /// zones.
-    pub fn act(&mut self, action: ZoneAction, start: u64) -> Result<bool, ZoneRefusal> {
+    pub fn act(&mut self, action: ZoneAction, start: u64) -> Result<bool, ZoneRequestRefusal> {
         let zone = self.find_start(start)?;
-        self.act_on(action, zone)
+        self.apply_action(action, zone)
     }
 
     /// Applies an action to all zones in a state that the action selects. Returns the numbers of these zones. Either
@@ -373,15 +373,15 @@ impl Zones {
     ///
     /// # Errors
     /// Too many open zones, if all closed ones were open.
-    pub fn act_on_all(&mut self, action: ZoneAction) -> Result<Vec<u32>, ZoneRefusal> {
+    pub fn act_on_all(&mut self, action: ZoneAction) -> Result<Vec<u32>, ZoneRequestRefusal> {
         let selected: Vec<u32> =
-            (0..self.layout.zones).filter(|zone| action.selects(self.zones[index(*zone)].state)).collect();
-        let opened = if action == ZoneAction::Open { length(selected.len()) } else { 0 };
+            (0..self.layout.zones).filter(|zone| action.applies_to_state(self.zones[index(*zone)].state)).collect();
+        let opened = if action == ZoneAction::FileOpener { length(selected.len()) } else { 0 };
         if self.layout.open_max > 0 && u64::from(self.open) + opened > self.layout.open_max.into() {
-            return Err(ZoneRefusal::TooManyOpen);
+            return Err(ZoneRequestRefusal::TooManyOpen);
         }
         for &zone in &selected {
-            self.act_on(action, zone).expect("a zone that an action is about allows it");
+            self.apply_action(action, zone).expect("a zone that an action is about allows it");
         }
         Ok(selected)
     }
@@ -390,7 +390,7 @@ impl Zones {
     ///
     /// # Errors
     /// Out of range.
-    pub fn report(&self, block: u64) -> Result<impl Iterator<Item = ZoneDescription> + Clone + '_, ZoneRefusal> {
+    pub fn report(&self, block: u64) -> Result<impl Iterator<Item = ZoneReportEntry> + Clone + '_, ZoneRequestRefusal> {
         let (first, _) = self.find(block)?;
         Ok((first..self.layout.zones).map(|zone| self.describe(zone)))
     }
@@ -438,20 +438,20 @@ impl Zones {
         true
     }
 
-    fn find_start(&self, start: u64) -> Result<u32, ZoneRefusal> {
+    fn find_start(&self, start: u64) -> Result<u32, ZoneRequestRefusal> {
         let (zone, within) = self.find(start)?;
-        if within == 0 { Ok(zone) } else { Err(ZoneRefusal::NoZoneStart) }
+        if within == 0 { Ok(zone) } else { Err(ZoneRequestRefusal::NoZoneStart) }
     }
 
     /// Returns the number of written blocks of a zone; refuses zones whose state forbids further writes: full,
     /// read-only or offline.
     #[inline]
-    fn writable(&self, zone: u32) -> Result<u64, ZoneRefusal> {
+    fn written_blocks_if_writable(&self, zone: u32) -> Result<u64, ZoneRequestRefusal> {
         let Zone { state, written } = self.zones[index(zone)];
         match state {
-            ZoneState::Full => Err(ZoneRefusal::Full),
-            ZoneState::ReadOnly => Err(ZoneRefusal::ReadOnly),
-            ZoneState::Offline => Err(ZoneRefusal::Offline),
+            ZoneState::Full => Err(ZoneRequestRefusal::Full),
+            ZoneState::ReadOnly => Err(ZoneRequestRefusal::ReadOnly),
+            ZoneState::Offline => Err(ZoneRequestRefusal::Offline),
             _ => Ok(written),
         }
     }
@@ -459,13 +459,13 @@ impl Zones {
     /// Moves the write pointer of a writable zone by `blocks`. Opens the zone implicitly if it is not open, and makes
     /// it full at the end of its capacity.
     #[inline]
-    fn advance(&mut self, zone: u32, blocks: u64) -> Result<(), ZoneRefusal> {
+    fn advance(&mut self, zone: u32, blocks: u64) -> Result<(), ZoneRequestRefusal> {
         let Zone { state, written } = self.zones[index(zone)];
         if blocks > self.layout.capacity_blocks - written {
-            return Err(ZoneRefusal::Boundary);
+            return Err(ZoneRequestRefusal::Boundary);
         }
         if !state.is_open() {
-            self.make_room(state)?;
+            self.make_room_for_open_zone(state)?;
             self.enter(zone, ZoneState::ImplicitlyOpen);
         }
         self.zones[index(zone)].written = written + blocks;
@@ -477,36 +477,36 @@ impl Zones {
 
     /// Makes room for one more open zone; `state` is the present state of that zone, which is not open. If too many
     /// zones are open, closes the zone that has been implicitly open for longest.
-    fn make_room(&mut self, state: ZoneState) -> Result<(), ZoneRefusal> {
+    fn make_room_for_open_zone(&mut self, state: ZoneState) -> Result<(), ZoneRequestRefusal> {
         let ZoneLayout { active_max, open_max, .. } = self.layout;
         if !state.is_active() && active_max > 0 && self.active >= active_max {
-            return Err(ZoneRefusal::TooManyActive);
+            return Err(ZoneRequestRefusal::TooManyActive);
         }
         if open_max > 0 && self.open >= open_max {
-            let longest = self.implicit.first().ok_or(ZoneRefusal::TooManyOpen)?;
+            let longest = self.implicit.first().ok_or(ZoneRequestRefusal::TooManyOpen)?;
             self.enter(longest, ZoneState::Closed);
             self.counts.implicit_closes += 1;
         }
         Ok(())
     }
 
-    fn act_on(&mut self, action: ZoneAction, zone: u32) -> Result<bool, ZoneRefusal> {
+    fn apply_action(&mut self, action: ZoneAction, zone: u32) -> Result<bool, ZoneRequestRefusal> {
         let state = self.zones[index(zone)].state;
         let next = match (action, state) {
             (ZoneAction::Close, _) if state.is_open() => ZoneState::Closed,
             (ZoneAction::Close, ZoneState::Closed) => ZoneState::Closed,
-            (ZoneAction::Open, ZoneState::Empty | ZoneState::Closed) => {
-                self.make_room(state)?;
+            (ZoneAction::FileOpener, ZoneState::Empty | ZoneState::Closed) => {
+                self.make_room_for_open_zone(state)?;
                 ZoneState::ExplicitlyOpen
             }
-            (ZoneAction::Open, _) if state.is_open() => ZoneState::ExplicitlyOpen,
+            (ZoneAction::FileOpener, _) if state.is_open() => ZoneState::ExplicitlyOpen,
             (ZoneAction::Reset | ZoneAction::Finish, ZoneState::ReadOnly | ZoneState::Offline) => {
-                return Err(ZoneRefusal::InvalidTransition);
+                return Err(ZoneRequestRefusal::InvalidTransition);
             }
             (ZoneAction::Reset, _) => ZoneState::Empty,
             (ZoneAction::Finish, _) => ZoneState::Full,
             (ZoneAction::TakeOffline, ZoneState::ReadOnly | ZoneState::Offline) => ZoneState::Offline,
-            _ => return Err(ZoneRefusal::InvalidTransition),
+            _ => return Err(ZoneRequestRefusal::InvalidTransition),
         };
         if next != state {
             self.counts.resets += u64::from(action == ZoneAction::Reset);
@@ -534,11 +534,11 @@ impl Zones {
         }
     }
 
-    fn describe(&self, zone: u32) -> ZoneDescription {
+    fn describe(&self, zone: u32) -> ZoneReportEntry {
         let Zone { state, written } = self.zones[index(zone)];
         let start = self.layout.start(zone);
         let has_pointer = state.is_active() || state == ZoneState::Empty;
         let write_pointer = has_pointer.then_some(start + written);
-        ZoneDescription { state, start, capacity_blocks: self.layout.capacity_blocks, write_pointer }
+        ZoneReportEntry { state, start, capacity_blocks: self.layout.capacity_blocks, write_pointer }
     }
 }

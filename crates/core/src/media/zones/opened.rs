@@ -8,17 +8,17 @@ const NONE: u32 = u32::MAX;
 
 /// Zones in the order in which they were added, the earliest first.
 #[derive(Clone, Debug)]
-pub(super) struct OpenedOrder {
+pub(super) struct ZoneOpeningOrder {
     /// Preceding and following zone in the order, for each zone that is in it, by zone number.
     neighbours: Vec<(u32, u32)>,
     first: u32,
     last: u32,
 }
 
-impl OpenedOrder {
+impl ZoneOpeningOrder {
     /// Creates an empty order of opened zones, for zones with the numbers below `zones`.
-    pub(super) fn new(zones: u32) -> OpenedOrder {
-        OpenedOrder { neighbours: vec![(NONE, NONE); index(zones)], first: NONE, last: NONE }
+    pub(super) fn new(zones: u32) -> ZoneOpeningOrder {
+        ZoneOpeningOrder { neighbours: vec![(NONE, NONE); index(zones)], first: NONE, last: NONE }
     }
 
     /// Returns the zone that was added before all others; `None` if the order is empty.

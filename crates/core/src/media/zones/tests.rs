@@ -2,7 +2,7 @@
 //! and every count is taken by a pass over all zones.
 
 use super::*;
-use crate::random::Random;
+use crate::random::RandomStream;
 
 const LAYOUT: ZoneLayout = ZoneLayout { zones: 12, zone_blocks: 16, capacity_blocks: 11, active_max: 0, open_max: 0 };
 
@@ -13,7 +13,7 @@ const LETTERS: &str = "EIXCFRO";
 const TRANSITIONS: [(ZoneAction, &str); 5] = [
     (ZoneAction::Close, "!CCC!!!"),
     (ZoneAction::Finish, "FFFFF!!"),
-    (ZoneAction::Open, "XXXX!!!"),
+    (ZoneAction::FileOpener, "XXXX!!!"),
     (ZoneAction::Reset, "EEEEE!!"),
     (ZoneAction::TakeOffline, "!!!!!OO"),
 ];
@@ -56,14 +56,14 @@ impl Model {
         }
     }
 
-    fn open(&mut self, zone: usize, letter: char) -> Result<(), ZoneRefusal> {
+    fn open(&mut self, zone: usize, letter: char) -> Result<(), ZoneRequestRefusal> {
         let ZoneLayout { active_max, open_max, .. } = self.layout;
         if self.letters[zone] == 'E' && active_max > 0 && self.count("IXC") == active_max {
-            return Err(ZoneRefusal::TooManyActive);
+            return Err(ZoneRequestRefusal::TooManyActive);
         }
         if "EC".contains(self.letters[zone]) && open_max > 0 && self.count("IX") == open_max {
             let implicit = (0..self.letters.len()).filter(|other| self.letters[*other] == 'I');
-            let oldest = implicit.min_by_key(|other| self.since[*other]).ok_or(ZoneRefusal::TooManyOpen)?;
+            let oldest = implicit.min_by_key(|other| self.since[*other]).ok_or(ZoneRequestRefusal::TooManyOpen)?;
             self.set(oldest, 'C');
         }
         self.set(zone, letter);
@@ -72,14 +72,14 @@ impl Model {
 
     /// Writes blocks at position `within` of a zone, or at its write pointer. Returns the position of the write in the
     /// zone.
-    fn write(&mut self, zone: usize, within: Option<u64>, blocks: u64) -> Result<u64, ZoneRefusal> {
+    fn write(&mut self, zone: usize, within: Option<u64>, blocks: u64) -> Result<u64, ZoneRequestRefusal> {
         let pointer = self.pointer(zone);
         match self.letters[zone] {
-            'F' => return Err(ZoneRefusal::Full),
-            'R' => return Err(ZoneRefusal::ReadOnly),
-            'O' => return Err(ZoneRefusal::Offline),
-            _ if within.is_some_and(|within| within != pointer) => return Err(ZoneRefusal::InvalidWrite),
-            _ if pointer + blocks > self.layout.capacity_blocks => return Err(ZoneRefusal::Boundary),
+            'F' => return Err(ZoneRequestRefusal::Full),
+            'R' => return Err(ZoneRequestRefusal::ReadOnly),
+            'O' => return Err(ZoneRequestRefusal::Offline),
+            _ if within.is_some_and(|within| within != pointer) => return Err(ZoneRequestRefusal::InvalidWrite),
+            _ if pointer + blocks > self.layout.capacity_blocks => return Err(ZoneRequestRefusal::Boundary),
             'X' => {}
             _ => self.open(zone, 'I')?,
         }
@@ -90,11 +90,11 @@ impl Model {
         Ok(pointer)
     }
 
-    fn act(&mut self, action: ZoneAction, zone: usize) -> Result<(), ZoneRefusal> {
+    fn act(&mut self, action: ZoneAction, zone: usize) -> Result<(), ZoneRequestRefusal> {
         let (_, row) = TRANSITIONS.into_iter().find(|(of, _)| *of == action).unwrap();
         let place = LETTERS.find(self.letters[zone]).unwrap();
         match row.as_bytes()[place] as char {
-            '!' => Err(ZoneRefusal::InvalidTransition),
+            '!' => Err(ZoneRequestRefusal::InvalidTransition),
             'X' => self.open(zone, 'X'),
             letter => {
                 self.set(zone, letter);
@@ -103,15 +103,16 @@ impl Model {
         }
     }
 
-    fn act_on_all(&mut self, action: ZoneAction) -> Result<Vec<u32>, ZoneRefusal> {
+    fn act_on_all(&mut self, action: ZoneAction) -> Result<Vec<u32>, ZoneRequestRefusal> {
         let row = TRANSITIONS.iter().position(|(of, _)| *of == action).unwrap();
         let selected: Vec<usize> =
             (0..self.letters.len()).filter(|zone| SELECTED[row].contains(self.letters[*zone])).collect();
         let before = self.clone();
         for zone in &selected {
-            if action == ZoneAction::Open && self.layout.open_max > 0 && self.count("IX") == self.layout.open_max {
+            if action == ZoneAction::FileOpener && self.layout.open_max > 0 && self.count("IX") == self.layout.open_max
+            {
                 *self = before;
-                return Err(ZoneRefusal::TooManyOpen);
+                return Err(ZoneRequestRefusal::TooManyOpen);
             }
             self.act(action, *zone)?;
         }
@@ -127,7 +128,7 @@ impl Model {
         }
     }
 
-    fn assert_equal(&self, zones: &Zones) {
+    fn assert_equals_zones(&self, zones: &Zones) {
         let described = zones.report(0).unwrap();
         assert_eq!(described.clone().count(), self.letters.len());
         for (zone, found) in described.enumerate() {
@@ -135,7 +136,7 @@ impl Model {
             let state = ZoneState::ALL[LETTERS.find(letter).unwrap()];
             let start = zone as u64 * 16;
             let write_pointer = "EIXC".contains(letter).then(|| start + self.pointer(zone));
-            let expected = ZoneDescription { state, start, capacity_blocks: 11, write_pointer };
+            let expected = ZoneReportEntry { state, start, capacity_blocks: 11, write_pointer };
             assert_eq!((found, zones.written_blocks(start, 16)), (expected, self.pointer(zone)), "zone {zone}");
         }
         assert_eq!((zones.active(), zones.open()), (self.count("IXC"), self.count("IX")));
@@ -143,7 +144,7 @@ impl Model {
 }
 
 /// Draws a random request, applies it to the zones and to the model, and asserts equal results.
-fn request(random: &mut Random, zones: &mut Zones, model: &mut Model) {
+fn request(random: &mut RandomStream, zones: &mut Zones, model: &mut Model) {
     let mut draw = |below: u64| random.bits() % below;
     let (zone, blocks) = (draw(12), 1 + draw(5));
     let (place, start, action) = (zone as usize, zone * 16, TRANSITIONS[draw(5) as usize].0);
@@ -156,29 +157,29 @@ fn request(random: &mut Random, zones: &mut Zones, model: &mut Model) {
         400..=549 => {
             let expected = model.write(place, None, blocks).map(|within| start + within);
             assert_eq!(zones.append(start, blocks), expected, "append of {blocks} to {zone}");
-            assert_eq!(zones.append(start + 1 + draw(15), blocks), Err(ZoneRefusal::NoZoneStart));
+            assert_eq!(zones.append(start + 1 + draw(15), blocks), Err(ZoneRequestRefusal::NoZoneStart));
         }
         550..=899 => {
             let before = model.letters[place];
             let expected = model.act(action, place).map(|()| model.letters[place] != before);
             assert_eq!(zones.act(action, start), expected, "{action:?} of {zone}");
-            assert_eq!(zones.act(action, start + 1 + draw(15)), Err(ZoneRefusal::NoZoneStart));
+            assert_eq!(zones.act(action, start + 1 + draw(15)), Err(ZoneRequestRefusal::NoZoneStart));
         }
         900..=939 => assert_eq!(zones.act_on_all(action), model.act_on_all(action), "{action:?} of all"),
         940..=989 => {
             let within = draw(16);
             let is_offline = model.letters[place] == 'O';
             let expected = match within + blocks > 16 {
-                _ if is_offline => Err(ZoneRefusal::Offline),
-                true => Err(ZoneRefusal::Boundary),
+                _ if is_offline => Err(ZoneRequestRefusal::Offline),
+                true => Err(ZoneRequestRefusal::Boundary),
                 false => Ok(()),
             };
             assert_eq!(zones.check_read(start + within, blocks), expected);
             let beyond = 12 * 16 + draw(1 << 40);
-            assert_eq!(zones.check_read(beyond, 1), Err(ZoneRefusal::OutOfRange));
+            assert_eq!(zones.check_read(beyond, 1), Err(ZoneRequestRefusal::OutOfRange));
             assert_eq!(
                 (zones.write(beyond, 1), zones.append(beyond, 1)),
-                (Err(ZoneRefusal::OutOfRange), Err(ZoneRefusal::OutOfRange))
+                (Err(ZoneRequestRefusal::OutOfRange), Err(ZoneRequestRefusal::OutOfRange))
             );
         }
         990..=994 => {
@@ -195,36 +196,36 @@ fn request(random: &mut Random, zones: &mut Zones, model: &mut Model) {
 }
 
 #[test]
-fn zones_and_a_model_agree_on_a_hundred_thousand_random_requests() {
-    let mut random = Random::stream(1, "zones");
+fn zones_equal_their_model_on_random_requests() {
+    let mut random = RandomStream::stream(1, "zones");
     for (active_max, open_max) in [(0, 0), (3, 2), (4, 4), (6, 1)] {
         for _ in 0..25 {
             let layout = ZoneLayout { active_max, open_max, ..LAYOUT };
             let (mut zones, mut model) = (Zones::new(layout), Model::new(layout));
             for _ in 0..1000 {
                 request(&mut random, &mut zones, &mut model);
-                model.assert_equal(&zones);
+                model.assert_equals_zones(&zones);
             }
         }
     }
 }
 
 #[test]
-fn longest_implicitly_open_zone_is_closed_and_an_explicitly_open_one_is_not() {
+fn oldest_implicitly_open_zone_is_closed_first() {
     let mut zones = Zones::new(ZoneLayout { open_max: 2, ..LAYOUT });
-    zones.act(ZoneAction::Open, 0).unwrap();
+    zones.act(ZoneAction::FileOpener, 0).unwrap();
     for start in [16, 32] {
         zones.write(start, 1).unwrap();
     }
     let states = |zones: &Zones| [0, 1, 2].map(|zone| zones.zone(zone).0);
     assert_eq!(states(&zones), [ZoneState::ExplicitlyOpen, ZoneState::Closed, ZoneState::ImplicitlyOpen]);
-    zones.act(ZoneAction::Open, 32).unwrap();
-    assert_eq!(zones.write(17, 1), Err(ZoneRefusal::TooManyOpen));
+    zones.act(ZoneAction::FileOpener, 32).unwrap();
+    assert_eq!(zones.write(17, 1), Err(ZoneRequestRefusal::TooManyOpen));
     assert_eq!((zones.open(), zones.active(), zones.counts().implicit_closes), (2, 3, 1));
 }
 
 #[test]
-fn write_whose_data_has_not_arrived_is_taken_back_unless_another_one_followed() {
+fn write_without_data_is_undone_unless_followed_by_another() {
     let mut zones = Zones::new(ZoneLayout { open_max: 1, ..LAYOUT });
     zones.write(0, 4).unwrap();
     zones.write(4, 7).unwrap();
@@ -240,7 +241,7 @@ fn write_whose_data_has_not_arrived_is_taken_back_unless_another_one_followed() 
 }
 
 #[test]
-fn kept_states_are_restored_and_impossible_ones_refused() {
+fn stored_zone_states_are_restored_and_invalid_ones_refused() {
     let mut zones = Zones::new(ZoneLayout { active_max: 2, ..LAYOUT });
     assert!(zones.restore(0, ZoneState::Closed, 10) && zones.restore(1, ZoneState::Full, 3));
     assert!(zones.restore(0, ZoneState::Closed, 9), "it was active before");
@@ -255,5 +256,5 @@ fn kept_states_are_restored_and_impossible_ones_refused() {
         assert!(!zones.restore(zone, state, written), "{zone} {state:?} {written}");
     }
     assert_eq!((zones.zone(0), zones.zone(1)), ((ZoneState::Closed, 9), (ZoneState::Full, 3)));
-    assert_eq!((zones.write(48, 1), zones.active()), (Err(ZoneRefusal::TooManyActive), 2));
+    assert_eq!((zones.write(48, 1), zones.active()), (Err(ZoneRequestRefusal::TooManyActive), 2));
 }

@@ -7,7 +7,7 @@
 
 use super::Role;
 use super::buffer::WriteBuffer;
-use super::driver::Areas;
+use super::driver::CapiAreas;
 use super::spec::{
     COMMANDS_MAX, Command, DOORBELL_REGISTER, LINE_BYTES, Operation, STATUS_BYTES, Status, decode_element,
 };
@@ -16,9 +16,9 @@ use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::number::{index, length, low_u8, low_u16};
 use crate::protocol::halves::{self, PollNames};
-use crate::protocol::ports::{Ports, start_read};
-use crate::protocol::reads::Reads;
-use crate::random::Random;
+use crate::protocol::ports::{Ports, begin_media_read};
+use crate::protocol::reads::ReadRequestTags;
+use crate::random::RandomStream;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::table::Table;
@@ -49,7 +49,7 @@ const NUMBER_BITS: u32 = 24;
 
 /// AFU's record of a work element: its round of use, the times of its doorbell and fetch, and its commands in flight.
 #[derive(Clone, Copy, Debug, Default)]
-struct Element {
+struct WorkElementRecord {
     /// Round of use of the element whose commands were executed last.
     round: u32,
     /// Time of the current round's doorbell.
@@ -62,7 +62,7 @@ struct Element {
 
 /// Command of a work element that the AFU has fetched and not completed.
 #[derive(Clone, Copy, Debug)]
-struct ActiveElement {
+struct FetchedCommand {
     command: Command,
     element: u16,
     place: u8,
@@ -87,16 +87,16 @@ pub struct Counts {
 /// counters.
 #[derive(Clone, Debug)]
 pub struct Afu {
-    areas: Areas,
-    elements: Vec<Element>,
-    active: Table<ActiveElement>,
-    reads: Reads,
+    areas: CapiAreas,
+    elements: Vec<WorkElementRecord>,
+    active: Table<FetchedCommand>,
+    reads: ReadRequestTags,
     buffer: WriteBuffer,
     acknowledge: Acknowledge,
     psl: Span,
     claim_lines: bool,
     translation_miss_ratio: f64,
-    random: Random,
+    random: RandomStream,
     parse: Span,
     parser_free_at: Time,
     capacity_lines: u64,
@@ -107,19 +107,19 @@ pub struct Afu {
 
 impl Afu {
     /// Returns an idle AFU. `areas` holds the addresses of the host's work elements and status lines.
-    pub(super) fn new(drive: &Drive, areas: Areas, seed: u64) -> Afu {
+    pub(super) fn new(drive: &Drive, areas: CapiAreas, seed: u64) -> Afu {
         let capi = &drive.capi;
         Afu {
             areas,
-            elements: vec![Element::default(); capi.elements.into()],
+            elements: vec![WorkElementRecord::default(); capi.elements.into()],
             active: Table::default(),
-            reads: Reads::new(drive.link.read_tags, LINE_BYTES),
+            reads: ReadRequestTags::new(drive.link.read_tags, LINE_BYTES),
             buffer: WriteBuffer::new(u64::from(capi.buffer_kib) * 1024),
             acknowledge: drive.media.acknowledge,
             psl: capi.psl,
             claim_lines: capi.claim_lines,
             translation_miss_ratio: capi.translation_miss_ratio,
-            random: Random::stream(seed, "capi translation"),
+            random: RandomStream::stream(seed, "capi translation"),
             parse: capi.parse,
             parser_free_at: Time::ZERO,
             capacity_lines: drive.media.capacity_bytes() / u64::from(LINE_BYTES),
@@ -136,7 +136,7 @@ impl Afu {
 
     /// Handles a bus command of the AFU that has passed the PSL: sends it over the link, or reads the page table first
     /// if the PSL cannot translate its address.
-    fn on_passed(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+    fn on_bus_command_passed(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         ports.shared.requests.charge(self.request(timer), Stage::Psl, now);
         // The claim of the lines has already translated their address.
         let is_translated = timer.kind == timer::DATA && self.claim_lines;
@@ -170,9 +170,9 @@ impl Afu {
         match timer.kind {
             timer::FETCH => self.fetch(now, timer.context, ports),
             timer::PAYLOAD => self.read_lines(timer.context, ports),
-            timer::CLAIM => self.send_claims(timer.context, ports),
-            timer::DATA => self.send_lines(now, timer.context, ports),
-            timer::STATUS => self.send_status(timer.context, ports),
+            timer::CLAIM => self.send_ownership_claims(timer.context, ports),
+            timer::DATA => self.send_read_lines(now, timer.context, ports),
+            timer::STATUS => self.send_command_status(timer.context, ports),
             other => unreachable!("the AFU has no command {other}"),
         }
     }
@@ -186,7 +186,7 @@ impl Afu {
 
     /// Handles a work element that has been fetched: parses and starts its commands one after the other. An element
     /// whose round was executed before is ignored.
-    fn on_element(&mut self, now: Time, number: u32, payload: &Payload, ports: &mut Ports) {
+    fn start_fetched_element(&mut self, now: Time, number: u32, payload: &Payload, ports: &mut Ports) {
         let element = &mut self.elements[index(number)];
         let (round, commands) = decode_element(&payload.bytes()[..index(LINE_BYTES)]);
         let commands: smallvec::SmallVec<[Command; COMMANDS_MAX]> = commands.collect();
@@ -204,8 +204,8 @@ impl Afu {
             ports.shared.requests.charge(request, Stage::Translation, fetched);
             ports.shared.requests.charge(request, Stage::Fetch, now);
             ports.shared.requests.accepted = request;
-            let status = self.check_command(&command);
-            let active = ActiveElement { command, element: low_u16(number), place: place as u8, request, status };
+            let status = self.command_refusal_status(&command);
+            let active = FetchedCommand { command, element: low_u16(number), place: place as u8, request, status };
             self.parser_free_at = self.parser_free_at.max(now) + self.parse;
             self.start(self.parser_free_at, active, ports);
         }
@@ -213,7 +213,7 @@ impl Afu {
 
     /// Returns `Done` for a valid command: known operation, allowed length, lines within the device. Otherwise returns
     /// `Refused`.
-    fn check_command(&self, command: &Command) -> Status {
+    fn command_refusal_status(&self, command: &Command) -> Status {
         let Command { operation, line, lines, .. } = *command;
         let is_known = operation != Operation::Unknown;
         let is_there = line.saturating_add(lines.into()) <= self.capacity_lines;
@@ -223,14 +223,14 @@ impl Afu {
 
     /// Starts a command at `parsed`, the end of its parsing. A read goes to the media now, with that later time, as the
     /// parser works in order.
-    fn start(&mut self, parsed: Time, active: ActiveElement, ports: &mut Ports) {
+    fn start(&mut self, parsed: Time, active: FetchedCommand, ports: &mut Ports) {
         ports.shared.requests.charge(active.request, Stage::Parse, parsed);
         let id = self.active.insert(active);
         assert!(id < 1 << NUMBER_BITS, "there are no more commands than elements hold");
-        let (offset, bytes) = active.extent();
+        let (offset, bytes) = active.device_extent();
         let (kind, at) = match (active.status, active.command.operation) {
             (Status::Done, Operation::Read) => {
-                (timer::READ, start_read(parsed, offset, bytes, LINE_BYTES, active.request, ports))
+                (timer::READ, begin_media_read(parsed, offset, bytes, LINE_BYTES, active.request, ports))
             }
             _ => (timer::PARSED, parsed),
         };
@@ -238,7 +238,7 @@ impl Afu {
     }
 
     /// Handles the end of parsing: a write reads its lines from the host, and a refused command only sends its status.
-    fn on_parsed(&mut self, now: Time, id: u32, ports: &mut Ports) {
+    fn on_element_parsed(&mut self, now: Time, id: u32, ports: &mut Ports) {
         match self.active[index(id)].status {
             Status::Done => self.issue(now, timer::PAYLOAD, id, ports),
             Status::Refused => {
@@ -250,7 +250,7 @@ impl Afu {
 
     fn read_lines(&mut self, id: u32, ports: &mut Ports) {
         let active = &self.active[index(id)];
-        let (offset, bytes) = active.extent();
+        let (offset, bytes) = active.device_extent();
         let token = Role::PAYLOAD.token(id);
         let packet = Packet::read(active.command.buffer, bytes, LINE_BYTES, token).user_data(offset, active.request);
         self.reads.request(packet, ports.link, ports.shared);
@@ -258,9 +258,9 @@ impl Afu {
 
     /// Handles the lines of a write that have arrived from the host. The write completes once the AFU's buffer has room
     /// for them, or once they are in the cells, as the drive file says.
-    fn on_lines(&mut self, now: Time, id: u32, packet: &Packet, ports: &mut Ports) {
+    fn on_write_lines_arrived(&mut self, now: Time, id: u32, packet: &Packet, ports: &mut Ports) {
         let active = self.active[index(id)];
-        let (offset, bytes) = active.extent();
+        let (offset, bytes) = active.device_extent();
         assert_eq!(packet.bytes, bytes, "the host sends as many lines as a write asks for");
         let admitted = self.buffer.admit(now, bytes);
         let timing = ports.media.write(admitted, offset, bytes);
@@ -281,14 +281,14 @@ impl Afu {
 
     /// Handles the lines of a read, which are available in the AFU. If the drive file says so, the AFU first claims the
     /// host's lines, so that no cache keeps a copy of them.
-    fn on_read(&mut self, now: Time, id: u32, ports: &mut Ports) {
+    fn on_read_lines_available(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let kind = if self.claim_lines { timer::CLAIM } else { timer::DATA };
         self.issue(now, kind, id, ports);
     }
 
     /// Sends claims for the ownership of a read's lines in the host, one packet for each line. The completions arrive
     /// together.
-    fn send_claims(&mut self, id: u32, ports: &mut Ports) {
+    fn send_ownership_claims(&mut self, id: u32, ports: &mut Ports) {
         let command = self.active[index(id)].command;
         let token = Role::CLAIM.token(id);
         let bytes = u32::from(command.lines) * CLAIM_BYTES;
@@ -296,9 +296,9 @@ impl Afu {
     }
 
     /// Writes a read's lines to host memory. The PSL acknowledges them at once, so the command's status may follow.
-    fn send_lines(&mut self, now: Time, id: u32, ports: &mut Ports) {
+    fn send_read_lines(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let active = self.active[index(id)];
-        let (offset, bytes) = active.extent();
+        let (offset, bytes) = active.device_extent();
         let token = Role::DATA.token(id);
         let packet = Packet::write(Direction::Up, active.command.buffer, bytes, LINE_BYTES, token);
         ports.link.send(packet.user_data(offset, active.request), ports.shared);
@@ -307,7 +307,7 @@ impl Afu {
 
     /// Writes the status of a command to its status line in host memory. Strict ordering keeps the status behind the
     /// command's lines.
-    fn send_status(&mut self, id: u32, ports: &mut Ports) {
+    fn send_command_status(&mut self, id: u32, ports: &mut Ports) {
         let active = self.active.take(id);
         self.counts.commands += 1;
         let element = &mut self.elements[usize::from(active.element)];
@@ -343,10 +343,10 @@ impl halves::Controller for Afu {
 
     fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         match timer.kind {
-            timer::READ => self.on_read(now, timer.context, ports),
+            timer::READ => self.on_read_lines_available(now, timer.context, ports),
             timer::WRITTEN => self.issue(now, timer::STATUS, timer.context, ports),
-            timer::PARSED => self.on_parsed(now, timer.context, ports),
-            _ => self.on_passed(now, timer, ports),
+            timer::PARSED => self.on_element_parsed(now, timer.context, ports),
+            _ => self.on_bus_command_passed(now, timer, ports),
         }
     }
 
@@ -356,10 +356,10 @@ impl halves::Controller for Afu {
             self.reads.answered(packet.bytes, ports.link, ports.shared);
         }
         match role {
-            Role::ELEMENT => self.on_element(now, context, payload, ports),
-            Role::PAYLOAD => self.on_lines(now, context, packet, ports),
+            Role::ELEMENT => self.start_fetched_element(now, context, payload, ports),
+            Role::PAYLOAD => self.on_write_lines_arrived(now, context, packet, ports),
             Role::CLAIM => {
-                ports.shared.requests.charge(self.active[index(context)].request, Stage::Claim, now);
+                ports.shared.requests.charge(self.active[index(context)].request, Stage::ClaimedFile, now);
                 self.issue(now, timer::DATA, context, ports);
             }
             Role::PAGE_TABLE => {
@@ -390,9 +390,9 @@ impl halves::Controller for Afu {
     }
 }
 
-impl ActiveElement {
+impl FetchedCommand {
     /// Returns the command's first byte on the device and its length in bytes.
-    fn extent(&self) -> (u64, u32) {
+    fn device_extent(&self) -> (u64, u32) {
         (self.command.line * u64::from(LINE_BYTES), u32::from(self.command.lines) * LINE_BYTES)
     }
 }

@@ -1,20 +1,20 @@
 //! Write buffer of the CAPI accelerator (AFU). Writes complete once their data is in this buffer; from there, it goes
 //! to the row buffers of the memory.
 
-use crate::table::SortedMap;
+use crate::table::SmallSortedMap;
 use crate::time::Time;
 
 /// Write buffer of the AFU: its free bytes, and the number of bytes that leave it at each time.
 #[derive(Clone, Debug)]
 pub(super) struct WriteBuffer {
     bytes_free: u64,
-    leaving: SortedMap<Time, u64>,
+    leaving: SmallSortedMap<Time, u64>,
 }
 
 impl WriteBuffer {
     /// Returns an empty write buffer with room for `bytes` bytes.
     pub(super) fn new(bytes: u64) -> WriteBuffer {
-        WriteBuffer { bytes_free: bytes, leaving: SortedMap::default() }
+        WriteBuffer { bytes_free: bytes, leaving: SmallSortedMap::default() }
     }
 
     /// Reserves room for `bytes` bytes, at `now` or as soon as enough bytes have left, and returns that time. Later
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_waits_until_enough_of_those_before_it_have_left() {
+    fn write_waits_for_enough_buffer_space() {
         let mut buffer = WriteBuffer::new(256);
         for leaves in [20, 10] {
             assert_eq!(buffer.admit(us(1), 128), us(1));

@@ -34,7 +34,7 @@ pub struct Driver {
     /// Requests that wait for a free work element, in the order of submission.
     waiting: VecDeque<RequestId>,
     commands_per_element: usize,
-    pub(super) areas: Areas,
+    pub(super) areas: CapiAreas,
     max_transfer_bytes: u32,
     fill: Span,
     /// Processor time per command that occupies the core without delaying the request: all but the time to write the
@@ -50,7 +50,7 @@ pub struct Driver {
 /// Bus addresses of the work elements, their status lines and data buffers, which the host gives the AFU when it
 /// attaches.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Areas {
+pub(super) struct CapiAreas {
     pub elements: u64,
     pub statuses: u64,
     buffers: u64,
@@ -61,12 +61,12 @@ impl Driver {
     /// memory.
     pub fn new(drive: &Drive, memory: &mut HostMemory) -> Driver {
         let capi = &drive.capi;
-        let ratio = drive.host.clock_ratio();
+        let ratio = drive.host.nominal_clock_ratio();
         let max_transfer_bytes = capi.max_transfer_kib * 1024;
         let lines = u64::from(capi.elements) * u64::from(LINE_BYTES);
-        let areas = Areas {
-            elements: memory.allocate(lines),
-            statuses: memory.allocate(lines),
+        let areas = CapiAreas {
+            elements: memory.allocate_zeroed(lines),
+            statuses: memory.allocate_zeroed(lines),
             buffers: memory.reserve(u64::from(capi.elements) * length(COMMANDS_MAX) * u64::from(max_transfer_bytes)),
         };
         Driver {
@@ -109,10 +109,10 @@ impl Driver {
         let slot = length(number * COMMANDS_MAX + place);
         let buffer = self.areas.buffers + slot * u64::from(self.max_transfer_bytes);
         ports.shared.requests[id].buffer = buffer;
-        ports.prepare_buffer(id);
+        ports.fill_write_buffer(id);
         ports.slots.bind(number, place, id);
         let now = ports.shared.scheduler.now();
-        ports.shared.requests.charge_late(Some(id), Stage::Queued, now);
+        ports.shared.requests.charge_stage_until(Some(id), Stage::Queued, now);
         let io = ports.shared.requests[id].io;
         Command {
             operation: if io.op == Op::Read { Operation::Read } else { Operation::Write },

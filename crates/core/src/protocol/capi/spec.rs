@@ -112,7 +112,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn an_element_reads_back_as_it_was_written(
+        fn work_element_reads_back_as_written(
             round: u32, lines in prop::collection::vec((0u64..1 << 48, 1u16.., 0u64..1 << 50), 0..=COMMANDS_MAX),
         ) {
             let command = |&(line, lines, buffer): &(u64, u16, u64)| Command {
@@ -128,7 +128,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_some_element(line in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_decode_to_a_work_element(line in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(decode_element(&line).1.count() <= line.len() / ENTRY_BYTES);
         }
     }

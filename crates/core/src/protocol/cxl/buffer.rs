@@ -14,7 +14,7 @@ use super::LINE_BYTES;
 use super::fetched::LineInstants;
 use crate::media::Media;
 use crate::number::index;
-use crate::table::SortedMap;
+use crate::table::SmallSortedMap;
 use crate::time::Time;
 
 /// Bit mask of lines of a unit: bit i stands for line i.
@@ -23,7 +23,7 @@ type Lines = u64;
 /// Buffered unit that has been read from the memory: the lines that the host has not requested yet, and their time of
 /// arrival.
 #[derive(Clone, Copy, Debug)]
-struct ReadUnit {
+struct BufferedReadUnit {
     lines: Lines,
     ready_at: Time,
 }
@@ -31,7 +31,7 @@ struct ReadUnit {
 /// Buffered unit that stores have not filled yet: the lines that have been stored, until the unit is written to the
 /// memory.
 #[derive(Clone, Copy, Debug)]
-struct WriteUnit {
+struct BufferedWriteUnit {
     lines: Lines,
     admitted_at: Time,
     /// Number of the unit in the order in which units were admitted.
@@ -68,16 +68,16 @@ impl Counts {
 pub struct Buffer {
     unit_bytes: u32,
     capacity: usize,
-    reads: SortedMap<u64, ReadUnit>,
+    reads: SmallSortedMap<u64, BufferedReadUnit>,
     /// Units that have been read, oldest first, for replacement. Some of them may have no lines left.
     read_order: VecDeque<u64>,
-    writes: SortedMap<u64, WriteUnit>,
-    write_order: SortedMap<u64, u64>,
+    writes: SmallSortedMap<u64, BufferedWriteUnit>,
+    write_order: SmallSortedMap<u64, u64>,
     next_serial: u64,
     /// Number of free slots for units to be written.
     places_free: usize,
     /// Number of slots that become free, by the time at which they do.
-    leaving: SortedMap<Time, usize>,
+    leaving: SmallSortedMap<Time, usize>,
     /// Counters of a CXL device's buffer since the start of the run.
     pub counts: Counts,
 }
@@ -88,13 +88,13 @@ impl Buffer {
         Buffer {
             unit_bytes: config.unit_bytes,
             capacity: index(config.buffer_units),
-            reads: SortedMap::default(),
+            reads: SmallSortedMap::default(),
             read_order: VecDeque::new(),
-            writes: SortedMap::default(),
-            write_order: SortedMap::default(),
+            writes: SmallSortedMap::default(),
+            write_order: SmallSortedMap::default(),
             next_serial: 0,
             places_free: index(config.buffer_units),
-            leaving: SortedMap::default(),
+            leaving: SmallSortedMap::default(),
             counts: Counts::default(),
         }
     }
@@ -113,8 +113,8 @@ impl Buffer {
             return LineInstants::within(now, ready_at.max(now));
         }
         self.counts.unit_reads += 1;
-        let timing = media.read_along(now, unit * u64::from(self.unit_bytes), self.unit_bytes);
-        self.keep(unit, self.whole() & !line & !written, timing.last_at);
+        let timing = media.read_part_of_row(now, unit * u64::from(self.unit_bytes), self.unit_bytes);
+        self.keep_read_unit(unit, self.whole() & !line & !written, timing.last_at);
         LineInstants::from_memory(timing)
     }
 
@@ -124,8 +124,8 @@ impl Buffer {
         let (unit, line) = self.place(offset);
         self.take(unit, line);
         if self.writes.get(&unit).is_none() {
-            let admitted_at = self.admit(now, media);
-            self.writes.insert(unit, WriteUnit { lines: 0, admitted_at, serial: self.next_serial });
+            let admitted_at = self.reserve_write_slot(now, media);
+            self.writes.insert(unit, BufferedWriteUnit { lines: 0, admitted_at, serial: self.next_serial });
             self.write_order.insert(self.next_serial, unit);
             self.next_serial += 1;
         }
@@ -146,7 +146,7 @@ impl Buffer {
         let unit_bytes = u64::from(self.unit_bytes);
         let end = offset + u64::from(bytes);
         let (mut from, end_unit) = (offset / unit_bytes, end.div_ceil(unit_bytes));
-        while let Some(unit) = self.writes.key_from(&from).filter(|unit| *unit < end_unit) {
+        while let Some(unit) = self.writes.smallest_key_from(&from).filter(|unit| *unit < end_unit) {
             self.send(now, unit, media);
             from = unit + 1;
         }
@@ -178,12 +178,12 @@ impl Buffer {
 
     /// Keeps the lines of a unit that has been read and that the host has not requested yet. If the buffer is full, the
     /// oldest unit is dropped.
-    fn keep(&mut self, unit: u64, lines: Lines, ready_at: Time) {
+    fn keep_read_unit(&mut self, unit: u64, lines: Lines, ready_at: Time) {
         if lines == 0 {
             self.reads.remove(&unit);
             return;
         }
-        if self.reads.insert(unit, ReadUnit { lines, ready_at }).is_none() {
+        if self.reads.insert(unit, BufferedReadUnit { lines, ready_at }).is_none() {
             self.read_order.push_back(unit);
         }
         while self.reads.len() > self.capacity || self.read_order.len() > 2 * self.capacity {
@@ -194,7 +194,7 @@ impl Buffer {
 
     /// Takes a slot for one more unit to be written, and returns the time at which the slot is free. If no slot is
     /// free, the oldest unit is written to the memory.
-    fn admit(&mut self, now: Time, media: &mut Media) -> Time {
+    fn reserve_write_slot(&mut self, now: Time, media: &mut Media) -> Time {
         let mut at = now;
         loop {
             while let Some(&(_, leaving)) = self.leaving.first().filter(|(leaves_at, _)| *leaves_at <= at) {
@@ -225,7 +225,7 @@ impl Buffer {
             from = media.read(from, offset, self.unit_bytes, self.unit_bytes).last_at;
         }
         self.counts.unit_writes += 1;
-        let timing = media.write_buffered(from, offset, self.unit_bytes);
+        let timing = media.write_without_waiting(from, offset, self.unit_bytes);
         let together = self.leaving.get(&timing.buffered_at).copied().unwrap_or(0);
         self.leaving.insert(timing.buffered_at, together + 1);
     }
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_of_a_unit_reads_it_and_the_others_wait_for_that_each_once() {
+    fn first_line_reads_its_unit_and_others_wait_for_it() {
         let (mut buffer, mut media) = (buffer(4), media());
         let whole = at(304 + 128);
         assert_eq!(buffer.read(at(0), 64, &mut media).ready_at, whole);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_goes_to_the_memory_once_it_is_whole_and_is_not_read_before() {
+    fn fully_stored_unit_is_written_without_a_read() {
         let (mut buffer, mut media) = (buffer(4), media());
         for line in 0..4 {
             assert_eq!(buffer.write(at(line), line * 64, &mut media), at(line));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_waits_for_the_oldest_unit_to_leave_once_all_places_are_taken() {
+    fn store_waits_for_the_oldest_unit_if_all_slots_are_taken() {
         let (mut buffer, mut media) = (buffer(2), media());
         assert_eq!(buffer.write(at(0), 0, &mut media), at(0));
         assert_eq!(buffer.write(at(1), 256, &mut media), at(1));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_finds_what_has_been_stored_and_not_what_was_read_before() {
+    fn load_finds_the_latest_store() {
         let (mut buffer, mut media) = (buffer(4), media());
         buffer.read(at(0), 0, &mut media);
         buffer.write(at(500), 64, &mut media);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_as_long_as_a_line_is_kept_nowhere() {
+    fn unit_of_one_line_is_not_buffered() {
         let mut buffer = Buffer::new(&crate::protocol::cxl::config::Cxl {
             unit_bytes: 64,
             buffer_units: 1,

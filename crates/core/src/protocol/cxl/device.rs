@@ -4,7 +4,7 @@
 //! buffer or the cache, a flush once its bytes are in the cells. The drive file says whether the buffer is within the
 //! persistence domain, so that no flush is needed. A device flushes such a buffer when power fails (CXL, section 9.8).
 
-use super::{DeviceMemory, Flush, LINE_BYTES, Role};
+use super::{CxlDeviceMemory, DeepFlush, LINE_BYTES, Role};
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::protocol::halves;
@@ -20,7 +20,7 @@ use crate::tlp::{Direction, Kind, Packet};
 #[derive(Clone, Debug)]
 pub struct Device {
     controller: Span,
-    memory: DeviceMemory,
+    memory: CxlDeviceMemory,
     /// Responses that wait for their data, for room in the buffer, or for the end of a flush.
     answers: Table<Packet>,
 }
@@ -28,7 +28,7 @@ pub struct Device {
 impl Device {
     /// Returns an idle device, whose buffer or cache has its content at the start of a run.
     pub fn new(drive: &Drive) -> Device {
-        Device { controller: drive.cxl.controller, memory: DeviceMemory::new(drive), answers: Table::default() }
+        Device { controller: drive.cxl.controller, memory: CxlDeviceMemory::new(drive), answers: Table::default() }
     }
 
     fn data(&self, read: &Packet) -> Packet {
@@ -55,7 +55,7 @@ impl halves::Controller for Device {
                 ports.shared.requests.charge(packet.request, Stage::Parse, at);
                 let fetched = self.memory.read(at, packet.device_offset, ports.media);
                 let times = [fetched.dispatched, fetched.admitted, fetched.started, fetched.read_at];
-                ports.shared.requests.charge_memory(packet.request, times);
+                ports.shared.requests.charge_media_access(packet.request, times);
                 if fetched.ready_at > fetched.read_at {
                     ports.shared.requests.charge(packet.request, Stage::DeviceCache, fetched.ready_at);
                 }
@@ -64,7 +64,7 @@ impl halves::Controller for Device {
             (_, Role::FLUSH) => {
                 ports.shared.requests.charge(packet.request, Stage::Doorbell, now);
                 ports.shared.requests.charge(packet.request, Stage::Parse, at);
-                let Flush { offset, bytes } = Flush::decode(payload.bytes());
+                let DeepFlush { offset, bytes } = DeepFlush::decode(payload.bytes());
                 let flushed = self.memory.flush(at, offset, bytes, ports.media);
                 ports.shared.requests.charge(packet.request, Stage::Media, flushed);
                 (self.done(packet, Role::FLUSHED), flushed)

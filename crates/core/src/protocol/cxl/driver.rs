@@ -11,7 +11,7 @@ use crate::request::Io;
 use std::collections::VecDeque;
 
 use super::config::STREAM_LINES;
-use super::{Flush, LINE_BYTES, Role};
+use super::{DeepFlush, LINE_BYTES, Role};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::request::{DataDirection, Op};
@@ -73,7 +73,7 @@ impl Driver {
             lines: CommandSlots::new(index(lines)),
             fill_buffers,
             prefetch_lines,
-            issue: drive.cxl.issue.scale(drive.host.clock_ratio()),
+            issue: drive.cxl.issue.scale(drive.host.nominal_clock_ratio()),
             flushes: !drive.media.acknowledges_early(),
             buffers: memory.reserve(1 << 60),
             loads: 0,
@@ -83,14 +83,14 @@ impl Driver {
 
     /// Sets the bus address of a line within the data buffer of its request. The first line of a request also prepares
     /// that buffer.
-    fn prepare(&self, line: RequestId, ports: &mut HostPorts) {
+    fn prepare_line(&self, line: RequestId, ports: &mut HostPorts) {
         let Request { io, parent, .. } = ports.shared.requests[line];
         let whole = parent.unwrap_or(line);
         let start = ports.shared.requests[whole].io.offset;
         let buffer = self.buffers + u64::from(whole) * BUFFER_BYTES;
         if io.offset == start {
             ports.shared.requests[whole].buffer = buffer;
-            ports.prepare_buffer(whole);
+            ports.fill_write_buffer(whole);
         }
         ports.shared.requests[line].buffer = buffer + (io.offset - start);
     }
@@ -140,7 +140,7 @@ impl halves::Driver for Driver {
 
     /// Submits a line. It is sent at once if a fill buffer of its thread's core is free; otherwise it waits for one.
     fn submit(&mut self, _: Time, line: RequestId, ports: &mut HostPorts) {
-        self.prepare(line, ports);
+        self.prepare_line(line, ports);
         let core = usize::from(ports.shared.requests[line].thread) % self.cores.len();
         self.cores[core].waiting.push_back(line);
         self.issue(core, ports);
@@ -194,13 +194,13 @@ fn flush(line: RequestId, ports: &mut HostPorts) {
     let io = ports.shared.requests[parent.unwrap_or(line)].io;
     let token = Role::FLUSH.token(0);
     let packet = Packet::write(Direction::Down, buffer, LINE_BYTES, LINE_BYTES, token);
-    let flush = Flush { offset: io.offset, bytes: io.bytes };
+    let flush = DeepFlush { offset: io.offset, bytes: io.bytes };
     ports.link.send_with(Packet { request: Some(line), ..packet }, &flush.encode(), ports.shared);
 }
 
 fn complete(line: RequestId, ports: &mut HostPorts) {
     match ports.shared.requests[line].parent {
         None => ports.complete(line),
-        Some(whole) => ports.complete_part(line, whole),
+        Some(whole) => ports.complete_request_part(line, whole),
     }
 }

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::closed_form::Parts;
-use crate::closed_form::demand::Demands;
-use crate::closed_form::form::{Certainty, Form, Latency};
+use crate::closed_form::demand::ServiceDemands;
+use crate::closed_form::form::{Certainty, ClosedForm, Latency};
 use crate::closed_form::workload::{Class, Workload};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
@@ -23,8 +23,8 @@ use crate::tlp::{Direction, Kind, Packet};
 
 /// Returns the closed form of a class of requests over CXL.mem: latency of a lone request, and demands on all
 /// resources.
-pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
-    Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
+pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> ClosedForm {
+    ClosedForm { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
 }
 
 /// Returns the number of lines of 64 bytes of a request of `bytes` bytes.
@@ -35,7 +35,7 @@ fn lines(bytes: u32) -> u32 {
 /// Returns the processor time to issue those of a request's lines that fit the core's fill buffers.
 fn issue(parts: &Parts, bytes: u32) -> Span {
     let cxl = &parts.drive.cxl;
-    parts.at_clock(cxl.issue) * u64::from(lines(bytes).min(cxl.fill_buffers.into()))
+    parts.at_core_clock(cxl.issue) * u64::from(lines(bytes).min(cxl.fill_buffers.into()))
 }
 
 /// Returns the message from the host that requests a line (load) or carries one (store).
@@ -55,30 +55,30 @@ fn response_packet(parts: &Parts, direction: DataDirection) -> Packet {
     }
 }
 
-fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
-    let mut demands = Demands::default();
+fn demands(parts: &Parts, workload: &Workload, class: &Class) -> ServiceDemands {
+    let mut demands = ServiceDemands::default();
     let mut ledger = parts.descend(class.direction, class.bytes);
     ledger.spend(Stage::Driver, issue(parts, class.bytes));
-    parts.ascend(&mut ledger, class.direction, class.bytes);
+    parts.charge_completion_path(&mut ledger, class.direction, class.bytes);
     parts.add_core_demands(&mut demands, workload, ledger.cursor().since(ledger.start()), false);
     let times = f64::from(lines(class.bytes));
     parts.add_burst_demands(&mut demands, &request_packet(parts, class.direction), times);
     parts.add_burst_demands(&mut demands, &response_packet(parts, class.direction), times);
-    let at_once = parts.drive.cxl.lines_at_once(class.direction, lines(class.bytes));
+    let at_once = parts.drive.cxl.most_lines_in_flight(class.direction, lines(class.bytes));
     let cores = workload.threads.min(parts.drive.host.cores.into()) * at_once;
-    demands.add_of_host("fill buffers", f64::from(cores), line_least(parts, class.direction), times);
+    demands.add_host_resource_uses("fill buffers", f64::from(cores), least_line_time(parts, class.direction), times);
     match parts.drive.cxl.has_cache() {
         true => cached::add_miss_demands(parts, workload, class, &mut demands),
-        false => demands.add_share(&media_demands(parts, workload, class), 1.0),
+        false => demands.add_weighted_demands(&media_demands(parts, workload, class), 1.0),
     }
     demands
 }
 
 /// Returns the demand of a request on the memory, as its share of the units that it touches: other requests may find
 /// the rest of a unit in the buffer. Stores to units that are still in the buffer demand nothing.
-fn media_demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
+fn media_demands(parts: &Parts, workload: &Workload, class: &Class) -> ServiceDemands {
     let cxl = &parts.drive.cxl;
-    let mut unit = Demands::default();
+    let mut unit = ServiceDemands::default();
     // Units of a request in one row, or in one program unit, are read or written together.
     let bytes = class.bytes.max(cxl.unit_bytes);
     parts.add_media_demands(&mut unit, workload, &Class { bytes, ..*class });
@@ -88,12 +88,12 @@ fn media_demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     }
     let held = f64::from(cxl.unit_bytes) * f64::from(cxl.buffer_units) / real(workload.region_bytes.max(1));
     let reach = match class.direction {
-        DataDirection::Write if !is_whole(parts, class) => (1.0 - held).max(0.0),
-        DataDirection::Read => 1.0 - open_share(parts, workload),
+        DataDirection::Write if !covers_whole_units(parts, class) => (1.0 - held).max(0.0),
+        DataDirection::Read => 1.0 - open_row_share(parts, workload),
         DataDirection::Write => 1.0,
     };
-    let mut demands = Demands::default();
-    demands.add_share(&unit, reach * f64::from(class.bytes) / f64::from(bytes));
+    let mut demands = ServiceDemands::default();
+    demands.add_weighted_demands(&unit, reach * f64::from(class.bytes) / f64::from(bytes));
     demands
 }
 
@@ -101,7 +101,7 @@ fn media_demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
 const OPEN_SHARE: f64 = 0.001;
 
 /// Returns the share of a job's region that lies in open rows, one row in each bank; 0 if the share is negligible.
-fn open_share(parts: &Parts, workload: &Workload) -> f64 {
+fn open_row_share(parts: &Parts, workload: &Workload) -> f64 {
     let media = &parts.drive.media;
     let banks = u64::from(media.banks());
     let open_bytes = banks * u64::from(media.stripe_bytes);
@@ -110,17 +110,17 @@ fn open_share(parts: &Parts, workload: &Workload) -> f64 {
 }
 
 /// True if every request covers whole units (`cxl.unit_bytes`) of the memory.
-fn is_whole(parts: &Parts, class: &Class) -> bool {
+fn covers_whole_units(parts: &Parts, class: &Class) -> bool {
     class.aligned && class.bytes.is_multiple_of(parts.drive.cxl.unit_bytes)
 }
 
 /// Returns the shortest time for which a line is in flight: the line is in the device's buffer or DRAM cache.
-fn line_least(parts: &Parts, direction: DataDirection) -> Span {
+fn least_line_time(parts: &Parts, direction: DataDirection) -> Span {
     parts.sent(&request_packet(parts, direction))
         + parts.drive.cxl.controller
         + cached::access(parts, direction)
         + parts.sent(&response_packet(parts, direction))
-        + parts.root_complex.write_latency()
+        + parts.root_complex.least_write_latency()
 }
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
@@ -133,31 +133,35 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     ledger.spend(Stage::Driver, issue(parts, class.bytes));
     let before = ledger.cursor().since(ledger.start());
     match doubt {
-        Some(Doubt::Held) => {
-            spend_least(parts, class, &mut ledger);
+        Some(InexactnessReason::Held) => {
+            charge_least_time(parts, class, &mut ledger);
             // The unit of the last line is programmed no earlier than that line has arrived.
             let stored = ledger.cursor() - done(parts);
-            spend_flush(parts, class.direction, &mut ledger, |_| stored + parts.program_least());
+            charge_deep_flush(parts, class.direction, &mut ledger, |_| stored + parts.least_program_time());
         }
         _ => {
             let memory = match parts.drive.cxl.has_cache() {
-                true => LoneMemory::Cache(cached::LoneCache::new(parts, found)),
-                false => LoneMemory::Buffer(Box::new((Buffer::new(&parts.drive.cxl), parts.media.clone()))),
+                true => IdleDeviceMemory::CardPageCache(cached::IdleDramCache::new(parts, found)),
+                false => IdleDeviceMemory::Buffer(Box::new((Buffer::new(&parts.drive.cxl), parts.media.clone()))),
             };
             let lines = Lines::new(parts, class.direction, ledger.cursor(), memory);
             lines.run(workload.offset, class.bytes, &mut ledger);
         }
     }
     let below = ledger.cursor();
-    parts.ascend(&mut ledger, class.direction, class.bytes);
-    let least = before + line_least(parts, class.direction) + ledger.cursor().since(below);
+    parts.charge_completion_path(&mut ledger, class.direction, class.bytes);
+    let least = before + least_line_time(parts, class.direction) + ledger.cursor().since(below);
     let stages = ledger.close(ledger.cursor()).clone();
-    Latency { least: least.min(stages.total()), stages, certainty: doubt.map_or(Certainty::Exact, Doubt::certainty) }
+    Latency {
+        least: least.min(stages.total()),
+        stages,
+        certainty: doubt.map_or(Certainty::Exact, InexactnessReason::certainty),
+    }
 }
 
 /// Reason why a lone request may take another time than the recurrence over its lines gives.
 #[derive(Clone, Copy, Debug)]
-enum Doubt {
+enum InexactnessReason {
     /// Cache lines of the request may be in the device's buffer already, or lie differently in their units, so that
     /// only a lower bound is known.
     Held,
@@ -165,47 +169,50 @@ enum Doubt {
     Shorter(&'static str),
 }
 
-impl Doubt {
+impl InexactnessReason {
     fn certainty(self) -> Certainty {
         match self {
-            Doubt::Held => {
+            InexactnessReason::Held => {
                 Certainty::AtLeast("lines may be in the buffer already, in an open row, or elsewhere in theirs")
             }
-            Doubt::Longer(why) => Certainty::AtLeast(why),
-            Doubt::Shorter(why) => Certainty::Mean(why),
+            InexactnessReason::Longer(why) => Certainty::AtLeast(why),
+            InexactnessReason::Shorter(why) => Certainty::Mean(why),
         }
     }
 }
 
-fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<Doubt> {
+fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<InexactnessReason> {
     let access = parts.access(workload, class);
     let lines = lines(class.bytes);
-    let at_once = lines.min(parts.drive.cxl.lines_at_once(class.direction, lines)) * LINE_BYTES;
-    let starved = is_starved(parts, class.direction, at_once);
+    let at_once = lines.min(parts.drive.cxl.most_lines_in_flight(class.direction, lines)) * LINE_BYTES;
+    let starved = may_lack_credits(parts, class.direction, at_once);
     let units = class.bytes.div_ceil(parts.drive.cxl.unit_bytes) + 1;
     match class.direction {
-        DataDirection::Read if !access.regular || workload.sequential || open_share(parts, workload) > 0.0 => {
-            Some(Doubt::Held)
+        DataDirection::Read if !access.regular || workload.sequential || open_row_share(parts, workload) > 0.0 => {
+            Some(InexactnessReason::Held)
         }
-        DataDirection::Write if units > parts.drive.cxl.buffer_units => Some(Doubt::Held),
-        _ if parts.drive.link.dllps => Some(Doubt::Longer("acknowledgements share the wires")),
-        _ if starved => Some(Doubt::Longer("stores wait for flow-control credits")),
-        DataDirection::Write => Some(Doubt::Longer("stores wait for room in the buffer once the memory falls behind")),
-        _ => parts.doubt(access, at_once, 0).map(Doubt::Longer).or_else(|| {
-            let again = Doubt::Shorter("a load whose unit has been read for another finds it in the buffer");
-            (!is_whole(parts, class)).then_some(again)
+        DataDirection::Write if units > parts.drive.cxl.buffer_units => Some(InexactnessReason::Held),
+        _ if parts.drive.link.dllps => Some(InexactnessReason::Longer("acknowledgements share the wires")),
+        _ if starved => Some(InexactnessReason::Longer("stores wait for flow-control credits")),
+        DataDirection::Write => {
+            Some(InexactnessReason::Longer("stores wait for room in the buffer once the memory falls behind"))
+        }
+        _ => parts.doubt(access, at_once, 0).map(InexactnessReason::Longer).or_else(|| {
+            let again =
+                InexactnessReason::Shorter("a load whose unit has been read for another finds it in the buffer");
+            (!covers_whole_units(parts, class)).then_some(again)
         }),
     }
 }
 
 /// True if stores of `at_once` bytes in flight may wait for flow-control credits; false for loads.
-fn is_starved(parts: &Parts, direction: DataDirection, at_once: u32) -> bool {
+fn may_lack_credits(parts: &Parts, direction: DataDirection, at_once: u32) -> bool {
     let stores = Packet { chunk_bytes: LINE_BYTES, ..parts.write(Direction::Down, at_once) };
     direction == DataDirection::Write && !parts.flows(&stores, 0)
 }
 
 /// Charges the shortest time of a request: all lines are in the device's buffer and follow each other on the wire.
-fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
+fn charge_least_time(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     let burst = match class.direction {
         DataDirection::Read => response_packet(parts, DataDirection::Read),
         DataDirection::Write => request_packet(parts, DataDirection::Write),
@@ -221,7 +228,7 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Parse, parts.drive.cxl.controller);
     match class.direction {
-        DataDirection::Read => ledger.spend(Stage::Settle, parts.root_complex.write_latency()),
+        DataDirection::Read => ledger.spend(Stage::Settle, parts.root_complex.least_write_latency()),
         DataDirection::Write => {
             ledger.spend(Stage::CompletionEntry, done(parts));
         }
@@ -230,12 +237,12 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
 
 /// Returns the time of the completion of a store or a flush, from the device into the host.
 fn done(parts: &Parts) -> Span {
-    parts.sent(&response_packet(parts, DataDirection::Write)) + parts.root_complex.write_latency()
+    parts.sent(&response_packet(parts, DataDirection::Write)) + parts.root_complex.least_write_latency()
 }
 
 /// Charges the deep flush that follows the last line of a write, if only data in the cells counts as written. `flushed`
 /// gives the end of a flush by the time at which it arrives.
-fn spend_flush(parts: &Parts, direction: DataDirection, ledger: &mut Ledger, flushed: impl FnOnce(Time) -> Time) {
+fn charge_deep_flush(parts: &Parts, direction: DataDirection, ledger: &mut Ledger, flushed: impl FnOnce(Time) -> Time) {
     if direction == DataDirection::Read || parts.drive.media.acknowledges_early() {
         return;
     }
@@ -258,32 +265,32 @@ struct Line {
 }
 
 /// Memory of an idle device, which serves the lines of one request: buffer and media, or DRAM cache.
-enum LoneMemory {
+enum IdleDeviceMemory {
     Buffer(Box<(Buffer, Media)>),
-    Cache(cached::LoneCache),
+    CardPageCache(cached::IdleDramCache),
 }
 
-impl LoneMemory {
+impl IdleDeviceMemory {
     /// Returns the instants at which a load or store of the cache line at `offset` reaches each stage; it passes the
     /// controller at `at`.
     fn serve(&mut self, direction: DataDirection, at: Time, offset: u64) -> LineInstants {
         match (self, direction) {
-            (LoneMemory::Buffer(parts), DataDirection::Read) => parts.0.read(at, offset, &mut parts.1),
-            (LoneMemory::Buffer(parts), DataDirection::Write) => {
+            (IdleDeviceMemory::Buffer(parts), DataDirection::Read) => parts.0.read(at, offset, &mut parts.1),
+            (IdleDeviceMemory::Buffer(parts), DataDirection::Write) => {
                 let (buffer, media) = &mut **parts;
                 let admitted = buffer.write(at, offset, media);
                 LineInstants { started: admitted, ..LineInstants::within(at, admitted) }
             }
-            (LoneMemory::Cache(cache), DataDirection::Read) => cache.read(at, offset),
-            (LoneMemory::Cache(_), DataDirection::Write) => LineInstants::within(at, at),
+            (IdleDeviceMemory::CardPageCache(cache), DataDirection::Read) => cache.read(at, offset),
+            (IdleDeviceMemory::CardPageCache(_), DataDirection::Write) => LineInstants::within(at, at),
         }
     }
 
     /// Returns the time at which a flush of `bytes` bytes from `offset` ends that arrives at `at`.
     fn flush(&mut self, at: Time, offset: u64, bytes: u32) -> Time {
         match self {
-            LoneMemory::Buffer(parts) => parts.0.flush(at, offset, bytes, &mut parts.1),
-            LoneMemory::Cache(_) => at,
+            IdleDeviceMemory::Buffer(parts) => parts.0.flush(at, offset, bytes, &mut parts.1),
+            IdleDeviceMemory::CardPageCache(_) => at,
         }
     }
 }
@@ -296,14 +303,14 @@ struct Lines<'a> {
     up: Span,
     down_free_at: Time,
     up_free_at: Time,
-    memory: LoneMemory,
+    memory: IdleDeviceMemory,
     lines: Vec<Line>,
     /// Numbers of lines that await their response, ordered by the time at which the response is ready.
     ready: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
 impl<'a> Lines<'a> {
-    fn new(parts: &'a Parts, direction: DataDirection, start: Time, memory: LoneMemory) -> Lines<'a> {
+    fn new(parts: &'a Parts, direction: DataDirection, start: Time, memory: IdleDeviceMemory) -> Lines<'a> {
         Lines {
             parts,
             direction,
@@ -320,21 +327,21 @@ impl<'a> Lines<'a> {
     /// Sends all lines of the `bytes` bytes from `offset`, and charges the times of the line that completes last.
     fn run(mut self, offset: u64, bytes: u32, ledger: &mut Ledger) {
         let mut offsets = (0..u64::from(lines(bytes))).map(|line| offset + line * u64::from(LINE_BYTES));
-        let at_once = self.parts.drive.cxl.lines_at_once(self.direction, lines(bytes));
+        let at_once = self.parts.drive.cxl.most_lines_in_flight(self.direction, lines(bytes));
         for offset in offsets.by_ref().take(index(at_once)) {
             self.send(ledger.cursor(), offset);
         }
         while let Some(Reverse((ready_at, place))) = self.ready.pop() {
             let left = ready_at.max(self.up_free_at);
             self.up_free_at = left + self.up;
-            let settled = self.up_free_at + self.parts.link.one_way() + self.parts.root_complex.write_latency();
+            let settled = self.up_free_at + self.parts.link.one_way() + self.parts.root_complex.least_write_latency();
             if let Some(offset) = offsets.next() {
                 self.send(settled, offset);
             }
             if self.ready.is_empty() {
-                self.charge(place, ready_at, left, ledger);
+                self.charge_line(place, ready_at, left, ledger);
                 let Lines { parts, direction, memory, .. } = &mut self;
-                return spend_flush(parts, *direction, ledger, |at| memory.flush(at, offset, bytes));
+                return charge_deep_flush(parts, *direction, ledger, |at| memory.flush(at, offset, bytes));
             }
         }
     }
@@ -351,7 +358,7 @@ impl<'a> Lines<'a> {
         self.lines.push(Line { issued: now, sent, arrived, fetched });
     }
 
-    fn charge(&self, place: usize, ready_at: Time, left: Time, ledger: &mut Ledger) {
+    fn charge_line(&self, place: usize, ready_at: Time, left: Time, ledger: &mut Ledger) {
         let (line, parts) = (self.lines[place], self.parts);
         ledger.until(Stage::FillBuffer, line.issued);
         match self.direction {
@@ -364,7 +371,7 @@ impl<'a> Lines<'a> {
         }
         ledger.spend(Stage::Parse, parts.drive.cxl.controller);
         ledger.until(Stage::FirmwareWait, line.fetched.dispatched);
-        ledger.until(Stage::Firmware, line.fetched.admitted);
+        ledger.until(Stage::FirmwareCores, line.fetched.admitted);
         ledger.until(Stage::MediaWait, line.fetched.started);
         ledger.until(Stage::Media, line.fetched.read_at);
         ledger.until(Stage::DeviceCache, ready_at);
@@ -373,10 +380,10 @@ impl<'a> Lines<'a> {
                 ledger.until(Stage::LinkWait, left);
                 ledger.spend(Stage::Transfer, self.up);
                 ledger.spend(Stage::Propagation, parts.link.one_way());
-                ledger.spend(Stage::Settle, parts.root_complex.write_latency());
+                ledger.spend(Stage::Settle, parts.root_complex.least_write_latency());
             }
             DataDirection::Write => {
-                let way = self.up + parts.link.one_way() + parts.root_complex.write_latency();
+                let way = self.up + parts.link.one_way() + parts.root_complex.least_write_latency();
                 ledger.until(Stage::CompletionEntry, left + way);
             }
         }
@@ -392,9 +399,9 @@ mod cached {
     //! bytes of the device. If the region begins there too, this holds from the first request on. For other regions,
     //! orders and distributions, only bounds are known.
 
-    use super::{Doubt, is_starved, lines};
+    use super::{InexactnessReason, lines, may_lack_credits};
     use crate::closed_form::Parts;
-    use crate::closed_form::demand::Demands;
+    use crate::closed_form::demand::ServiceDemands;
     use crate::closed_form::workload::{Class, Workload};
     use crate::protocol::cxl::LINE_BYTES;
     use crate::protocol::cxl::config::CacheStart;
@@ -404,7 +411,7 @@ mod cached {
 
     /// Share of a job's pages that is in the device's DRAM cache.
     #[derive(Clone, Copy, Debug, PartialEq)]
-    pub(super) enum CachedPages {
+    pub(super) enum CachedPageShare {
         /// All of the job's pages are in the device's DRAM cache.
         All,
         /// A share of the job's pages below 1 is in the cache. The second value is true if all missing pages take the
@@ -422,41 +429,41 @@ mod cached {
     }
 
     /// Returns the share of a job's pages that is in the device's DRAM cache, if it is known.
-    pub(super) fn cached_pages(parts: &Parts, workload: &Workload, class: &Class) -> CachedPages {
+    pub(super) fn cached_pages(parts: &Parts, workload: &Workload, class: &Class) -> CachedPageShare {
         let cxl = &parts.drive.cxl;
         let cached_bytes = u64::from(cxl.cache_pages()) * u64::from(cxl.unit_bytes);
         let page_bytes = u64::from(cxl.unit_bytes);
         if cxl.cache_start == CacheStart::Empty {
-            return CachedPages::Unknown;
+            return CachedPageShare::Unknown;
         }
         if workload.offset.saturating_add(workload.region_bytes) <= cached_bytes {
-            return CachedPages::All;
+            return CachedPageShare::All;
         }
         let in_one_page =
             class.aligned && class.bytes <= cxl.unit_bytes && page_bytes.is_multiple_of(class.bytes.into());
         match workload.uniform && workload.offset == 0 && in_one_page {
             true => {
-                let page = page_of(parts, class);
+                let page = page_class_of(parts, class);
                 let is_regular = parts.access(workload, &page).regular;
-                CachedPages::Share(cached_bytes as f64 / workload.region_bytes.max(1) as f64, is_regular)
+                CachedPageShare::Share(cached_bytes as f64 / workload.region_bytes.max(1) as f64, is_regular)
             }
-            false => CachedPages::Unknown,
+            false => CachedPageShare::Unknown,
         }
     }
 
     /// Returns the class of requests that read the whole page of a request of `class`.
-    fn page_of(parts: &Parts, class: &Class) -> Class {
+    fn page_class_of(parts: &Parts, class: &Class) -> Class {
         Class { direction: DataDirection::Read, bytes: parts.drive.cxl.unit_bytes, aligned: true, ..*class }
     }
 
     /// Adds the demands on processors and memory of the pages that a request misses in the cache. Nothing is added for
     /// stores to a cache that begins clean, which may demand nothing, or for stores beside loads.
-    pub(super) fn add_miss_demands(parts: &Parts, workload: &Workload, class: &Class, demands: &mut Demands) {
-        let CachedPages::Share(share, _) = cached_pages(parts, workload, class) else { return };
+    pub(super) fn add_miss_demands(parts: &Parts, workload: &Workload, class: &Class, demands: &mut ServiceDemands) {
+        let CachedPageShare::Share(share, _) = cached_pages(parts, workload, class) else { return };
         let is_alone = workload.classes.iter().all(|other| other.direction == class.direction);
         let is_dirty = parts.drive.cxl.cache_start == CacheStart::Dirty;
-        let page = Class { direction: class.direction, ..page_of(parts, class) };
-        let mut missed = Demands::default();
+        let page = Class { direction: class.direction, ..page_class_of(parts, class) };
+        let mut missed = ServiceDemands::default();
         match class.direction {
             DataDirection::Write if !is_dirty || !is_alone => return,
             _ => {
@@ -464,35 +471,37 @@ mod cached {
                 parts.add_media_demands(&mut missed, workload, &page);
             }
         }
-        demands.add_share(&missed, 1.0 - share);
+        demands.add_weighted_demands(&missed, 1.0 - share);
     }
 
     /// Returns the reason why a request to a device with a cache may take another time than the recurrence gives; none
     /// if there is none.
-    pub(super) fn doubt(parts: &Parts, class: &Class, found: CachedPages) -> Option<Doubt> {
+    pub(super) fn doubt(parts: &Parts, class: &Class, found: CachedPageShare) -> Option<InexactnessReason> {
         let lines = lines(class.bytes);
-        let at_once = lines.min(parts.drive.cxl.lines_at_once(class.direction, lines)) * LINE_BYTES;
+        let at_once = lines.min(parts.drive.cxl.most_lines_in_flight(class.direction, lines)) * LINE_BYTES;
         match (class.direction, found) {
-            _ if parts.drive.link.dllps => Some(Doubt::Longer("acknowledgements share the wires")),
-            (direction, _) if is_starved(parts, direction, at_once) => {
-                Some(Doubt::Longer("stores wait for flow-control credits"))
+            _ if parts.drive.link.dllps => Some(InexactnessReason::Longer("acknowledgements share the wires")),
+            (direction, _) if may_lack_credits(parts, direction, at_once) => {
+                Some(InexactnessReason::Longer("stores wait for flow-control credits"))
             }
             (DataDirection::Write, _) => {
-                Some(Doubt::Longer("stores wait once replaced pages take all places of write-backs"))
+                Some(InexactnessReason::Longer("stores wait once replaced pages take all places of write-backs"))
             }
-            (_, CachedPages::Unknown) => {
-                Some(Doubt::Longer("how many loads miss the device's cache depends on their order"))
+            (_, CachedPageShare::Unknown) => {
+                Some(InexactnessReason::Longer("how many loads miss the device's cache depends on their order"))
             }
-            (_, CachedPages::Share(_, false)) => Some(Doubt::Longer("pages that are missing take different times")),
-            (_, CachedPages::Share(_, true)) => {
-                Some(Doubt::Shorter("a load that finds its page in the device's cache takes less, another one more"))
+            (_, CachedPageShare::Share(_, false)) => {
+                Some(InexactnessReason::Longer("pages that are missing take different times"))
             }
-            (_, CachedPages::All) => parts.chance().map(Doubt::Longer),
+            (_, CachedPageShare::Share(_, true)) => Some(InexactnessReason::Shorter(
+                "a load that finds its page in the device's cache takes less, another one more",
+            )),
+            (_, CachedPageShare::All) => parts.chance().map(InexactnessReason::Longer),
         }
     }
 
     /// DRAM cache of an idle device, which serves the lines of one request. Times of misses count by their probability.
-    pub(super) struct LoneCache {
+    pub(super) struct IdleDramCache {
         access: Span,
         /// Mean time of a page in the device's processors, over cached and missing pages.
         firmware: Span,
@@ -503,23 +512,23 @@ mod cached {
         page: Option<(u64, Time)>,
     }
 
-    impl LoneCache {
+    impl IdleDramCache {
         /// Returns the cache of an idle device that holds the share `found` of the job's pages. An unknown share counts
         /// as all.
-        pub(super) fn new(parts: &Parts, found: CachedPages) -> LoneCache {
+        pub(super) fn new(parts: &Parts, found: CachedPageShare) -> IdleDramCache {
             let missing = match found {
-                CachedPages::Share(share, _) => 1.0 - share,
-                CachedPages::All | CachedPages::Unknown => 0.0,
+                CachedPageShare::Share(share, _) => 1.0 - share,
+                CachedPageShare::All | CachedPageShare::Unknown => 0.0,
             };
             let cxl = &parts.drive.cxl;
             let memory = match parts.is_mapped() {
-                true => parts.flash_read_whole(cxl.unit_bytes),
+                true => parts.lone_flash_read_time(cxl.unit_bytes),
                 false => {
                     let timing = parts.media.clone().read(Time::ZERO, 0, cxl.unit_bytes, cxl.unit_bytes);
                     timing.last_at.since(Time::ZERO)
                 }
             };
-            LoneCache {
+            IdleDramCache {
                 access: cxl.cache,
                 firmware: parts.firmware(DataDirection::Read).scale(missing),
                 memory: memory.scale(missing),

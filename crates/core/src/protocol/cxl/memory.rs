@@ -1,26 +1,28 @@
 //! Memory of a CXL device as its controller uses it: media behind a buffer of units, or behind a DRAM cache.
 
 use super::fetched::LineInstants;
-use super::{Buffer, PageCache};
+use super::{Buffer, CxlPageCache};
 use crate::drive::Drive;
 use crate::media::Media;
 use crate::time::Time;
 
 /// Buffer of units or DRAM cache of pages between the device's controller and its media.
 #[derive(Clone, Debug)]
-pub enum DeviceMemory {
+pub enum CxlDeviceMemory {
     /// Buffer of units that have been read, or that stores have not filled yet.
     Buffer(Box<Buffer>),
     /// DRAM cache of pages, if the drive file gives the device one.
-    Cache(Box<PageCache>),
+    CardPageCache(Box<CxlPageCache>),
 }
 
-impl DeviceMemory {
+impl CxlDeviceMemory {
     /// Returns the idle buffer or cache of a drive, with the content that it has at the start of a run.
-    pub fn new(drive: &Drive) -> DeviceMemory {
+    pub fn new(drive: &Drive) -> CxlDeviceMemory {
         match drive.cxl.has_cache() {
-            true => DeviceMemory::Cache(Box::new(PageCache::new(&drive.cxl, drive.media.capacity_bytes()))),
-            false => DeviceMemory::Buffer(Box::new(Buffer::new(&drive.cxl))),
+            true => {
+                CxlDeviceMemory::CardPageCache(Box::new(CxlPageCache::new(&drive.cxl, drive.media.capacity_bytes())))
+            }
+            false => CxlDeviceMemory::Buffer(Box::new(Buffer::new(&drive.cxl))),
         }
     }
 
@@ -28,8 +30,8 @@ impl DeviceMemory {
     /// of the device. Calls come in the order of `now`.
     pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> LineInstants {
         match self {
-            DeviceMemory::Buffer(buffer) => buffer.read(now, offset, media),
-            DeviceMemory::Cache(cache) => cache.read(now, offset, media),
+            CxlDeviceMemory::Buffer(buffer) => buffer.read(now, offset, media),
+            CxlDeviceMemory::CardPageCache(cache) => cache.read(now, offset, media),
         }
     }
 
@@ -37,8 +39,8 @@ impl DeviceMemory {
     /// device's buffer or cache.
     pub fn write(&mut self, now: Time, offset: u64, media: &mut Media) -> Time {
         match self {
-            DeviceMemory::Buffer(buffer) => buffer.write(now, offset, media),
-            DeviceMemory::Cache(cache) => cache.write(now, offset, media),
+            CxlDeviceMemory::Buffer(buffer) => buffer.write(now, offset, media),
+            CxlDeviceMemory::CardPageCache(cache) => cache.write(now, offset, media),
         }
     }
 
@@ -46,16 +48,16 @@ impl DeviceMemory {
     /// which they are durable.
     pub fn flush(&mut self, now: Time, offset: u64, bytes: u32, media: &mut Media) -> Time {
         match self {
-            DeviceMemory::Buffer(buffer) => buffer.flush(now, offset, bytes, media),
-            DeviceMemory::Cache(cache) => cache.flush(now, offset, bytes, media),
+            CxlDeviceMemory::Buffer(buffer) => buffer.flush(now, offset, bytes, media),
+            CxlDeviceMemory::CardPageCache(cache) => cache.flush(now, offset, bytes, media),
         }
     }
 
     /// Returns the counters of the buffer or cache as pairs of name and count.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         match self {
-            DeviceMemory::Buffer(buffer) => buffer.counts.named().to_vec(),
-            DeviceMemory::Cache(cache) => cache.counters(),
+            CxlDeviceMemory::Buffer(buffer) => buffer.counts.named().to_vec(),
+            CxlDeviceMemory::CardPageCache(cache) => cache.counters(),
         }
     }
 }

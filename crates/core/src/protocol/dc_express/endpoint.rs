@@ -6,11 +6,11 @@
 use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
 use phaselink_ring::layout::{MODE_DOORBELL, MODE_POLL};
 
-use super::predict::{Predictor, SizeClass};
-use super::queue_reads::{Poll, PollName};
-use super::trailers::Trailers;
-use super::window::{ReadWindow, take};
-use super::{ReadName, Role, doorbell_queue};
+use super::predict::{ArrivalPredictor, ReadSizeClass};
+use super::queue_reads::{QueueReadIdentity, QueueReadInFlight};
+use super::trailers::ChunkTrailers;
+use super::window::{InFlightReadWindow, take};
+use super::{ReadIdentity, Role, queue_of_doorbell};
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::memory::HostMemory;
@@ -18,7 +18,7 @@ use crate::memory::sparse::SparseBytes;
 use crate::number::{index, low_u16, real, real_length};
 use crate::protocol::halves::{self, PollNames};
 use crate::protocol::nvme::controller::Controller as NvmeController;
-use crate::protocol::ports::{Ports, start_read};
+use crate::protocol::ports::{Ports, begin_media_read};
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::shared::Shared;
@@ -42,9 +42,9 @@ const LOAD_WINDOW: usize = 16;
 
 /// Method by which the endpoint learns of new commands in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum QueuePollMode {
     /// The endpoint polls: it reads the queue again and again without doorbells.
-    Poll,
+    QueueReadInFlight,
     /// The endpoint has told the host to write doorbells, and still polls. One more empty queue read must prove that no
     /// command was enqueued before the host knew.
     Drain,
@@ -62,7 +62,7 @@ pub(super) struct Queue {
     pub(super) head: u32,
     pass: u8,
     /// Queue reads in flight.
-    pub(super) in_flight: Vec<Poll>,
+    pub(super) in_flight: Vec<QueueReadInFlight>,
     /// Serial number of the last queue read.
     pub(super) serial: u16,
     /// Time at which the last queue read was sent.
@@ -88,8 +88,8 @@ pub(super) struct Queue {
     /// Time at which the last queue read was sent that found the next command's entry empty.
     missed: Option<Time>,
     pub(super) round_trip: Span,
-    pub(super) predictor: Predictor,
-    pub(super) mode: Mode,
+    pub(super) predictor: ArrivalPredictor,
+    pub(super) mode: QueuePollMode,
     /// Time at which the host was last told to write doorbells.
     told: Time,
     /// True if the host has written a doorbell since the last queue read was sent.
@@ -108,7 +108,7 @@ struct Read {
 
 impl Queue {
     /// Removes a completed queue read from those in flight, returns it, and measures its round trip.
-    fn end_queue_read(&mut self, now: Time, name: PollName) -> Poll {
+    fn end_completed_queue_read(&mut self, now: Time, name: QueueReadIdentity) -> QueueReadInFlight {
         let place = self.in_flight.iter().position(|poll| poll.name == name).expect("a read in flight");
         let poll = take(&mut self.in_flight, place);
         self.round_trip = now.since(poll.issued);
@@ -118,8 +118,8 @@ impl Queue {
     /// Returns the next command of the queue if this queue read has brought it. If queue reads overlap, the next
     /// command's entry may belong to an earlier or a later one; none is then returned.
     #[inline(always)]
-    fn next_command(&self, poll: Poll, payload: &Payload) -> Option<Command> {
-        let place = self.distance(poll.index);
+    fn take_fetched_command(&self, poll: QueueReadInFlight, payload: &Payload) -> Option<Command> {
+        let place = self.entries_until(poll.index);
         if place >= poll.count {
             return None;
         }
@@ -129,7 +129,7 @@ impl Queue {
 
     /// Teaches the predictor the time from the end of a read's data to the host's next command. The queue read issued
     /// at `poll.issued` found that command, and the last one that came back short did not.
-    fn teach_predictor(&mut self, poll: Poll, window: &mut ReadWindow) {
+    fn train_arrival_predictor(&mut self, poll: QueueReadInFlight, window: &mut InFlightReadWindow) {
         // Data and queue read take the same path. The queue read may leave before the data has left, but only by its
         // time in host memory, which is at most a quarter of a round trip (assumed).
         let latest = poll.issued + self.round_trip / 4;
@@ -140,10 +140,10 @@ impl Queue {
 
     /// Compares the number of commands that a queue read has found with the expected number. Updates the record of
     /// missed commands, backlog and overlap.
-    fn judge(&mut self, poll: Poll, found: u32, window: &mut ReadWindow) {
+    fn judge(&mut self, poll: QueueReadInFlight, found: u32, window: &mut InFlightReadWindow) {
         let was_empty = self.missed.is_some();
-        // If the queue read saw an entry without a command, no command is behind that entry.
-        let is_short = self.distance(poll.index) < poll.count;
+        // If the queue read saw an entry without a command, no later entry has one.
+        let is_short = self.entries_until(poll.index) < poll.count;
         if is_short {
             self.missed = Some(poll.issued);
             self.backlog = false;
@@ -166,7 +166,7 @@ impl Queue {
     }
 
     /// Returns the number of entries from `index` to the next command's entry, around the end of the queue.
-    fn distance(&self, index: u32) -> u32 {
+    fn entries_until(&self, index: u32) -> u32 {
         if self.head >= index { self.head - index } else { self.head + self.entries - index }
     }
 
@@ -182,7 +182,7 @@ impl Queue {
     pub(super) fn awaited(&self) -> u32 {
         match &self.in_flight[..] {
             [] => 0,
-            // Queue depth 1.
+            // Fast path for queue depth 1.
             [only] if only.expected == 0 || only.index == self.head && only.expected == 1 => {
                 debug_assert_eq!(only.expected, self.awaited_of_several(), "both ways say the same");
                 only.expected
@@ -193,9 +193,9 @@ impl Queue {
 
     #[inline(never)]
     fn awaited_of_several(&self) -> u32 {
-        let ahead = |index: u32| match self.distance(index) {
+        let ahead = |index: u32| match self.entries_until(index) {
             0 => 0,
-            distance => self.entries - distance,
+            entries_until => self.entries - entries_until,
         };
         // Ignore queue reads that are not expected to bring a command.
         self.in_flight.iter().filter(|poll| poll.through != poll.index).fold(0, |awaited, poll| {
@@ -213,7 +213,7 @@ pub struct Endpoint {
     pub nvme: NvmeController,
     pub(super) queues: Vec<Queue>,
     reads: Table<Read>,
-    pub(super) window: ReadWindow,
+    pub(super) window: InFlightReadWindow,
     parser_free_at: Time,
     parse: Span,
     pub(super) turnaround: Span,
@@ -229,7 +229,7 @@ pub struct Endpoint {
     first_binding: usize,
     /// Last bytes of each chunk (data of one packet) on the device; none unless the run has data and the choice of the
     /// tag depends on them.
-    pub(super) trailers: Option<Box<Trailers>>,
+    pub(super) trailers: Option<Box<ChunkTrailers>>,
     /// Counters of the DC Express endpoint since the start of the run.
     pub counts: Counts,
 }
@@ -257,7 +257,7 @@ impl Endpoint {
             nvme,
             queues: Vec::new(),
             reads: Table::default(),
-            window: ReadWindow::default(),
+            window: InFlightReadWindow::default(),
             parser_free_at: Time::ZERO,
             parse: config.parse,
             turnaround: config.turnaround,
@@ -297,14 +297,14 @@ impl Endpoint {
             retry: false,
             missed: None,
             round_trip: Span::ZERO,
-            predictor: Predictor::default(),
-            mode: Mode::Poll,
+            predictor: ArrivalPredictor::default(),
+            mode: QueuePollMode::QueueReadInFlight,
             told: Time::ZERO,
             rung: false,
             arrivals: [Time::ZERO; LOAD_WINDOW],
             arrived: 0,
         });
-        // After a reset the device starts in the middle of a run, so start at the current time.
+        // After a reset the device starts in the middle of a run, so begin at the current time.
         let begin = shared.scheduler.now();
         self.queues[usize::from(number)].read_at = Some(begin);
         shared.scheduler.at(begin, Event::Controller { kind: timer::READ_QUEUE, context: number.into() });
@@ -312,18 +312,25 @@ impl Endpoint {
 
     /// Returns the bus addresses of the mode words, one for each queue, by which the endpoint tells the host to write
     /// doorbells or not.
-    pub(super) fn mode_words(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(super) fn mode_word_addresses(&self) -> impl Iterator<Item = u64> + '_ {
         self.queues.iter().map(|queue| queue.mode_word)
     }
 
     /// Accepts the new commands that a queue read has brought, and returns their number. `sampled` is the time at which
     /// host memory was read.
-    fn take_commands(&mut self, now: Time, poll: Poll, sampled: Time, payload: &Payload, ports: &mut Ports) -> u32 {
+    fn accept_new_commands(
+        &mut self,
+        now: Time,
+        poll: QueueReadInFlight,
+        sampled: Time,
+        payload: &Payload,
+        ports: &mut Ports,
+    ) -> u32 {
         let mut found = 0;
         loop {
             let queue = &mut self.queues[usize::from(poll.name.queue)];
-            let Some(command) = queue.next_command(poll, payload) else { return found };
-            queue.teach_predictor(poll, &mut self.window);
+            let Some(command) = queue.take_fetched_command(poll, payload) else { return found };
+            queue.train_arrival_predictor(poll, &mut self.window);
             self.accept(now, poll.name.queue, command, sampled, ports);
             found += 1;
         }
@@ -331,12 +338,12 @@ impl Endpoint {
 
     /// Accepts one command of queue `number`, which waits for its turn in the parser, and adds it to the window of
     /// reads in flight.
-    // Not inlined, so that the code for queue reads that find no command stays short.
+    // Not inlined, so that the frequent path (a queue read without a command) stays short.
     #[inline(never)]
     fn accept(&mut self, now: Time, number: u16, command: Command, sampled: Time, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         let request = ports.slots.bound(self.first_binding + usize::from(number), index(queue.head));
-        ports.shared.requests.charge_all(request, [(Stage::PollWait, sampled), (Stage::Fetch, now)]);
+        ports.shared.requests.charge_stages(request, [(Stage::PollWait, sampled), (Stage::Fetch, now)]);
         ports.shared.requests.accepted = request;
         (queue.head, queue.pass) = next_entry(queue.head, queue.pass, queue.entries);
         let packets = packets(command.bytes, self.max_payload_bytes).max(1);
@@ -349,22 +356,22 @@ impl Endpoint {
         let start = self.start(self.parser_free_at, Read { command, queue: number, request }, ports);
         let queue = &mut self.queues[usize::from(number)];
         (queue.lead, queue.service) = (start.since(now), service);
-        if self.window.until_of(number) > now {
+        if self.window.data_departed_at(number) > now {
             queue.overlap = OVERLAP_MISSES;
         }
-        self.window.accept(number, SizeClass::of(packets), start, service);
+        self.window.accept(number, ReadSizeClass::of(packets), start, service);
     }
 
     /// Evaluates a queue read that has brought `found` commands, and decides on polling or doorbells. Returns false if
     /// no queue read is to follow until a doorbell.
-    fn judge(&mut self, now: Time, poll: Poll, found: u32, ports: &mut Ports) -> bool {
+    fn judge(&mut self, now: Time, poll: QueueReadInFlight, found: u32, ports: &mut Ports) -> bool {
         let number = usize::from(poll.name.queue);
         let queue = &mut self.queues[number];
         queue.judge(poll, found, &mut self.window);
         if found > 0 {
             queue.idle_since = None;
-            if queue.mode == Mode::Doorbell {
-                self.leave_doorbell_mode(now, number, ports);
+            if queue.mode == QueuePollMode::Doorbell {
+                self.resume_polling(now, number, ports);
             }
             return true;
         }
@@ -372,8 +379,8 @@ impl Endpoint {
         queue.idle_since = Some(now);
         // The queue read saw an empty queue, or only entries that another queue read had brought already.
         let saw_empty = queue.missed == Some(poll.issued);
-        let may_change = queue.mode != Mode::Poll || self.doorbell_below_iops > 0;
-        let is_over = saw_empty && may_change && self.settle_mode(now, number, poll.issued, ports);
+        let may_change = queue.mode != QueuePollMode::QueueReadInFlight || self.doorbell_below_iops > 0;
+        let is_over = saw_empty && may_change && self.decide_polling_mode(now, number, poll.issued, ports);
         if is_over {
             self.queues[number].read_at = None;
         }
@@ -386,14 +393,15 @@ impl Endpoint {
     fn start(&mut self, parsed: Time, read: Read, ports: &mut Ports) -> Time {
         let Read { command, request, .. } = read;
         ports.shared.requests.charge(request, Stage::Parse, parsed);
-        // A length may be any number of bytes: the device of the paper splits data into packets, not blocks.
+        // A length may be any number of bytes, because the device of the paper divides data into packets and not into
+        // blocks.
         if !command.is_within(self.capacity_bytes, 1) {
             // The host notices a refused read only by its time-out, as the protocol has no status for it.
             self.counts.refused += 1;
             return parsed;
         }
         let (offset, bytes) = (command.offset, command.bytes);
-        let start = start_read(parsed, offset, bytes, self.max_payload_bytes, request, ports);
+        let start = begin_media_read(parsed, offset, bytes, self.max_payload_bytes, request, ports);
         let context = self.reads.insert(read);
         ports.shared.scheduler.at(start, Event::Controller { kind: timer::DATA_READY, context });
         start
@@ -401,9 +409,9 @@ impl Endpoint {
 
     /// Sends the data of a read. Its packets may become visible in any order, as the host checks the tag of every
     /// packet.
-    fn send_data(&mut self, id: u32, ports: &mut Ports) {
+    fn send_read_data(&mut self, id: u32, ports: &mut Ports) {
         let Read { command, queue, request } = self.reads.take(id);
-        let name = ReadName { queue, slot: command.slot, attempt: command.attempt };
+        let name = ReadIdentity { queue, slot: command.slot, attempt: command.attempt };
         let token = Role::DATA.token(name.pack());
         let packet = Packet::write(Direction::Up, command.buffer, command.bytes, self.max_payload_bytes, token);
         ports.link.send(Packet { relaxed: true, ..packet }.user_data(command.offset, request), ports.shared);
@@ -414,47 +422,47 @@ impl Endpoint {
     /// Decides after an empty queue read whether the load is so low that the host should write doorbells (section 4.1).
     /// Returns true if no queue read is to follow until a doorbell.
     #[inline(never)]
-    fn settle_mode(&mut self, now: Time, number: usize, issued: Time, ports: &mut Ports) -> bool {
+    fn decide_polling_mode(&mut self, now: Time, number: usize, issued: Time, ports: &mut Ports) -> bool {
         let threshold_iops = real(self.doorbell_below_iops);
-        let low = threshold_iops > 0.0 && self.load_iops(now, number) < threshold_iops;
+        let low = threshold_iops > 0.0 && self.queue_load_iops(now, number) < threshold_iops;
         let queue = &mut self.queues[number];
         match queue.mode {
-            Mode::Poll if low => {
-                queue.mode = Mode::Drain;
+            QueuePollMode::QueueReadInFlight if low => {
+                queue.mode = QueuePollMode::Drain;
                 queue.told = now;
-                self.tell_mode(number, MODE_DOORBELL, ports);
+                self.write_mode_word(number, MODE_DOORBELL, ports);
                 false
             }
-            Mode::Poll => false,
-            Mode::Drain if queue.in_flight.is_empty() && issued > queue.told => {
-                queue.mode = Mode::Doorbell;
+            QueuePollMode::QueueReadInFlight => false,
+            QueuePollMode::Drain if queue.in_flight.is_empty() && issued > queue.told => {
+                queue.mode = QueuePollMode::Doorbell;
                 !queue.rung
             }
-            Mode::Drain => false,
-            // A doorbell during the queue read may announce a command behind the entries that the read saw.
-            Mode::Doorbell => !queue.rung || !queue.in_flight.is_empty(),
+            QueuePollMode::Drain => false,
+            // A doorbell during the queue read may announce a command after the entries that the read saw.
+            QueuePollMode::Doorbell => !queue.rung || !queue.in_flight.is_empty(),
         }
     }
 
     /// Switches a queue back to polling once its load makes polling worthwhile. The limit is a quarter above the
     /// threshold for doorbells, so that the mode does not change back and forth.
     #[inline(never)]
-    fn leave_doorbell_mode(&mut self, now: Time, number: usize, ports: &mut Ports) {
-        if self.load_iops(now, number) > real(self.doorbell_below_iops) * 1.25 {
-            self.queues[number].mode = Mode::Poll;
-            self.tell_mode(number, MODE_POLL, ports);
+    fn resume_polling(&mut self, now: Time, number: usize, ports: &mut Ports) {
+        if self.queue_load_iops(now, number) > real(self.doorbell_below_iops) * 1.25 {
+            self.queues[number].mode = QueuePollMode::QueueReadInFlight;
+            self.write_mode_word(number, MODE_POLL, ports);
         }
     }
 
     /// Returns the load of a queue in commands per second, over its last [`LOAD_WINDOW`] commands.
-    fn load_iops(&self, now: Time, number: usize) -> f64 {
+    fn queue_load_iops(&self, now: Time, number: usize) -> f64 {
         let queue = &self.queues[number];
         let oldest = queue.arrivals[queue.arrived % LOAD_WINDOW];
         real_length(LOAD_WINDOW) / now.since(oldest).as_s()
     }
 
     /// Writes the new mode of a queue (poll or doorbell) into host memory.
-    fn tell_mode(&mut self, number: usize, mode: u8, ports: &mut Ports) {
+    fn write_mode_word(&mut self, number: usize, mode: u8, ports: &mut Ports) {
         self.counts.mode_switches += 1;
         let token = Role::MODE.token(number as u32);
         ports.link.write(Direction::Up, self.queues[number].mode_word, &[mode], token, ports.shared);
@@ -463,12 +471,12 @@ impl Endpoint {
 
 impl halves::Controller for Endpoint {
     fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
-        match doorbell_queue(address) {
+        match queue_of_doorbell(address) {
             None => self.nvme.on_register_write(now, address, value, ports),
             Some(number) => {
                 let Some(queue) = self.queues.get_mut(index(number)) else { return };
                 queue.rung = true;
-                if queue.mode == Mode::Doorbell && queue.in_flight.is_empty() {
+                if queue.mode == QueuePollMode::Doorbell && queue.in_flight.is_empty() {
                     self.poll(now, low_u16(number), ports);
                 }
             }
@@ -480,10 +488,10 @@ impl halves::Controller for Endpoint {
             timer::READ_QUEUE => {
                 let number = low_u16(timer.context);
                 if self.queues[usize::from(number)].read_at == Some(now) {
-                    self.read_queue(now, number, ports);
+                    self.send_queue_read(now, number, ports);
                 }
             }
-            timer::DATA_READY => self.send_data(timer.context, ports),
+            timer::DATA_READY => self.send_read_data(timer.context, ports),
             _ => self.nvme.on_timer(now, timer, ports),
         }
     }
@@ -493,16 +501,16 @@ impl halves::Controller for Endpoint {
             return self.nvme.on_answer(now, packet, payload, ports);
         }
         self.nvme.reads.answered(packet.bytes, ports.link, ports.shared);
-        let name = PollName::unpack(packet.token.context);
-        let poll = self.queues[usize::from(name.queue)].end_queue_read(now, name);
-        let found = self.take_commands(now, poll, packet.sampled_at, payload, ports);
+        let name = QueueReadIdentity::unpack(packet.token.context);
+        let poll = self.queues[usize::from(name.queue)].end_completed_queue_read(now, name);
+        let found = self.accept_new_commands(now, poll, packet.sampled_at, payload, ports);
         if self.judge(now, poll, found, ports) {
             self.send_due_reads(now, name.queue, ports);
         }
     }
 
     fn on_user_data(&mut self, packet: &Packet, arrived: &[u8], ports: &mut Ports) {
-        self.learn_trailers(packet, arrived, ports);
+        self.record_written_trailers(packet, arrived, ports);
     }
 
     fn keep_data(&mut self, drive: &Drive, seed: u64, held: &SparseBytes, memory: &mut HostMemory) {
@@ -530,7 +538,7 @@ impl halves::Controller for Endpoint {
             ("mode_switches", mode_switches),
             ("refused_reads", refused),
         ];
-        counters.extend(self.tag_changes().map(|changes| ("tag_changes", changes)));
+        counters.extend(self.count_tag_changes().map(|changes| ("tag_changes", changes)));
         counters
     }
 }

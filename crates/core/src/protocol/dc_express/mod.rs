@@ -105,14 +105,14 @@ pub fn doorbell(queue: u32) -> u64 {
 }
 
 /// Returns the command queue whose doorbell register is at this address; none if the address holds no such register.
-pub fn doorbell_queue(address: u64) -> Option<u32> {
+pub fn queue_of_doorbell(address: u64) -> Option<u32> {
     let offset = address.checked_sub(doorbell(0))?;
     (offset % 4 == 0).then_some(u32::try_from(offset / 4).ok()?)
 }
 
 /// Identification of a read in its data packets, as one number: command queue, slot and attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadName {
+pub struct ReadIdentity {
     /// Number of the read's command queue, of which the low 10 bits are sent.
     pub queue: u16,
     /// Slot of the read in the driver's table for its command queue.
@@ -121,14 +121,14 @@ pub struct ReadName {
     pub attempt: u8,
 }
 
-impl ReadName {
-    /// Returns the identification of a read as a number for [`crate::tlp::Token::context`].
+impl ReadIdentity {
+    /// Returns the identification of a read as a number for [`crate::tlp::PacketToken::context`].
     pub fn pack(self) -> u32 {
         u32::from(self.attempt & 0x3f) << 26 | u32::from(self.queue) << 16 | u32::from(self.slot)
     }
 
     /// Decodes the identification of a read from the number in a packet's token.
-    pub fn unpack(number: u32) -> ReadName {
-        ReadName { queue: low_u16(number >> 16 & 0x3ff), slot: low_u16(number), attempt: low_u8(number >> 26) }
+    pub fn unpack(number: u32) -> ReadIdentity {
+        ReadIdentity { queue: low_u16(number >> 16 & 0x3ff), slot: low_u16(number), attempt: low_u8(number >> 26) }
     }
 }

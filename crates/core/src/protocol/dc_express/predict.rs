@@ -63,7 +63,7 @@ struct Trial {
 /// Time at which the endpoint aims its queue reads, in picoseconds after the end of the last data, with the record of
 /// its success and of trials.
 #[derive(Clone, Copy, Debug)]
-struct Aim {
+struct QueueReadAim {
     at: i64,
     tally: Tally,
     late_in_a_row: u8,
@@ -84,7 +84,7 @@ struct Aim {
 
 /// Knowledge of the arrivals of commands after reads of one size class: a bracket, or once that is narrow, an aim.
 #[derive(Clone, Copy, Debug)]
-enum ArrivalClass {
+enum ArrivalKnowledge {
     /// Bracket: the next command arrives more than `after` and at most `before` picoseconds after the end of the last
     /// data. The last `belief` commands agree on it.
     Bracket {
@@ -92,26 +92,26 @@ enum ArrivalClass {
         before: i64,
         belief: u8,
     },
-    Aim(Aim),
+    QueueReadAim(QueueReadAim),
 }
 
 /// Expectation for one size class: knowledge of the arrivals, number of brackets that must agree, and expected arrival
 /// of the next command. The expected arrival is computed when something is learnt, as it is read more often.
 #[derive(Clone, Copy, Debug)]
-struct Expectation {
-    class: ArrivalClass,
+struct ArrivalExpectation {
+    class: ArrivalKnowledge,
     brackets_needed: u8,
     queue_read_offset_ps: Option<i64>,
 }
 
 /// Size class of a read: the binary logarithm of its number of packets, limited to the largest class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SizeClass(u8);
+pub struct ReadSizeClass(u8);
 
-impl SizeClass {
+impl ReadSizeClass {
     /// Returns the size class of a read with this number of packets.
-    pub fn of(packets: u32) -> SizeClass {
-        SizeClass((packets.max(1).ilog2() as usize).min(CLASSES - 1) as u8)
+    pub fn of(packets: u32) -> ReadSizeClass {
+        ReadSizeClass((packets.max(1).ilog2() as usize).min(CLASSES - 1) as u8)
     }
 
     #[inline(always)]
@@ -122,8 +122,8 @@ impl SizeClass {
 
 /// Predictor of the next command's arrival in one queue, with an expectation for each size class of reads.
 #[derive(Clone, Debug, Default)]
-pub struct Predictor {
-    classes: [Expectation; CLASSES],
+pub struct ArrivalPredictor {
+    classes: [ArrivalExpectation; CLASSES],
 }
 
 /// Returns the signed time from `from` to `at` in picoseconds.
@@ -131,18 +131,18 @@ fn offset(at: Time, from: Time) -> i64 {
     at.as_ps() as i64 - from.as_ps() as i64
 }
 
-impl Predictor {
+impl ArrivalPredictor {
     /// Returns the time to read the queue for the command that follows a read of this size class, whose data ends at
     /// `ready_at`; none if there is no prediction.
     #[inline(always)]
-    pub fn queue_read_time(&self, size: SizeClass, ready_at: Time) -> Option<Time> {
+    pub fn predicted_queue_read_time(&self, size: ReadSizeClass, ready_at: Time) -> Option<Time> {
         let at = self.classes[size.place()].queue_read_offset_ps?;
-        // The signed sum does not overflow, as times of a run stay below the topmost bit (`Time::NEVER`).
+        // Run times stay below the topmost bit (`Time::NEVER`), so the signed sum does not overflow.
         Some(Time::from_ps(ready_at.as_ps().cast_signed().wrapping_add(at).max(0).cast_unsigned()))
     }
 
     /// Notes that the command expected after a read of this size class has not come.
-    pub fn doubt(&mut self, size: SizeClass) {
+    pub fn doubt(&mut self, size: ReadSizeClass) {
         let expectation = &mut self.classes[size.place()];
         expectation.doubt();
         expectation.queue_read_offset_ps = expectation.class.queue_read_offset_ps(expectation.brackets_needed);
@@ -150,7 +150,7 @@ impl Predictor {
 
     /// Notes the arrival of the command after a read whose data ended at `ready_at`. A queue read sent at `hit` found
     /// the command, and one sent at `miss`, if there was one, did not.
-    pub fn observe(&mut self, size: SizeClass, ready_at: Time, miss: Option<Time>, hit: Time) {
+    pub fn observe(&mut self, size: ReadSizeClass, ready_at: Time, miss: Option<Time>, hit: Time) {
         let (after, before) = (miss.map(|miss| offset(miss, ready_at)), offset(hit, ready_at));
         let expectation = &mut self.classes[size.place()];
         expectation.observe(after, before);
@@ -158,34 +158,34 @@ impl Predictor {
     }
 }
 
-impl Default for Expectation {
-    fn default() -> Expectation {
-        Expectation {
-            class: ArrivalClass::Bracket { after: 0, before: 0, belief: 0 },
+impl Default for ArrivalExpectation {
+    fn default() -> ArrivalExpectation {
+        ArrivalExpectation {
+            class: ArrivalKnowledge::Bracket { after: 0, before: 0, belief: 0 },
             brackets_needed: BELIEF,
             queue_read_offset_ps: None,
         }
     }
 }
 
-impl ArrivalClass {
+impl ArrivalKnowledge {
     fn queue_read_offset_ps(&self, brackets_needed: u8) -> Option<i64> {
         match self {
-            ArrivalClass::Bracket { belief, .. } if *belief < brackets_needed => None,
-            ArrivalClass::Bracket { after, before, .. } => Some(before - (before - after) / 2),
-            ArrivalClass::Aim(aim) => Some(aim.queue_read_offset_ps()),
+            ArrivalKnowledge::Bracket { belief, .. } if *belief < brackets_needed => None,
+            ArrivalKnowledge::Bracket { after, before, .. } => Some(before - (before - after) / 2),
+            ArrivalKnowledge::QueueReadAim(aim) => Some(aim.queue_read_offset_ps()),
         }
     }
 }
 
-impl Expectation {
+impl ArrivalExpectation {
     fn observe(&mut self, after: Option<i64>, before: i64) {
         match &mut self.class {
-            ArrivalClass::Bracket { .. } => self.narrow(after, before),
-            ArrivalClass::Aim(aim) => {
+            ArrivalKnowledge::Bracket { .. } => self.narrow_bracket(after, before),
+            ArrivalKnowledge::QueueReadAim(aim) => {
                 aim.observe(after, before);
                 if aim.tally.is_mostly_late() {
-                    self.believe_less();
+                    self.lose_confidence();
                 } else if aim.late_in_a_row >= IN_A_ROW {
                     self.forget();
                 }
@@ -195,8 +195,8 @@ impl Expectation {
 
     fn doubt(&mut self) {
         match &mut self.class {
-            ArrivalClass::Bracket { belief, .. } => *belief = belief.saturating_sub(1),
-            ArrivalClass::Aim(aim) => {
+            ArrivalKnowledge::Bracket { belief, .. } => *belief = belief.saturating_sub(1),
+            ArrivalKnowledge::QueueReadAim(aim) => {
                 aim.late_in_a_row += 1;
                 if aim.late_in_a_row >= IN_A_ROW {
                     self.forget();
@@ -209,7 +209,7 @@ impl Expectation {
     /// before the endpoint aims queue reads again.
     #[cold]
     #[inline(never)]
-    fn believe_less(&mut self) {
+    fn lose_confidence(&mut self) {
         self.brackets_needed = self.brackets_needed.saturating_mul(2).min(BELIEF_LAST);
         self.forget();
     }
@@ -219,15 +219,15 @@ impl Expectation {
     #[cold]
     #[inline(never)]
     fn forget(&mut self) {
-        self.class = Expectation::default().class;
+        self.class = ArrivalExpectation::default().class;
     }
 
     /// Intersects the interval of arrival (bracket) with that of another command. A contradicting interval replaces it,
     /// unless it is believed and not far off. A believed interval becomes an aim once it is narrow or contradicted.
     // Not inlined: a class is in this state only until it has an aim.
     #[inline(never)]
-    fn narrow(&mut self, miss: Option<i64>, hit: i64) {
-        let ArrivalClass::Bracket { after, before, belief } = &mut self.class else { return };
+    fn narrow_bracket(&mut self, miss: Option<i64>, hit: i64) {
+        let ArrivalKnowledge::Bracket { after, before, belief } = &mut self.class else { return };
         let is_believed = *belief >= self.brackets_needed;
         let contradicts = miss.is_some_and(|miss| miss >= *before) || hit <= *after;
         let is_far = miss.is_some_and(|miss| miss >= *before + SLACK) || hit + SLACK <= *after;
@@ -241,14 +241,14 @@ impl Expectation {
             *belief += u8::from(!is_believed);
         }
         if is_believed && (contradicts || *before - *after <= WIDTH) {
-            self.class = ArrivalClass::Aim(Aim::at(*before));
+            self.class = ArrivalKnowledge::QueueReadAim(QueueReadAim::at(*before));
         }
     }
 }
 
-impl Aim {
-    fn at(at: i64) -> Aim {
-        Aim {
+impl QueueReadAim {
+    fn at(at: i64) -> QueueReadAim {
+        QueueReadAim {
             at,
             tally: Tally::default(),
             late_in_a_row: 0,
@@ -280,18 +280,18 @@ impl Aim {
         self.late_in_a_row = if missed.is_some() { self.late_in_a_row + 1 } else { 0 };
         self.early_in_a_row = if hit + SLACK < aimed_ps { self.early_in_a_row + 1 } else { 0 };
         if self.early_in_a_row >= IN_A_ROW {
-            return self.start_over(hit);
+            return self.restart_aim(hit);
         }
         match &mut self.trial {
             Some(trial) => {
                 trial.tally.count(missed.is_some());
-                self.judge();
+                self.judge_trial();
             }
             None => {
                 self.tally.count(missed.is_some());
                 self.rested += 1;
                 if self.rested >= self.pause {
-                    self.begin();
+                    self.begin_trial();
                 }
             }
         }
@@ -300,16 +300,16 @@ impl Aim {
     /// Replaces the aim of queue reads by the one at `at` with a new record, since the host seems to run another loop.
     #[cold]
     #[inline(never)]
-    fn start_over(&mut self, at: i64) {
-        *self = Aim { penalty: self.penalty, ..Aim::at(at) };
+    fn restart_aim(&mut self, at: i64) {
+        *self = QueueReadAim { penalty: self.penalty, ..QueueReadAim::at(at) };
     }
 
     /// Starts a trial of another aim of queue reads. The new aim is earlier by a step, or later by a fraction of the
     /// longest step that can pay; that fraction shrinks from trial to trial.
     // Not inlined: trials are rare.
     #[inline(never)]
-    fn begin(&mut self) {
-        self.tally.fade();
+    fn begin_trial(&mut self) {
+        self.tally.fade_counts();
         let pays = self.tally.expected(1) * self.penalty as f64;
         let upward = (pays as i64) >> self.nearer;
         let is_upward = self.is_upward && upward >= WIDTH;
@@ -320,7 +320,7 @@ impl Aim {
     /// Ends the trial of another aim of queue reads if its outcome is clear. A difference in the number of late
     /// commands that chance explains does not count.
     #[inline(never)]
-    fn judge(&mut self) {
+    fn judge_trial(&mut self) {
         let Some(Trial { at, tally }) = self.trial else { return };
         let expected = self.tally.expected(tally.all);
         let (later, chance) = (f64::from(tally.late) - expected, expected.sqrt());
@@ -368,7 +368,7 @@ impl Tally {
 
     /// Halves the counts of all and of late commands while they cover too many commands, so that old commands count
     /// less and less.
-    fn fade(&mut self) {
+    fn fade_counts(&mut self) {
         while self.all > MEMORY {
             (self.all, self.late) = (self.all / 2, self.late / 2);
         }
@@ -395,12 +395,17 @@ mod tests {
 
     /// Simulates an endpoint that polls every `period` ns without a target, and a host that enqueues a command `gap` ns
     /// after each read's data. Returns the wait of each command in ns.
-    fn tight_loop(predictor: &mut Predictor, gap: impl Fn(u64) -> u64, period: u64, rounds: u64) -> Vec<u64> {
+    fn simulate_tight_loop(
+        predictor: &mut ArrivalPredictor,
+        gap: impl Fn(u64) -> u64,
+        period: u64,
+        rounds: u64,
+    ) -> Vec<u64> {
         (0..rounds)
             .map(|round| {
                 let ready = at(round * 100_000);
                 let arrival = ready + Span::from_ns(gap(round));
-                let predicted = predictor.queue_read_time(SizeClass::of(4), ready);
+                let predicted = predictor.predicted_queue_read_time(ReadSizeClass::of(4), ready);
                 let mut miss = ready - Span::from_ns(100);
                 // Poll like the endpoint: at the predicted time if that is within one period, otherwise after one
                 // period.
@@ -412,39 +417,39 @@ mod tests {
                     miss = after(miss);
                 }
                 let poll = after(miss);
-                predictor.observe(SizeClass::of(4), ready, Some(miss), poll);
+                predictor.observe(ReadSizeClass::of(4), ready, Some(miss), poll);
                 poll.since(arrival).as_ps() / 1000
             })
             .collect()
     }
 
     /// Returns the fraction of waits (in ns) that are at most `ns`.
-    fn share_within(waits: &[u64], ns: u64) -> f64 {
+    fn share_of_waits_within(waits: &[u64], ns: u64) -> f64 {
         waits.iter().filter(|&&wait| wait <= ns).count() as f64 / waits.len() as f64
     }
 
     #[test]
-    fn a_tight_loop_is_met_within_the_width_of_a_bracket() {
-        let mut predictor = Predictor::default();
-        let waits = tight_loop(&mut predictor, |_| 333, 700, 4_000);
-        assert!(share_within(&waits[2_000..], 4) > 0.99, "{}", share_within(&waits[2_000..], 4));
+    fn tight_loop_is_predicted_within_a_bracket_width() {
+        let mut predictor = ArrivalPredictor::default();
+        let waits = simulate_tight_loop(&mut predictor, |_| 333, 700, 4_000);
+        assert!(share_of_waits_within(&waits[2_000..], 4) > 0.99, "{}", share_of_waits_within(&waits[2_000..], 4));
     }
 
     #[test]
-    fn a_loop_that_comes_a_little_earlier_or_later_each_time_is_met_within_as_much() {
-        let mut predictor = Predictor::default();
+    fn drifting_loop_is_predicted_within_its_drift() {
+        let mut predictor = ArrivalPredictor::default();
         let gap = |round| 333 + crate::random::mix(round) % 13;
-        let waits = tight_loop(&mut predictor, gap, 700, 8_000);
-        assert!(share_within(&waits[4_000..], 30) > 0.97, "{}", share_within(&waits[4_000..], 30));
+        let waits = simulate_tight_loop(&mut predictor, gap, 700, 8_000);
+        assert!(share_of_waits_within(&waits[4_000..], 30) > 0.97, "{}", share_of_waits_within(&waits[4_000..], 30));
     }
 
     /// Returns a random number between 0 and 1 (both excluded) that the round's number determines.
-    fn uniform(round: u64) -> f64 {
+    fn uniform_of_round(round: u64) -> f64 {
         ((crate::random::mix(round) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 
     /// Returns the mean wait in ns of a command if the best of all fixed aims is used for every round.
-    fn best_fixed_wait(gap: impl Fn(u64) -> u64, period: u64, rounds: u64) -> f64 {
+    fn best_fixed_aim_wait(gap: impl Fn(u64) -> u64, period: u64, rounds: u64) -> f64 {
         let wait =
             |at: u64, gap: u64| if gap <= at { at - gap } else { (gap - at).next_multiple_of(period) + at - gap };
         let mean = |at| (0..rounds).map(|round| wait(at, gap(round))).sum::<u64>() as f64 / rounds as f64;
@@ -452,38 +457,38 @@ mod tests {
     }
 
     #[test]
-    fn uneven_hosts_are_met_nearly_as_well_as_any_fixed_instant_could() {
-        let spread = |round| 425.0 - 20.0 * (uniform(round) + uniform(!round) - 1.0);
-        let tail = |round: u64| -800.0 * uniform(round ^ 0x5555).ln();
+    fn irregular_hosts_are_predicted_nearly_as_well_as_by_a_fixed_aim() {
+        let spread = |round| 425.0 - 20.0 * (uniform_of_round(round) + uniform_of_round(!round) - 1.0);
+        let tail = |round: u64| -800.0 * uniform_of_round(round ^ 0x5555).ln();
         for one_late_in in [1_000, 20, 5] {
             let is_late = |round: u64| crate::random::mix(round ^ 0x77).is_multiple_of(one_late_in);
             let gap = |round| (spread(round) + if is_late(round) { tail(round) } else { 0.0 }) as u64;
-            let mut predictor = Predictor::default();
-            let waits = tight_loop(&mut predictor, gap, 650, 20_000);
+            let mut predictor = ArrivalPredictor::default();
+            let waits = simulate_tight_loop(&mut predictor, gap, 650, 20_000);
             let mean = waits[2_000..].iter().sum::<u64>() as f64 / 18_000.0;
-            let best = best_fixed_wait(gap, 650, 5_000);
+            let best = best_fixed_aim_wait(gap, 650, 5_000);
             assert!(mean < best * 1.2 + 15.0, "one late in {one_late_in}: {mean}, at best {best}");
         }
     }
 
     #[test]
-    fn what_is_learnt_of_reads_of_one_size_says_nothing_of_others() {
-        let mut predictor = Predictor::default();
-        tight_loop(&mut predictor, |_| 333, 700, 100);
+    fn prediction_of_one_size_class_ignores_others() {
+        let mut predictor = ArrivalPredictor::default();
+        simulate_tight_loop(&mut predictor, |_| 333, 700, 100);
         let is_expected = [1, 4, 7, 8, 64, u32::MAX]
-            .map(|packets| predictor.queue_read_time(SizeClass::of(packets), at(0)).is_some());
+            .map(|packets| predictor.predicted_queue_read_time(ReadSizeClass::of(packets), at(0)).is_some());
         assert_eq!(is_expected, [false, true, true, false, false, false]);
     }
 
     #[test]
-    fn trials_in_vain_become_rarer_whichever_way_they_look() {
+    fn failed_trials_become_rarer_in_both_directions() {
         // Half of the commands are late, so both a later and an earlier aim may pay off.
         let tally = Tally { late: TRIAL, all: 2 * TRIAL };
-        let mut aim = Aim { penalty: 700_000, tally, ..Aim::at(333_000) };
+        let mut aim = QueueReadAim { penalty: 700_000, tally, ..QueueReadAim::at(333_000) };
         let mut looked_later = 0;
         let pauses: Vec<u16> = (0..8)
             .map(|_| {
-                aim.begin();
+                aim.begin_trial();
                 looked_later += u32::from(aim.queue_read_offset_ps() > aim.at);
                 aim.end(None);
                 aim.pause
@@ -494,39 +499,43 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_stop_are_no_longer_expected_however_often_they_were_doubted() {
-        let mut predictor = Predictor::default();
-        tight_loop(&mut predictor, |_| 333, 700, 100);
-        assert!(predictor.queue_read_time(SizeClass::of(4), at(0)).is_some());
-        (0..1_000).for_each(|_| predictor.doubt(SizeClass::of(4)));
-        assert_eq!(predictor.queue_read_time(SizeClass::of(4), at(0)), None);
+    fn prediction_stops_when_commands_stop() {
+        let mut predictor = ArrivalPredictor::default();
+        simulate_tight_loop(&mut predictor, |_| 333, 700, 100);
+        assert!(predictor.predicted_queue_read_time(ReadSizeClass::of(4), at(0)).is_some());
+        (0..1_000).for_each(|_| predictor.doubt(ReadSizeClass::of(4)));
+        assert_eq!(predictor.predicted_queue_read_time(ReadSizeClass::of(4), at(0)), None);
     }
 
     #[test]
-    fn hosts_that_settle_for_a_while_and_are_late_again_are_believed_less_and_less() {
-        let mut predictor = Predictor::default();
-        // The gaps are steady long enough to find an aim. Then most commands are late, by more than a step and less
-        // than a round trip.
+    fn hosts_that_change_repeatedly_lose_confidence() {
+        let mut predictor = ArrivalPredictor::default();
+        // The gaps are steady until an aim is found. Then most commands are late by more than a step and less than a
+        // round trip.
         let gap = |round: u64| if round % 1_000 < 400 { 333 } else { 340 + crate::random::mix(round) % 600 };
-        let waits = tight_loop(&mut predictor, gap, 700, 40_000);
+        let waits = simulate_tight_loop(&mut predictor, gap, 700, 40_000);
         let mean = waits.iter().sum::<u64>() as f64 / waits.len() as f64;
         assert!(mean < 350.0, "polling as often as it can would wait as long: {mean}");
         assert!(predictor.classes.iter().all(|class| class.brackets_needed <= BELIEF_LAST));
     }
 
     #[test]
-    fn a_changed_loop_is_learnt_again() {
-        let mut predictor = Predictor::default();
+    fn changed_loop_is_learnt_anew() {
+        let mut predictor = ArrivalPredictor::default();
         for gap in [333, 450, 425, 150] {
-            let waits = tight_loop(&mut predictor, |_| gap, 700, 16 * 1024);
-            assert!(share_within(&waits[12_000..], 4) > 0.99, "{gap}: {}", share_within(&waits[12_000..], 4));
+            let waits = simulate_tight_loop(&mut predictor, |_| gap, 700, 16 * 1024);
+            assert!(
+                share_of_waits_within(&waits[12_000..], 4) > 0.99,
+                "{gap}: {}",
+                share_of_waits_within(&waits[12_000..], 4)
+            );
         }
     }
 
     #[test]
-    fn arrivals_without_a_pattern_are_met_after_half_a_period_on_average() {
-        let mut predictor = Predictor::default();
-        let waits = tight_loop(&mut predictor, |round| 5_000 + crate::random::mix(round) % 20_000, 700, 2_000);
+    fn random_arrivals_wait_half_a_polling_period_on_average() {
+        let mut predictor = ArrivalPredictor::default();
+        let waits = simulate_tight_loop(&mut predictor, |round| 5_000 + crate::random::mix(round) % 20_000, 700, 2_000);
         let mean = waits.iter().sum::<u64>() as f64 / waits.len() as f64;
         assert!((300.0..400.0).contains(&mean), "{mean}");
     }

@@ -9,8 +9,8 @@
 use phaselink_ring::command::COMMAND_BYTES;
 
 use super::Role;
-use super::endpoint::{Endpoint, Mode, Queue, timer};
-use super::window::WindowedRead;
+use super::endpoint::{Endpoint, Queue, QueuePollMode, timer};
+use super::window::WindowRead;
 use crate::number::{index, length, low_u16, short_length};
 use crate::protocol::ports::Ports;
 use crate::scheduler::Event;
@@ -30,7 +30,7 @@ enum NextCommand {
 
 /// Identification of a queue read: its command queue, and its serial number among the reads of that queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PollName {
+pub(super) struct QueueReadIdentity {
     pub queue: u16,
     pub serial: u16,
 }
@@ -38,8 +38,8 @@ pub(super) struct PollName {
 /// Queue read in flight: the first of its entries and their number, the number of commands that it is expected to
 /// bring, and the entry behind these (`through`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Poll {
-    pub name: PollName,
+pub(super) struct QueueReadInFlight {
+    pub name: QueueReadIdentity,
     pub index: u32,
     pub count: u32,
     pub expected: u32,
@@ -47,13 +47,13 @@ pub(super) struct Poll {
     pub issued: Time,
 }
 
-impl PollName {
+impl QueueReadIdentity {
     pub(super) fn pack(self) -> u32 {
         u32::from(self.queue) << 16 | u32::from(self.serial)
     }
 
-    pub(super) fn unpack(context: u32) -> PollName {
-        PollName { queue: low_u16(context >> 16), serial: low_u16(context) }
+    pub(super) fn unpack(context: u32) -> QueueReadIdentity {
+        QueueReadIdentity { queue: low_u16(context >> 16), serial: low_u16(context) }
     }
 }
 
@@ -61,7 +61,7 @@ impl Endpoint {
     /// Sends all reads of a queue that are planned for now, and sets the timer for the next one.
     pub(super) fn send_due_reads(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let next = loop {
-            match self.next_read(now, number) {
+            match self.next_queue_read_time(now, number) {
                 Some(at) if at <= now => self.poll(now, number, ports),
                 next => break next,
             }
@@ -77,10 +77,10 @@ impl Endpoint {
 
     /// Handles the timer of the next queue read. Sends that queue read if the window of reads in flight has not changed
     /// since it was planned, and plans again.
-    pub(super) fn read_queue(&mut self, now: Time, number: u16, ports: &mut Ports) {
+    pub(super) fn send_queue_read(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.read_at = None;
-        if queue.planned == self.window.changes && queue.mode == Mode::Poll {
+        if queue.planned == self.window.changes && queue.mode == QueuePollMode::QueueReadInFlight {
             self.poll(now, number, ports);
         }
         self.send_due_reads(now, number, ports);
@@ -89,13 +89,13 @@ impl Endpoint {
     /// Returns the time of the next read of a queue, at the earliest `now`. Returns none if too many are in flight or
     /// if no time is known.
     #[inline(always)]
-    fn next_read(&self, now: Time, number: u16) -> Option<Time> {
+    fn next_queue_read_time(&self, now: Time, number: u16) -> Option<Time> {
         let queue = &self.queues[usize::from(number)];
         if queue.in_flight.len() >= self.polls_in_flight {
             return None;
         }
         let next = match queue.overlap == 0 && !queue.backlog && !queue.retry {
-            true => self.next_single(now, queue, number)?,
+            true => self.next_queue_read_at_depth_one(now, queue, number)?,
             false => self.next_of_several(now, queue, number)?,
         };
         Some(next.max(now))
@@ -108,15 +108,17 @@ impl Endpoint {
         let in_flight = queue.in_flight.len();
         let is_quiet = !queue.backlog && !queue.retry;
         let awaited = queue.awaited();
-        let due = self.next_command(queue, number, awaited);
+        let due = self.next_uncovered_command(queue, number, awaited);
         if due == NextCommand::Nothing && in_flight > 0 && is_quiet {
             return None;
         }
-        let latest = self.latest_gapless_time(queue, awaited);
+        let latest = self.latest_gapless_read_time(queue, awaited);
         let pipelined = match due {
             _ if queue.backlog => Some(latest),
             _ if queue.retry => return Some(now),
-            NextCommand::Unknown if queue.overlap > 0 => Some(latest.max(queue.issued + self.pace(queue))),
+            NextCommand::Unknown if queue.overlap > 0 => {
+                Some(latest.max(queue.issued + self.queue_read_interval(queue)))
+            }
             NextCommand::Unknown | NextCommand::Nothing => None,
             NextCommand::At(due) => Some(due.max(latest)),
         };
@@ -130,17 +132,17 @@ impl Endpoint {
     /// Returns the time of the next queue read at depth 1, which is the most frequent case. After a command, that is as
     /// soon as there can be another one; otherwise, in time for the predicted one.
     #[inline(always)]
-    fn next_single(&self, now: Time, queue: &Queue, number: u16) -> Option<Time> {
+    fn next_queue_read_at_depth_one(&self, now: Time, queue: &Queue, number: u16) -> Option<Time> {
         if !queue.in_flight.is_empty() {
             let awaited = queue.awaited();
-            let NextCommand::At(due) = self.next_command(queue, number, awaited) else { return None };
-            return Some(due.max(self.latest_gapless_time(queue, awaited)));
+            let NextCommand::At(due) = self.next_uncovered_command(queue, number, awaited) else { return None };
+            return Some(due.max(self.latest_gapless_read_time(queue, awaited)));
         }
-        let latest = self.latest_gapless_time(queue, 0);
+        let latest = self.latest_gapless_read_time(queue, 0);
         if queue.idle_since.is_none() {
             return Some(latest);
         }
-        let due = self.next_command(queue, number, 0);
+        let due = self.next_uncovered_command(queue, number, 0);
         let lone = self.next_if_none_in_flight(now, queue, due, latest);
         match due {
             NextCommand::At(due) => Some(lone.map_or(due.max(latest), |lone| lone.min(due.max(latest)))),
@@ -149,7 +151,7 @@ impl Endpoint {
     }
 
     /// Returns the time between queue reads while commands overlap and their arrival cannot be predicted.
-    fn pace(&self, queue: &Queue) -> Span {
+    fn queue_read_interval(&self, queue: &Queue) -> Span {
         queue.round_trip / length(self.polls_in_flight)
     }
 
@@ -171,11 +173,11 @@ impl Endpoint {
 
     /// Returns the predicted arrival of the next command that no queue read in flight is expected to bring.
     #[inline(always)]
-    fn next_command(&self, queue: &Queue, number: u16, awaited: u32) -> NextCommand {
-        if !self.predict || queue.mode != Mode::Poll {
+    fn next_uncovered_command(&self, queue: &Queue, number: u16, awaited: u32) -> NextCommand {
+        if !self.predict || queue.mode != QueuePollMode::QueueReadInFlight {
             return NextCommand::Unknown;
         }
-        match self.window.next_expected(number, awaited) {
+        match self.window.next_expected_read(number, awaited) {
             None => NextCommand::Nothing,
             Some(sent) => self.predicted_read_time(queue, sent).map_or(NextCommand::Unknown, NextCommand::At),
         }
@@ -183,23 +185,23 @@ impl Endpoint {
 
     /// True if the next command that no queue read in flight covers is predicted for exactly `now`.
     #[inline(never)]
-    fn is_due(&self, now: Time, queue: &Queue, number: u16, awaited: u32) -> bool {
-        self.next_command(queue, number, awaited) == NextCommand::At(now)
+    fn is_command_due_now(&self, now: Time, queue: &Queue, number: u16, awaited: u32) -> bool {
+        self.next_uncovered_command(queue, number, awaited) == NextCommand::At(now)
     }
 
     /// Returns the time to send the queue read for the command that follows the read `sent`; none without a prediction.
     /// If that is before all data of `sent` has left, the queue read delays the rest of the data, and with it that
     /// command.
     #[inline(always)]
-    fn predicted_read_time(&self, queue: &Queue, sent: &WindowedRead) -> Option<Time> {
-        let at = queue.predictor.queue_read_time(sent.size, sent.end)?;
+    fn predicted_read_time(&self, queue: &Queue, sent: &WindowRead) -> Option<Time> {
+        let at = queue.predictor.predicted_queue_read_time(sent.size, sent.end)?;
         Some(if at < sent.end { at + self.request_time } else { at })
     }
 
     /// Returns the latest time for a queue read that leaves no gap between data on the link. The data of its commands
     /// follows the data of reads that the endpoint has or is fetching.
     #[inline(always)]
-    fn latest_gapless_time(&self, queue: &Queue, awaited: u32) -> Time {
+    fn latest_gapless_read_time(&self, queue: &Queue, awaited: u32) -> Time {
         let margin = if queue.overlap > 0 { queue.service.min(queue.round_trip / 4) } else { Span::ZERO };
         let until = self.window.until() + queue.service * u64::from(awaited);
         until - queue.round_trip - queue.lead - margin
@@ -207,16 +209,16 @@ impl Endpoint {
 
     /// Returns the number of commands that a queue read is likely to find now, without those that other queue reads are
     /// expected to bring.
-    fn expected_commands(&self, now: Time, queue: &Queue, number: u16, awaited: u32) -> u32 {
+    fn expected_command_count(&self, now: Time, queue: &Queue, number: u16, awaited: u32) -> u32 {
         if queue.backlog {
             return self.fetch_entries;
         }
-        if !self.predict || queue.mode != Mode::Poll {
+        if !self.predict || queue.mode != QueuePollMode::QueueReadInFlight {
             return 0;
         }
-        let is_there = |sent: &WindowedRead| self.predicted_read_time(queue, sent).is_some_and(|at| at <= now);
-        let is_one_there = self.window.next_expected(number, awaited).is_some_and(is_there);
-        if !is_one_there || !self.window.has_several() {
+        let is_there = |sent: &WindowRead| self.predicted_read_time(queue, sent).is_some_and(|at| at <= now);
+        let is_one_there = self.window.next_expected_read(number, awaited).is_some_and(is_there);
+        if !is_one_there || !self.window.has_several_reads() {
             return u32::from(is_one_there);
         }
         let expected = self.window.expected(number, awaited).take(index(self.fetch_entries));
@@ -229,16 +231,16 @@ impl Endpoint {
     pub(super) fn poll(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let queue = &self.queues[usize::from(number)];
         let awaited = queue.awaited();
-        let expected = self.expected_commands(now, queue, number, awaited);
-        let in_time = queue.overlap == 0 || self.is_due(now, queue, number, awaited);
+        let expected = self.expected_command_count(now, queue, number, awaited);
+        let in_time = queue.overlap == 0 || self.is_command_due_now(now, queue, number, awaited);
         let wanted = if in_time { expected.max(1) } else { self.fetch_entries };
         let queue = &mut self.queues[usize::from(number)];
         let index = queue.wrapped(queue.head + awaited);
         let count = wanted.min(queue.entries - index);
         let through = queue.wrapped(index + expected.min(count));
         queue.serial = queue.serial.wrapping_add(1);
-        let name = PollName { queue: number, serial: queue.serial };
-        queue.in_flight.push(Poll { name, index, count, through, expected, issued: now });
+        let name = QueueReadIdentity { queue: number, serial: queue.serial };
+        queue.in_flight.push(QueueReadInFlight { name, index, count, through, expected, issued: now });
         queue.issued = now;
         (queue.rung, queue.retry) = (false, false);
         self.counts.queue_reads += 1;
@@ -248,7 +250,7 @@ impl Endpoint {
         let chunk_bytes = self.nvme.reads.request_bytes_max();
         // This queue read must not overtake the write that tells the host to use doorbells, or a command could be
         // missed.
-        let behind_writes = queue.mode == Mode::Drain;
+        let behind_writes = queue.mode == QueuePollMode::Drain;
         let packet = Packet { behind_writes, ..Packet::read(address, bytes, chunk_bytes, token) };
         self.request_time = ports.link.packet_time(Kind::MemoryRead, 0);
         self.window.cut_in(now, self.request_time);

@@ -4,7 +4,7 @@
 //! The media gives the time at which data can start to flow, and the endpoint knows all data that it sends. So it knows
 //! when the data of each read will have left. A host that runs in a loop sends one command after each of these times.
 
-use super::predict::SizeClass;
+use super::predict::ReadSizeClass;
 use crate::number::{index, short_length};
 use crate::time::{Span, Time};
 
@@ -15,9 +15,9 @@ const MISSES_MAX: u8 = 3;
 
 /// Read in the window: its data is about to leave, leaves or has left the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct WindowedRead {
+pub(super) struct WindowRead {
     pub queue: u16,
-    pub size: SizeClass,
+    pub size: ReadSizeClass,
     /// Earliest time at which the read's data can flow.
     pub start: Time,
     /// Time that the read's data takes on the link.
@@ -30,34 +30,34 @@ pub(super) struct WindowedRead {
 
 /// Window of all reads in flight, in the order of `start` (the earliest time at which their data can flow).
 #[derive(Clone, Debug, Default)]
-pub(super) struct ReadWindow {
-    sent: Vec<WindowedRead>,
+pub(super) struct InFlightReadWindow {
+    sent: Vec<WindowRead>,
     /// Number of changes to the window of reads in flight since the start of the run. A plan for queue reads is stale
     /// once this number has changed.
     pub changes: u32,
 }
 
-impl ReadWindow {
+impl InFlightReadWindow {
     /// Adds a read whose data can flow from `start` on and takes `service` on the link.
-    pub(super) fn accept(&mut self, queue: u16, size: SizeClass, start: Time, service: Span) {
+    pub(super) fn accept(&mut self, queue: u16, size: ReadSizeClass, start: Time, service: Span) {
         if self.sent.len() == READS_MAX {
-            take_out(&mut self.sent, 0);
+            remove_at(&mut self.sent, 0);
         }
         self.changes = self.changes.wrapping_add(1);
         let end = start.max(self.until()) + service;
         match self.sent.last() {
             Some(last) if last.start > start => self.insert(queue, size, start, service),
             // Build the element in place. Copying a structure that was just written would stall the processor.
-            _ => self.sent.push(WindowedRead { queue, size, start, service, end, misses: 0 }),
+            _ => self.sent.push(WindowRead { queue, size, start, service, end, misses: 0 }),
         }
     }
 
     /// Inserts a read before those whose data starts later, and recomputes when the data of each leaves.
     #[inline(never)]
-    fn insert(&mut self, queue: u16, size: SizeClass, start: Time, service: Span) {
+    fn insert(&mut self, queue: u16, size: ReadSizeClass, start: Time, service: Span) {
         let place = self.sent.partition_point(|other| other.start <= start);
-        self.sent.insert(place, WindowedRead { queue, size, start, service, end: start, misses: 0 });
-        self.line_up(place);
+        self.sent.insert(place, WindowRead { queue, size, start, service, end: start, misses: 0 });
+        self.recompute_departures(place);
     }
 
     /// Delays the data that is on the wire at `now` by a packet of length `time` that is sent between its packets.
@@ -68,7 +68,7 @@ impl ReadWindow {
         let place = self.sent.partition_point(|sent| sent.end <= now);
         if let Some(sent) = self.sent.get_mut(place).filter(|sent| sent.start <= now) {
             sent.service += time;
-            self.line_up(place);
+            self.recompute_departures(place);
         }
     }
 
@@ -78,13 +78,13 @@ impl ReadWindow {
         let free_at = place.checked_sub(1).map_or(Time::ZERO, |before| self.sent[before].end);
         let sent = &mut self.sent[place];
         sent.service = end.since(sent.start.max(free_at));
-        self.line_up(place);
+        self.recompute_departures(place);
     }
 
     /// Recomputes when the data of each read leaves, from position `from` on: data leaves in the order in which it can
     /// start.
     #[inline(never)]
-    fn line_up(&mut self, from: usize) {
+    fn recompute_departures(&mut self, from: usize) {
         let mut free_at = from.checked_sub(1).map_or(Time::ZERO, |before| self.sent[before].end);
         for sent in &mut self.sent[from..] {
             let end = sent.start.max(free_at) + sent.service;
@@ -100,7 +100,7 @@ impl ReadWindow {
 
     /// Removes and returns the oldest read of a queue, because the host's next command has been found. Returns none if
     /// the data of that read leaves later than `latest`, or if there is no read.
-    pub(super) fn answer(&mut self, queue: u16, latest: Time) -> Option<WindowedRead> {
+    pub(super) fn answer(&mut self, queue: u16, latest: Time) -> Option<WindowRead> {
         let place = self.sent.iter().position(|sent| sent.queue == queue)?;
         if self.sent[place].end > latest {
             return None;
@@ -112,7 +112,7 @@ impl ReadWindow {
     /// Counts a miss for the oldest `count` reads of a queue: the host's command after each should have been found by
     /// now. Removes and returns a read with too many misses, whose next command is no longer expected.
     #[inline(never)]
-    pub(super) fn miss(&mut self, queue: u16, count: u32) -> Option<WindowedRead> {
+    pub(super) fn miss(&mut self, queue: u16, count: u32) -> Option<WindowRead> {
         for sent in self.sent.iter_mut().filter(|sent| sent.queue == queue).take(index(count)) {
             sent.misses += 1;
             self.changes = self.changes.wrapping_add(1);
@@ -137,14 +137,14 @@ impl ReadWindow {
 
     /// Returns the reads of a queue whose next command is expected and not overdue, oldest first, without the `passed`
     /// oldest.
-    pub(super) fn expected(&self, queue: u16, passed: u32) -> impl Iterator<Item = &WindowedRead> {
+    pub(super) fn expected(&self, queue: u16, passed: u32) -> impl Iterator<Item = &WindowRead> {
         self.of(queue).filter(|sent| sent.misses == 0).skip(index(passed))
     }
 
-    /// Returns the first read that [`ReadWindow::expected`] would return. At depth 1, the window holds at most one
+    /// Returns the first read that [`InFlightReadWindow::expected`] would return. At depth 1, the window holds at most one
     /// read, and no search is needed.
     #[inline(always)]
-    pub(super) fn next_expected(&self, queue: u16, passed: u32) -> Option<&WindowedRead> {
+    pub(super) fn next_expected_read(&self, queue: u16, passed: u32) -> Option<&WindowRead> {
         match &self.sent[..] {
             [] => None,
             [only] => Some(only).filter(|only| passed == 0 && only.misses == 0 && only.queue == queue),
@@ -153,23 +153,23 @@ impl ReadWindow {
     }
 
     /// True if the window holds more than one read in flight.
-    pub(super) fn has_several(&self) -> bool {
+    pub(super) fn has_several_reads(&self) -> bool {
         self.sent.len() > 1
     }
 
     #[inline(never)]
-    fn next_of_several(&self, queue: u16, passed: u32) -> Option<&WindowedRead> {
+    fn next_of_several(&self, queue: u16, passed: u32) -> Option<&WindowRead> {
         self.expected(queue, passed).next()
     }
 
     /// Returns the time at which the data of all reads of a queue will have left.
-    pub(super) fn until_of(&self, queue: u16) -> Time {
+    pub(super) fn data_departed_at(&self, queue: u16) -> Time {
         self.sent.iter().rev().find(|sent| sent.queue == queue).map_or(Time::ZERO, |sent| sent.end)
     }
 
     /// Returns all reads in flight of a queue, in the order of `start` (the earliest time at which their data can
     /// flow).
-    fn of(&self, queue: u16) -> impl Iterator<Item = &WindowedRead> {
+    fn of(&self, queue: u16) -> impl Iterator<Item = &WindowRead> {
         self.sent.iter().filter(move |sent| sent.queue == queue)
     }
 }
@@ -182,11 +182,11 @@ pub(super) fn take<T>(list: &mut Vec<T>, place: usize) -> T {
     {
         return last;
     }
-    take_out(list, place)
+    remove_at(list, place)
 }
 
 #[cold]
 #[inline(never)]
-fn take_out<T>(list: &mut Vec<T>, place: usize) -> T {
+fn remove_at<T>(list: &mut Vec<T>, place: usize) -> T {
     list.remove(place)
 }

@@ -15,7 +15,7 @@ section! {
         request_words => request_words: u8 = 1, [1, 2, 3];
         /// Protection of the Moneta driver's pool of free tags: `locked` (records of a request are allocated
         /// separately) or `lock-free` (records are found by tag)
-        tag_pool => tag_pool: TagPool = TagPool::LockFree, any();
+        tag_pool => tag_pool: TagPoolLocking = TagPoolLocking::LockFree, any();
         /// True if a thread of the Moneta driver first tries the tag of its processor, whose records are still in that
         /// processor's cache
         tag_hint => tag_hint: bool = true, any();
@@ -62,14 +62,14 @@ section! {
 
 /// Protection of the pool of free tags in Moneta's driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TagPool {
+pub enum TagPoolLocking {
     /// The Moneta driver takes and releases tags under a lock.
     Locked,
     /// The Moneta driver takes and releases tags by atomic operations on one word.
     LockFree,
 }
 
-names! { TagPool { "locked" => Locked, "lock-free" => LockFree } }
+names! { TagPoolLocking { "locked" => Locked, "lock-free" => LockFree } }
 
 impl Moneta {
     /// Returns the violated condition if zero copy is on although requests carry no DMA address, or although the

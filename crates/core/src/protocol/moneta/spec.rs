@@ -33,7 +33,7 @@ const BLOCKS_MASK: u64 = (1 << (BLOCK_SHIFT - BLOCKS_SHIFT)) - 1;
 
 /// Moneta request in the form of one 64-bit word: operation, tag, length and first block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestWord {
+pub struct MonetaRequestWord {
     /// True if the request is a write, false if it is a read.
     pub write: bool,
     /// Tag of the request, in 6 bits.
@@ -44,7 +44,7 @@ pub struct RequestWord {
     pub block: u64,
 }
 
-impl RequestWord {
+impl MonetaRequestWord {
     /// Returns the 64-bit word of a request that the host writes to [`REQUEST_REGISTER`].
     pub fn encode(&self) -> u64 {
         u64::from(self.write)
@@ -54,8 +54,8 @@ impl RequestWord {
     }
 
     /// Decodes a 64-bit request word. Every word is a valid encoding.
-    pub fn decode(word: u64) -> RequestWord {
-        RequestWord {
+    pub fn decode(word: u64) -> MonetaRequestWord {
+        MonetaRequestWord {
             write: word & 1 == 1,
             tag: low_u8(word >> TAG_SHIFT & TAG_MASK),
             blocks: low_u32(word >> BLOCKS_SHIFT & BLOCKS_MASK),
@@ -66,9 +66,9 @@ impl RequestWord {
 
 /// Register of the Moneta device that the host writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Register {
+pub enum MonetaRegister {
     /// Register for a request's first block, used only if a request takes three register writes.
-    Block,
+    PageBlock,
     /// Register for a request's DMA address, used only if a request takes two or three register writes.
     Buffer,
     /// Register for a request word, whose write submits the request.
@@ -78,17 +78,17 @@ pub enum Register {
 }
 
 /// Returns the register that a write to this address reaches; none if no writable register is there.
-pub fn register(address: u64) -> Option<Register> {
+pub fn register(address: u64) -> Option<MonetaRegister> {
     match address {
-        BLOCK_REGISTER => Some(Register::Block),
-        BUFFER_REGISTER => Some(Register::Buffer),
-        REQUEST_REGISTER => Some(Register::Request),
-        _ => index(address, BUFFER_TABLE).map(Register::BufferOf),
+        BLOCK_REGISTER => Some(MonetaRegister::PageBlock),
+        BUFFER_REGISTER => Some(MonetaRegister::Buffer),
+        REQUEST_REGISTER => Some(MonetaRegister::Request),
+        _ => index(address, BUFFER_TABLE).map(MonetaRegister::BufferOf),
     }
 }
 
 /// Returns the address of the register that holds the DMA address of the tag's data buffer.
-pub fn buffer_of(tag: u8) -> u64 {
+pub fn buffer_address_register(tag: u8) -> u64 {
     BUFFER_TABLE + u64::from(tag) * WORD_BYTES
 }
 
@@ -115,27 +115,27 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_request_fits_one_word_and_comes_out_of_it_again() {
-        let request = RequestWord { write: true, tag: 63, blocks: (1 << 17) - 1, block: (1 << 40) - 1 };
+    fn moneta_request_word_reads_back() {
+        let request = MonetaRequestWord { write: true, tag: 63, blocks: (1 << 17) - 1, block: (1 << 40) - 1 };
         assert_eq!(request.encode(), u64::MAX);
-        assert_eq!(RequestWord::decode(request.encode()), request);
+        assert_eq!(MonetaRequestWord::decode(request.encode()), request);
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn every_word_is_some_request_and_no_two_are_the_same(word: u64) {
-            prop_assert_eq!(RequestWord::decode(word).encode(), word);
+        fn all_moneta_words_decode_to_distinct_requests(word: u64) {
+            prop_assert_eq!(MonetaRequestWord::decode(word).encode(), word);
         }
     }
 
     #[test]
-    fn every_register_has_an_address_of_its_own() {
-        assert_eq!(register(REQUEST_REGISTER), Some(Register::Request));
-        assert_eq!(register(buffer_of(63)), Some(Register::BufferOf(63)));
-        assert_eq!(register(buffer_of(63) + 1), None);
-        assert_eq!(register(buffer_of(64)), None);
-        assert_eq!((status_vector(status_register(7)), status_vector(buffer_of(7))), (Some(7), None));
+    fn moneta_registers_have_distinct_addresses() {
+        assert_eq!(register(REQUEST_REGISTER), Some(MonetaRegister::Request));
+        assert_eq!(register(buffer_address_register(63)), Some(MonetaRegister::BufferOf(63)));
+        assert_eq!(register(buffer_address_register(63) + 1), None);
+        assert_eq!(register(buffer_address_register(64)), None);
+        assert_eq!((status_vector(status_register(7)), status_vector(buffer_address_register(7))), (Some(7), None));
     }
 }

@@ -36,7 +36,7 @@ section! {
         completion_doorbells => completion_doorbells: bool = true, any();
         /// Format in which an NVMe command describes its data buffer: `prp` (page by page, beyond two pages in a list
         /// that is read separately) or `sgl` (one segment, in the command itself)
-        data_pointer => data_pointer: DataPointer = DataPointer::Prp, any();
+        data_pointer => data_pointer: DataPointerFormat = DataPointerFormat::Prp, any();
         /// Size of an NVMe logical block, in bytes: 512 and more as in the specification (LBADS), smaller for models of
         /// byte-addressed memory
         block_bytes => block_bytes: u32 = 512, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
@@ -86,14 +86,14 @@ names! { ProtectionSide { "host" => Host, "controller" => Controller } }
 /// Format in which an NVMe command describes its data buffer (NVM Express Base Specification 2.0, sections 4.1.1 and
 /// 4.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DataPointer {
+pub enum DataPointerFormat {
     /// Data buffer described by Physical Region Page (PRP) entries, one for each page.
     Prp,
     /// Data buffer described by a scatter-gather list (SGL).
     Sgl,
 }
 
-names! { DataPointer { "prp" => Prp, "sgl" => Sgl } }
+names! { DataPointerFormat { "prp" => Prp, "sgl" => Sgl } }
 
 /// Size of the metadata of a logical block in bytes, all of it protection information, if the block has any (NVM
 /// Command Set Specification 1.0, section 5.2.1.1).

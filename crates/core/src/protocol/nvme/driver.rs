@@ -12,29 +12,29 @@ use crate::protocol::real_hosts::{HostCommand, HostQueues};
 use crate::request::Io;
 use std::collections::VecDeque;
 
-use super::commands::command::{NAMESPACE, encode_range};
+use super::commands::command::{NAMESPACE, encode_dataset_range};
 use super::commands::opcode;
 use super::commands::{CommandSet, RANGE_BYTES};
 use super::real_host::RealHost;
-use super::rules::key_value::with_key;
-use super::rules::placement::directed;
+use super::rules::key_value::with_key_fields;
+use super::rules::placement::directed_write;
 use super::rules::protection::protected;
 use super::rules::queues::wrapped;
 use super::rules::zones::RESET;
-use super::rules::{NamespaceKind, Shadow, shadow};
+use super::rules::{NamespaceKindLimits, ShadowDoorbellPages, shadow};
 use super::spec::fields::{key, ranges, zones};
 use super::spec::{
     COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, PSDT_SGL, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry,
     completion_doorbell, submission_doorbell,
 };
-use super::zone_locks::ZoneLocks;
+use super::zone_locks::ZoneWriteLocks;
 use super::{Role, controller::Controller};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::memory::HostMemory;
-use crate::protocol::nvme::config::DataPointer;
+use crate::protocol::nvme::config::DataPointerFormat;
 use crate::protocol::ports::queue_of;
-use crate::request::{Op, Request, RequestId, WriteTarget};
+use crate::request::{NamedWritePlace, Op, Request, RequestId};
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
@@ -88,11 +88,11 @@ pub struct Driver {
     whole_bytes_max: u32,
     /// Base-2 logarithm of the logical block size in bytes.
     block_shift: u32,
-    data_pointer: DataPointer,
+    data_pointer: DataPointerFormat,
     /// Largest write in bytes that fits one command.
     write_bytes_max: u32,
     /// Kind of the namespace.
-    kind: NamespaceKind,
+    kind: NamespaceKindLimits,
     /// True if a failed command is a valid result of its request: a key-value drive does not have the key.
     completes_failed: bool,
     /// True if every read and write is a plain Read or Write with PRP entries: no zones, placement, keys, protection
@@ -100,13 +100,13 @@ pub struct Driver {
     is_plain: bool,
     mmio_write: Span,
     /// Addresses of the shadow doorbells in host memory; none if the driver writes doorbell registers only.
-    shadow: Option<Shadow>,
+    shadow: Option<ShadowDoorbellPages>,
     /// Commands in flight of real hosts, whose drivers write the commands instead of this driver; none while this
     /// driver writes them.
     real_host: Option<RealHost>,
     completion_doorbells: bool,
     /// Locks of zones that are written at their write pointers.
-    zone_locks: ZoneLocks,
+    zone_locks: ZoneWriteLocks,
     /// Number of doorbell register writes since the start, tails and heads together.
     pub doorbells: u64,
 }
@@ -126,11 +126,11 @@ impl Driver {
             })
             .collect();
         let pairs = drive.nvme.queue_pairs;
-        let shadow = drive.nvme.shadow_doorbells.then(|| share_doorbells(pairs, memory));
-        controller.set_shadow(shadow);
-        // Behind a network, doorbells are part of the work of the target's cores.
+        let shadow = drive.nvme.shadow_doorbells.then(|| allocate_shadow_doorbells(pairs, memory));
+        controller.set_shadow_doorbells(shadow);
+        // Behind a network, doorbell writes are part of the target cores' work.
         let mmio_write = if drive.fabric.is_there() { Span::ZERO } else { drive.host.register_write_time() };
-        let kind = NamespaceKind::of(drive);
+        let kind = NamespaceKindLimits::of(drive);
         let write_bytes_max = kind.append_bytes_max(max_transfer_bytes);
         Driver {
             queues,
@@ -141,25 +141,25 @@ impl Driver {
             data_pointer: drive.nvme.data_pointer,
             kind,
             completes_failed: kind.offers(CommandSet::Keys),
-            is_plain: kind == NamespaceKind::PLAIN && drive.nvme.data_pointer == DataPointer::Prp,
+            is_plain: kind == NamespaceKindLimits::PLAIN && drive.nvme.data_pointer == DataPointerFormat::Prp,
             mmio_write,
             shadow,
             real_host: None,
             completion_doorbells: drive.nvme.completion_doorbells,
-            zone_locks: ZoneLocks::new(drive.zones.zone_bytes()),
+            zone_locks: ZoneWriteLocks::new(drive.zones.zone_bytes()),
             doorbells: 0,
         }
     }
 
     /// Returns, for each queue, the table of requests by command identifier, so that a test can corrupt it.
     #[cfg(test)]
-    pub(crate) fn requests_planted(&mut self) -> impl Iterator<Item = &mut Vec<Option<RequestId>>> {
-        self.queues.iter_mut().map(|queue| queue.requests.slots_planted())
+    pub(crate) fn requests_for_tests(&mut self) -> impl Iterator<Item = &mut Vec<Option<RequestId>>> {
+        self.queues.iter_mut().map(|queue| queue.requests.slots_for_tests())
     }
 
     /// Returns the address of the first I/O queue's shadow tail doorbell; none if the drive has no shadow doorbells.
     #[cfg(test)]
-    pub(crate) fn shared_tail_planted(&self) -> Option<u64> {
+    pub(crate) fn shared_tail_for_tests(&self) -> Option<u64> {
         self.shadow.map(|shadow| shadow.tail(1))
     }
 
@@ -215,7 +215,7 @@ impl Driver {
             unlocked.extend(self.zone_locks.release(request));
             match entry.status == Status::SUCCESS || self.completes_failed {
                 true => ports.complete(request),
-                false => ports.complete_refused(request),
+                false => ports.complete_as_refused(request),
             }
             reaped += 1;
         }
@@ -223,8 +223,8 @@ impl Driver {
         let later = queue.is_batch_polled && self.shadow.is_none();
         queue.collected += if later { reaped as u32 } else { 0 };
         match self.shadow {
-            // Write the doorbell now: parts that wait for submission need completion entries, and the thread collects
-            // nothing before the last of them.
+            // Write the doorbell now: parts that wait for submission need free completion entries, and the thread
+            // collects nothing until the last part completes.
             None if later && freed > 0 && self.completion_doorbells => {
                 queue.collected = 0;
                 self.ring(completion_doorbell(u32::from(number) + 1), head, ports);
@@ -247,9 +247,9 @@ impl Driver {
 
     /// Locks the zone of a request that writes at a write pointer or resets such a zone. Returns false, and keeps the
     /// request until the zone is free, if an earlier one has the lock. True for all other requests.
-    fn takes_zone_lock(&mut self, request: RequestId, ports: &HostPorts) -> bool {
+    fn lock_zone_if_needed(&mut self, request: RequestId, ports: &HostPorts) -> bool {
         let Request { io, target, .. } = &ports.shared.requests[request];
-        *target != WriteTarget::WritePointer || self.zone_locks.lock(io.offset, request)
+        *target != NamedWritePlace::WritePointer || self.zone_locks.lock(io.offset, request)
     }
 
     /// Writes a request's command into the next slot of its submission queue. Queues the request instead if no command
@@ -257,7 +257,7 @@ impl Driver {
     #[inline(always)]
     fn enqueue(&mut self, number: usize, request: RequestId, ports: &mut HostPorts) {
         let io = ports.shared.requests[request].io;
-        if !self.is_plain && !self.takes_zone_lock(request, ports) {
+        if !self.is_plain && !self.lock_zone_if_needed(request, ports) {
             return;
         }
         let queue = &mut self.queues[number];
@@ -267,10 +267,12 @@ impl Driver {
         queue.requests.submit(usize::from(id), request);
         let buffer = queue.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
         ports.shared.requests[request].buffer = buffer;
-        ports.prepare_buffer(request);
+        ports.fill_write_buffer(request);
         let entry = match io.op {
-            Op::Read | Op::Write if self.is_plain => queue.transfer(id, &io, buffer, self.block_shift, ports.memory),
-            _ => self.uncommon_entry(number, id, request, ports),
+            Op::Read | Op::Write if self.is_plain => {
+                queue.transfer_entry(id, &io, buffer, self.block_shift, ports.memory)
+            }
+            _ => self.entry_of_rare_request(number, id, request, ports),
         };
         let queue = &mut self.queues[number];
         let slot = queue.tail;
@@ -282,34 +284,42 @@ impl Driver {
     /// Returns the submission queue entry of a request that is not a plain Read or Write with PRP entries. Its
     /// operation has no data, or the drive has zones, placement, keys, protection information or SGLs.
     #[inline(never)]
-    fn uncommon_entry(&mut self, number: usize, id: u16, request: RequestId, ports: &mut HostPorts) -> SubmissionEntry {
+    fn entry_of_rare_request(
+        &mut self,
+        number: usize,
+        id: u16,
+        request: RequestId,
+        ports: &mut HostPorts,
+    ) -> SubmissionEntry {
         let request = &ports.shared.requests[request];
         let (io, buffer, target) = (request.io, request.buffer, request.target);
         let queue = &mut self.queues[number];
         let (slba, blocks) = (io.offset >> self.block_shift, io.bytes >> self.block_shift);
         let of_blocks = |opcode, slba, queue: &mut Queue, memory: &mut HostMemory| {
             let (flags, pointer) = match self.data_pointer {
-                DataPointer::Prp => (0, queue.pages(id, buffer, io.bytes, memory)),
-                DataPointer::Sgl => (PSDT_SGL, (buffer, io.bytes.into())),
+                DataPointerFormat::Prp => (0, queue.pages(id, buffer, io.bytes, memory)),
+                DataPointerFormat::Sgl => (PSDT_SGL, (buffer, io.bytes.into())),
             };
-            SubmissionEntry { flags, ..data_entry(opcode, id, pointer) }.of_blocks(slba, blocks)
+            SubmissionEntry { flags, ..data_transfer_entry(opcode, id, pointer) }.of_blocks(slba, blocks)
         };
         let memory = &mut *ports.memory;
         match (&self.kind, io.op) {
-            (NamespaceKind::Keyed(_), Op::Read | Op::Write) => {
-                about_key(of_blocks(opcode::READ, slba, queue, memory), &io)
+            (NamespaceKindLimits::Keyed(_), Op::Read | Op::Write) => {
+                key_value_entry(of_blocks(opcode::READ, slba, queue, memory), &io)
             }
-            (NamespaceKind::Keyed(_), _) => about_key(SubmissionEntry { command_id: id, ..Default::default() }, &io),
-            (NamespaceKind::Zoned(_), Op::Discard) => zone_reset(id, slba),
-            (NamespaceKind::Zoned(_), Op::Write) if target == WriteTarget::WritePointer => {
+            (NamespaceKindLimits::Keyed(_), _) => {
+                key_value_entry(SubmissionEntry { command_id: id, ..Default::default() }, &io)
+            }
+            (NamespaceKindLimits::Zoned(_), Op::Discard) => zone_reset_entry(id, slba),
+            (NamespaceKindLimits::Zoned(_), Op::Write) if target == NamedWritePlace::WritePointer => {
                 of_blocks(opcode::WRITE, slba, queue, memory)
             }
             // Use Zone Append, because writes in flight at the same time may be executed in any order.
-            (NamespaceKind::Zoned(zones), Op::Write) => {
+            (NamespaceKindLimits::Zoned(zones), Op::Write) => {
                 of_blocks(opcode::ZONE_APPEND, slba - slba % zones.layout.zone_blocks, queue, memory)
             }
-            (NamespaceKind::Zoned(_), Op::Read) => of_blocks(opcode::READ, slba, queue, memory),
-            (NamespaceKind::Blocks(parts), op) => {
+            (NamespaceKindLimits::Zoned(_), Op::Read) => of_blocks(opcode::READ, slba, queue, memory),
+            (NamespaceKindLimits::EraseBlocks(parts), op) => {
                 let entry = match op {
                     Op::Read => of_blocks(opcode::READ, slba, queue, memory),
                     Op::Write => of_blocks(opcode::WRITE, slba, queue, memory),
@@ -317,11 +327,11 @@ impl Driver {
                 };
                 let entry = if parts.metadata.is_some() { queue.protected(id, entry) } else { entry };
                 match (&parts.placement, target) {
-                    (Some(limits), WriteTarget::Handle(place)) => directed(entry, limits, place),
+                    (Some(limits), NamedWritePlace::Handle(place)) => directed_write(entry, limits, place),
                     _ => entry,
                 }
             }
-            (NamespaceKind::Zoned(_), op) => queue.entry_without_data(id, op, slba, blocks, memory),
+            (NamespaceKindLimits::Zoned(_), op) => queue.entry_without_data(id, op, slba, blocks, memory),
         }
     }
 
@@ -361,7 +371,7 @@ impl halves::Driver for Driver {
     fn max_command_bytes(&self, op: Op) -> u32 {
         match op {
             Op::Write => self.write_bytes_max,
-            Op::Read | Op::Flush => self.max_transfer_bytes,
+            Op::Read | Op::DeepFlush => self.max_transfer_bytes,
             Op::Discard => u32::MAX,
             Op::WriteZeroes => 1 << (16 + self.block_shift).min(31),
         }
@@ -469,17 +479,17 @@ impl Queue {
     fn new(
         entries: u32,
         [max_transfer_bytes, metadata_bytes]: [u32; 2],
-        data_pointer: DataPointer,
+        data_pointer: DataPointerFormat,
         memory: &mut HostMemory,
     ) -> Queue {
         let commands = u64::from(entries - 1);
         let page_list_stride = match data_pointer {
-            DataPointer::Prp => (u64::from(max_transfer_bytes) / PAGE_BYTES * 8).next_power_of_two(),
-            DataPointer::Sgl => 0,
+            DataPointerFormat::Prp => (u64::from(max_transfer_bytes) / PAGE_BYTES * 8).next_power_of_two(),
+            DataPointerFormat::Sgl => 0,
         };
         Queue {
-            submission_base: memory.allocate(u64::from(entries) * length(SUBMISSION_ENTRY_BYTES)),
-            completion_base: memory.allocate(u64::from(entries) * length(COMPLETION_ENTRY_BYTES)),
+            submission_base: memory.allocate_zeroed(u64::from(entries) * length(SUBMISSION_ENTRY_BYTES)),
+            completion_base: memory.allocate_zeroed(u64::from(entries) * length(COMPLETION_ENTRY_BYTES)),
             entries,
             tail: 0,
             completion_head: 0,
@@ -492,7 +502,7 @@ impl Queue {
             waiting: VecDeque::new(),
             requests: CommandSlots::new(0),
             buffers: memory.reserve(commands * u64::from(max_transfer_bytes)),
-            page_lists: memory.allocate(commands * page_list_stride),
+            page_lists: memory.allocate_zeroed(commands * page_list_stride),
             page_list_stride,
             metadata: memory.reserve(commands * u64::from(metadata_bytes)),
             metadata_stride: metadata_bytes.into(),
@@ -526,10 +536,17 @@ impl Queue {
 
     /// Returns the Read or Write command that transfers a request's logical blocks to or from its buffer.
     #[inline(always)]
-    fn transfer(&self, id: u16, io: &Io, buffer: u64, block_shift: u32, memory: &mut HostMemory) -> SubmissionEntry {
+    fn transfer_entry(
+        &self,
+        id: u16,
+        io: &Io,
+        buffer: u64,
+        block_shift: u32,
+        memory: &mut HostMemory,
+    ) -> SubmissionEntry {
         let opcode = if io.op == Op::Read { opcode::READ } else { opcode::WRITE };
         let pages = self.pages(id, buffer, io.bytes, memory);
-        data_entry(opcode, id, pages).of_blocks(io.offset >> block_shift, io.bytes >> block_shift)
+        data_transfer_entry(opcode, id, pages).of_blocks(io.offset >> block_shift, io.bytes >> block_shift)
     }
 
     /// Returns the command with the protection information fields and metadata buffer set, if it is a Read, Write or
@@ -559,13 +576,13 @@ impl Queue {
         match op {
             Op::Discard => {
                 let room = u64::from(self.entries) * u64::from(RANGE_BYTES);
-                let base = *self.ranges.get_or_insert_with(|| memory.allocate(room));
+                let base = *self.ranges.get_or_insert_with(|| memory.allocate_zeroed(room));
                 let prp1 = base + u64::from(id) * u64::from(RANGE_BYTES);
-                memory.write(prp1, &encode_range(slba, blocks));
+                memory.write(prp1, &encode_dataset_range(slba, blocks));
                 SubmissionEntry { opcode: opcode::DATASET_MANAGEMENT, prp1, ..entry }.with(ranges::DEALLOCATE, 1)
             }
             Op::WriteZeroes => SubmissionEntry { opcode: opcode::WRITE_ZEROES, ..entry }.of_blocks(slba, blocks),
-            Op::Flush => SubmissionEntry { opcode: opcode::FLUSH, ..entry },
+            Op::DeepFlush => SubmissionEntry { opcode: opcode::FLUSH, ..entry },
             Op::Read | Op::Write => unreachable!("a {} has data", op.name()),
         }
     }
@@ -587,35 +604,35 @@ impl Queue {
 
 /// Returns a command with this opcode and data pointer, whose logical blocks are still to be set.
 #[inline(always)]
-fn data_entry(opcode: u8, command_id: u16, (prp1, prp2): (u64, u64)) -> SubmissionEntry {
+fn data_transfer_entry(opcode: u8, command_id: u16, (prp1, prp2): (u64, u64)) -> SubmissionEntry {
     SubmissionEntry { opcode, command_id, namespace_id: NAMESPACE, prp1, prp2, ..SubmissionEntry::default() }
 }
 
 /// Returns the Key Value command for a request: Retrieve, Store or Delete of the key that the request's offset stands
 /// for, with the entry's data pointer. A Flush has no key.
 #[cold]
-fn about_key(entry: SubmissionEntry, io: &Io) -> SubmissionEntry {
+fn key_value_entry(entry: SubmissionEntry, io: &Io) -> SubmissionEntry {
     let entry = SubmissionEntry { namespace_id: NAMESPACE, dwords: [0; 6], ..entry };
     let opcode = match io.op {
         Op::Read => opcode::RETRIEVE,
         Op::Write => opcode::STORE,
         Op::Discard => opcode::DELETE,
-        Op::Flush => return SubmissionEntry { opcode: opcode::FLUSH, ..entry },
+        Op::DeepFlush => return SubmissionEntry { opcode: opcode::FLUSH, ..entry },
         Op::WriteZeroes => unreachable!("values are not filled with zeros"),
     };
-    with_key(SubmissionEntry { opcode, ..entry }.with(key::BYTES, io.bytes), Key::of_number(io.offset))
+    with_key_fields(SubmissionEntry { opcode, ..entry }.with(key::BYTES, io.bytes), Key::of_number(io.offset))
 }
 
 /// Returns the Zone Management Send command that resets the zone whose first logical block is `slba`.
 #[cold]
-fn zone_reset(command_id: u16, slba: u64) -> SubmissionEntry {
+fn zone_reset_entry(command_id: u16, slba: u64) -> SubmissionEntry {
     let entry = SubmissionEntry { opcode: opcode::ZONE_MANAGEMENT_SEND, command_id, ..SubmissionEntry::default() };
-    SubmissionEntry { namespace_id: NAMESPACE, ..entry }.from_block(slba).with(zones::ACTION, RESET)
+    SubmissionEntry { namespace_id: NAMESPACE, ..entry }.at_first_block(slba).with(zones::ACTION, RESET)
 }
 
 /// Allocates pages in host memory for the shadow doorbells and event indexes of the admin queue and this number of I/O
 /// queue pairs.
-fn share_doorbells(queue_pairs: u32, memory: &mut HostMemory) -> Shadow {
-    let bytes = Shadow::bytes(queue_pairs + 1);
-    Shadow { doorbells: memory.allocate(bytes), event_index: memory.allocate(bytes) }
+fn allocate_shadow_doorbells(queue_pairs: u32, memory: &mut HostMemory) -> ShadowDoorbellPages {
+    let bytes = ShadowDoorbellPages::bytes(queue_pairs + 1);
+    ShadowDoorbellPages { doorbells: memory.allocate_zeroed(bytes), event_index: memory.allocate_zeroed(bytes) }
 }

@@ -7,13 +7,13 @@
 
 use super::driver::Queue;
 use super::rules::queues::wrapped;
-use super::served::ServedCommand;
+use super::served::ServedHostCommand;
 use super::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, SubmissionEntry};
 use crate::ledger::Stage;
 use crate::number::{index, length};
 use crate::protocol::ports::HostPorts;
-use crate::protocol::real_hosts::{CommandForm, HostCommand};
-use crate::request::{Next, RequestId, WriteTarget};
+use crate::protocol::real_hosts::{HostCommand, HostCommandForm};
+use crate::request::{NamedWritePlace, NextRequest, RequestId};
 use crate::time::Time;
 
 /// Command of a real host whose completion queue entry is not in host memory yet.
@@ -45,7 +45,7 @@ impl RealHost {
     /// completion queue entries.
     pub(super) fn begin(&self, entries: u32, queue: &mut Queue, ports: &mut HostPorts) {
         (queue.entries, queue.tail, queue.completion_head, queue.phase) = (entries, 0, 0, true);
-        // Clear the entries, so that none of an earlier queue is taken for a new one.
+        // Clear the entries, so that an entry of an earlier queue is not mistaken for a new one.
         ports.memory.write(queue.completion_base, &vec![0; index(queue.entries) * COMPLETION_ENTRY_BYTES]);
     }
 
@@ -67,12 +67,12 @@ impl RealHost {
         let slot = queue.tail;
         queue.tail = wrapped(slot + 1, queue.entries);
         let command_id = match &command.form {
-            CommandForm::Bytes { entry, .. } => {
+            HostCommandForm::Bytes { entry, .. } => {
                 let address = queue.submission_base + u64::from(slot) * length(SUBMISSION_ENTRY_BYTES);
                 ports.memory.write(address, &entry[..]);
                 SubmissionEntry::decode(entry).command_id
             }
-            CommandForm::Decoded(decoded) => ServedCommand::id(decoded),
+            HostCommandForm::Decoded(decoded) => ServedHostCommand::id(decoded),
         };
         let request = command.io.map(|io| {
             ports.shared.requests.issued += 1;
@@ -81,7 +81,7 @@ impl RealHost {
             let due = now - command.delayed;
             request.open(
                 number,
-                Next { io, due, drive: 0, ends_commit: false, target: WriteTarget::Any },
+                NextRequest { io, due, drive: 0, ends_commit: false, target: NamedWritePlace::Any },
                 now,
                 thread,
                 Some(command.token),
@@ -89,7 +89,7 @@ impl RealHost {
             request.ledger.until(Stage::Queued, now);
             id
         });
-        ports.slots.bind_maybe(command.queue.into(), index(slot), request);
+        ports.slots.bind_optional_request(command.queue.into(), index(slot), request);
         self.queues[usize::from(command.queue)].push(InFlightCommand { command_id, token: command.token, request });
         slot
     }
@@ -98,7 +98,7 @@ impl RealHost {
     pub(super) fn on_entry_settled(&mut self, now: Time, number: u16, queue: &mut Queue, ports: &mut HostPorts) {
         let in_flight = &mut self.queues[usize::from(number)];
         while let Some(entry) = queue.next_entry(ports.memory) {
-            // If a host uses an identifier twice, the older command completes first.
+            // If a host reuses an identifier that is in flight, the older command completes first.
             let place = in_flight.iter().position(|command| command.command_id == entry.command_id);
             let InFlightCommand { token, request, .. } =
                 in_flight.remove(place.expect("only commands in flight complete"));

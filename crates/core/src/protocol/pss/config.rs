@@ -6,7 +6,7 @@ use crate::time::Span;
 
 section! {
     /// PSS driver of the simulated host, and phase-change storage card with its firmware.
-    pub struct Pss ("pss") {
+    pub struct PssKeys ("pss") {
         /// Number of descriptors in the PSS driver's shared area of host memory: commands that the driver may have
         /// outstanding
         descriptors => descriptors: u32 = 256, [16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
@@ -22,7 +22,7 @@ section! {
         firmware_ns => firmware: Span = us(10), ZERO..=LONGEST;
         /// Processing of reads in the PSS card: `validate` (data is checked and corrected before it is sent) or
         /// `passthrough` (data is sent as it comes from the chips, with its metadata)
-        read_mode => read_mode: ReadMode = ReadMode::Validate, any();
+        read_mode => read_mode: ChipReadMode = ChipReadMode::Validate, any();
         /// Capacity of the PSS card's DRAM cache, in pages of 4 KiB: written, recently stored or read ahead; 0: no
         /// cache
         cache_pages => cache_pages: u32 = 1024, 0..=1 << 24;
@@ -33,11 +33,11 @@ section! {
 
 /// Handling of errors in data that a read takes from the chips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadMode {
+pub enum ChipReadMode {
     /// Sends data to the host while it arrives from the chips, uncorrected and followed by its metadata.
     Passthrough,
     /// Keeps a read's data in the card until all of it is corrected, then sends it to the host.
     Validate,
 }
 
-names! { ReadMode { "passthrough" => Passthrough, "validate" => Validate } }
+names! { ChipReadMode { "passthrough" => Passthrough, "validate" => Validate } }

@@ -12,7 +12,8 @@ use std::collections::VecDeque;
 
 use super::Role;
 use super::spec::{
-    Area, CompletionRecord, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, RECORD_BYTES, SECTOR_BYTES, TAIL_REGISTER,
+    CompletionRecord, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, RECORD_BYTES, SECTOR_BYTES, SharedRingArea,
+    TAIL_REGISTER,
 };
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
@@ -24,7 +25,7 @@ use crate::tlp::{Direction, Packet};
 /// Simulated PSS block driver, with the state of its descriptors, completion records and buffers.
 #[derive(Clone, Debug)]
 pub struct Driver {
-    area: Area,
+    area: SharedRingArea,
     /// Number of descriptors that the driver has added since the start, modulo 2^32.
     tail: u32,
     /// Number of completion records that the driver has consumed since the start, modulo 2^32.
@@ -51,9 +52,9 @@ impl Driver {
         let entries = drive.pss.descriptors;
         let max_transfer_bytes = drive.pss.max_transfer_kib * 1024;
         let metadata_stride = u64::from(max_transfer_bytes / SECTOR_BYTES) * length(METADATA_BYTES);
-        let area = Area {
-            descriptors: memory.allocate(u64::from(entries) * length(DESCRIPTOR_BYTES)),
-            records: memory.allocate(u64::from(entries) * length(RECORD_BYTES)),
+        let area = SharedRingArea {
+            descriptors: memory.allocate_zeroed(u64::from(entries) * length(DESCRIPTOR_BYTES)),
+            records: memory.allocate_zeroed(u64::from(entries) * length(RECORD_BYTES)),
             entries,
         };
         Driver {
@@ -73,7 +74,7 @@ impl Driver {
     }
 
     /// Returns the addresses of the descriptors and completion records in host memory.
-    pub fn area(&self) -> Area {
+    pub fn area(&self) -> SharedRingArea {
         self.area
     }
 
@@ -129,7 +130,7 @@ impl halves::Driver for Driver {
         self.requests.submit(usize::from(id), request);
         let buffer = self.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
         ports.shared.requests[request].buffer = buffer;
-        ports.prepare_buffer(request);
+        ports.fill_write_buffer(request);
         let io = ports.shared.requests[request].io;
         let descriptor = Descriptor {
             write: io.op == Op::Write,

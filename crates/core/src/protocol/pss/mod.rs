@@ -26,7 +26,7 @@ pub mod driver;
 pub(crate) mod form;
 pub mod spec;
 
-use config::Pss;
+use config::PssKeys;
 
 use super::halves::Protocol;
 use super::roles::roles;
@@ -39,7 +39,7 @@ use crate::workload::Limits;
 pub use controller::Controller;
 pub use driver::Driver;
 
-impl Protocol for Pss {
+impl Protocol for PssKeys {
     fn promise(&self, drive: &Drive) -> &'static str {
         match drive.media.acknowledge {
             Acknowledge::Late => "in the cells",

@@ -24,7 +24,7 @@ pub const TAIL_REGISTER: u64 = 0xe000_0000;
 /// Addresses in host memory of the area that driver and card share: a ring of descriptors and a ring of completion
 /// records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Area {
+pub struct SharedRingArea {
     /// Bus address of the first descriptor of the ring.
     pub descriptors: u64,
     /// Bus address of the ring of completion records, which has as many entries as the ring of descriptors.
@@ -33,7 +33,7 @@ pub struct Area {
     pub entries: u32,
 }
 
-impl Area {
+impl SharedRingArea {
     /// Returns the bus address of a descriptor by its number, counted from 0 for the first that the host ever added.
     /// Numbers wrap around the ring.
     pub fn descriptor(&self, number: u32) -> u64 {
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptors_and_records_come_out_of_memory_as_they_went_in() {
+    fn pss_descriptors_and_records_read_back() {
         let descriptor =
             Descriptor { write: true, id: 0x1234, sectors: 8, sector: 1 << 40, buffer: 0x5000, metadata: 0x6000 };
         assert_eq!(Descriptor::decode(&descriptor.encode()), descriptor);
@@ -144,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn rings_wrap_after_their_last_entry() {
-        let area = Area { descriptors: 0x1000, records: 0x8000, entries: 16 };
+    fn pss_rings_wrap_at_their_end() {
+        let area = SharedRingArea { descriptors: 0x1000, records: 0x8000, entries: 16 };
         assert_eq!(area.descriptor(16), area.descriptor(0));
         assert_eq!(area.record(u32::MAX), area.record(15));
     }

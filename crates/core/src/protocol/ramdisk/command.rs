@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_reads_back_as_it_was_written() {
+    fn ramdisk_command_reads_back() {
         let command = Command { write: true, slot: 0x1234, blocks: 0x8765_4321, block: 1 << 40 | 5, buffer: 7 << 50 };
         assert_eq!(Command::decode(&command.encode()), command);
     }

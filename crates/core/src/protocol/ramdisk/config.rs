@@ -7,7 +7,7 @@ use crate::time::Span;
 section! {
     /// Driver and device of `ramdisk`, a block device behind one doorbell: the example protocol of
     /// `docs/adding-a-protocol.md`.
-    pub struct Ramdisk ("ramdisk") {
+    pub struct RamdiskKeys ("ramdisk") {
         /// Number of commands that the `ramdisk` device accepts at a time; further commands wait in the driver
         slots => slots: u16 = 64, 1..=1024;
         /// Time in which the `ramdisk` device parses one command

@@ -7,8 +7,8 @@ use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::number::{index, length, low_u32};
 use crate::protocol::halves;
-use crate::protocol::ports::{Ports, start_read};
-use crate::protocol::reads::Reads;
+use crate::protocol::ports::{Ports, begin_media_read};
+use crate::protocol::reads::ReadRequestTags;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::time::{Span, Time};
@@ -33,7 +33,7 @@ pub struct Controller {
     /// Newest command of each slot. A slot keeps its command after completion, until the next one arrives.
     commands: Vec<Command>,
     statuses: u64,
-    reads: Reads,
+    reads: ReadRequestTags,
     max_payload_bytes: u32,
     max_transfer_bytes: u32,
     capacity_bytes: u64,
@@ -54,7 +54,7 @@ impl Controller {
             parser_free_at: Time::ZERO,
             commands: vec![Command::default(); drive.ramdisk.slots.into()],
             statuses,
-            reads: Reads::at(&drive.link),
+            reads: ReadRequestTags::at(&drive.link),
             max_payload_bytes: drive.link.max_payload_bytes,
             max_transfer_bytes: drive.ramdisk.max_transfer_kib * 1024,
             capacity_bytes: drive.media.capacity_bytes(),
@@ -64,7 +64,7 @@ impl Controller {
 
     /// Accepts a command and starts to parse it. A command with an invalid slot is dropped, as no status could report
     /// it. One that is too large or beyond the device's capacity completes when it is parsed.
-    fn on_command(&mut self, now: Time, command: Command, ports: &mut Ports) {
+    fn accept_ramdisk_command(&mut self, now: Time, command: Command, ports: &mut Ports) {
         let Some(place) = self.commands.get_mut(usize::from(command.slot)) else {
             self.counts.refused += 1;
             return;
@@ -75,29 +75,30 @@ impl Controller {
         self.parser_free_at = now.max(self.parser_free_at) + self.parse;
         let parsed = self.parser_free_at;
         ports.shared.requests.charge(request, Stage::Parse, parsed);
-        let (offset, bytes) = extent(&command);
+        let (offset, bytes) = extent_of_command(&command);
         let (at, kind) = match command.write {
             _ if bytes > self.max_transfer_bytes.into() || offset.saturating_add(bytes) > self.capacity_bytes => {
                 self.counts.refused += 1;
                 (parsed, timer::WRITTEN)
             }
             true => (parsed, timer::PARSED),
-            false => {
-                (start_read(parsed, offset, low_u32(bytes), self.max_payload_bytes, request, ports), timer::DATA_READY)
-            }
+            false => (
+                begin_media_read(parsed, offset, low_u32(bytes), self.max_payload_bytes, request, ports),
+                timer::DATA_READY,
+            ),
         };
         ports.shared.scheduler.at(at, Event::Controller { kind, context: command.slot.into() });
     }
 
     fn ask_for_data(&mut self, command: Command, request: Option<RequestId>, ports: &mut Ports) {
-        let (offset, bytes) = extent(&command);
+        let (offset, bytes) = extent_of_command(&command);
         let token = Role::PAYLOAD.token(command.slot.into());
         let read = Packet::read(command.buffer, low_u32(bytes), self.reads.request_bytes_max(), token);
         self.reads.request(read.user_data(offset, request), ports.link, ports.shared);
     }
 
     fn send_data(&mut self, command: Command, request: Option<RequestId>, ports: &mut Ports) {
-        let (offset, bytes) = extent(&command);
+        let (offset, bytes) = extent_of_command(&command);
         let token = Role::DATA.token(command.slot.into());
         let data = Packet::write(Direction::Up, command.buffer, low_u32(bytes), self.max_payload_bytes, token);
         ports.link.send(data.user_data(offset, request), ports.shared);
@@ -114,7 +115,7 @@ impl Controller {
 }
 
 /// Returns a command's first byte on the device and its length in bytes.
-fn extent(command: &Command) -> (u64, u64) {
+fn extent_of_command(command: &Command) -> (u64, u64) {
     let block = u64::from(BLOCK_BYTES);
     (command.block.saturating_mul(block), u64::from(command.blocks) * block)
 }
@@ -125,7 +126,7 @@ impl halves::Controller for Controller {
             Kind::Completion => self.on_answer(now, packet, payload, ports),
             _ => {
                 let bytes: &[u8; COMMAND_BYTES] = payload.bytes().first_chunk().expect("a payload has 64 bytes");
-                self.on_command(now, Command::decode(bytes), ports);
+                self.accept_ramdisk_command(now, Command::decode(bytes), ports);
             }
         }
     }
@@ -133,10 +134,10 @@ impl halves::Controller for Controller {
     /// Handles the data that the device has read from the host for a write, and writes it to the media.
     fn on_answer(&mut self, now: Time, packet: &Packet, _: &Payload, ports: &mut Ports) {
         self.reads.answered(packet.bytes, ports.link, ports.shared);
-        let (_, bytes) = extent(&self.commands[index(packet.token.context)]);
+        let (_, bytes) = extent_of_command(&self.commands[index(packet.token.context)]);
         assert_eq!(u64::from(packet.bytes), bytes, "the host sends as many bytes as a write asks for");
         let timing = ports.media.write(now, packet.device_offset, packet.bytes);
-        ports.shared.requests.charge_memory(packet.request, timing.stages());
+        ports.shared.requests.charge_media_access(packet.request, timing.stages());
         let written = Event::Controller { kind: timer::WRITTEN, context: packet.token.context };
         ports.shared.scheduler.at(timing.acknowledged_at, written);
     }

@@ -39,7 +39,7 @@ impl Driver {
             free: (0..slots).rev().collect(),
             waiting: VecDeque::new(),
             requests: CommandSlots::new(slots.into()),
-            statuses: memory.allocate(u64::from(slots) * length(STATUS_BYTES)),
+            statuses: memory.allocate_zeroed(u64::from(slots) * length(STATUS_BYTES)),
             buffers: memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
             max_transfer_bytes,
             mmio_write: drive.host.register_write_time(),
@@ -67,7 +67,7 @@ impl halves::Driver for Driver {
         self.requests.submit(usize::from(slot), request);
         let buffer = self.buffers + u64::from(slot) * u64::from(self.max_transfer_bytes);
         ports.shared.requests[request].buffer = buffer;
-        ports.prepare_buffer(request);
+        ports.fill_write_buffer(request);
         ports.slots.bind(0, slot.into(), request);
         let Io { op, offset, bytes } = ports.shared.requests[request].io;
         let (blocks, block) = (bytes / BLOCK_BYTES, offset / u64::from(BLOCK_BYTES));

@@ -21,7 +21,7 @@ pub(crate) mod form;
 pub use controller::Controller;
 pub use driver::Driver;
 
-use config::Ramdisk;
+use config::RamdiskKeys;
 
 use super::halves::Protocol;
 use super::roles::roles;
@@ -39,7 +39,7 @@ roles! {
     STATUS = "status",
 }
 
-impl Protocol for Ramdisk {
+impl Protocol for RamdiskKeys {
     fn title(&self) -> &'static str {
         "one doorbell"
     }

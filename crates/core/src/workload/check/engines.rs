@@ -102,12 +102,12 @@ pub(super) fn check_completion_method(job: &Job, limits: &Limits) -> Option<JobF
     let interrupts = support
         .interrupts_key
         .map_or(String::from("a drive with interrupts"), |key| format!("{key} = true in the drive"));
-    let hipri = if engine.polls_on_demand() { ", or hipri=1 in the job" } else { "" };
+    let hipri = if engine.can_poll_on_request() { ", or hipri=1 in the job" } else { "" };
     when(!polls(engine, job.engine_choice.switches), "ioengine", found, format!("{interrupts}{hipri}"))
 }
 
 /// Returns the first I/O engine that a job names without effect, because the host's software treats all engines alike.
-pub fn engine_without_effect<'a>(jobs: &'a [Job], limits: &Limits) -> Option<&'a str> {
+pub fn ineffective_io_engine<'a>(jobs: &'a [Job], limits: &Limits) -> Option<&'a str> {
     let mut named = jobs.iter().filter_map(|job| job.engine_choice.engine.as_deref());
     named.next().filter(|_| limits.engine_support.is_none())
 }
@@ -135,12 +135,12 @@ pub(super) fn batches(job: &Job, limits: &Limits) -> Option<JobFinding> {
 /// or too few processors for poll threads.
 pub(super) fn check_shared_queues(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     let support = limits.engine_support.as_ref()?;
-    mixed_queue(jobs, support, limits.queue_pairs).or_else(|| pollers(jobs, support))
+    check_shared_queue_methods(jobs, support, limits.queue_pairs).or_else(|| check_poller_processors(jobs, support))
 }
 
 /// Refuses threads that share a queue and use different completion methods: a queue either raises interrupts or is
 /// polled.
-fn mixed_queue(jobs: &[Job], support: &EngineSupport, queue_pairs: u32) -> Option<JobFinding> {
+fn check_shared_queue_methods(jobs: &[Job], support: &EngineSupport, queue_pairs: u32) -> Option<JobFinding> {
     let threads = jobs.iter().flat_map(|job| std::iter::repeat_n(support.polls(job), index(job.threads)));
     let mut polled: Vec<Option<bool>> = vec![None; index(queue_pairs)];
     let mixed = threads.enumerate().find(|(thread, polls)| {
@@ -154,7 +154,7 @@ fn mixed_queue(jobs: &[Job], support: &EngineSupport, queue_pairs: u32) -> Optio
 
 /// Refuses poll threads without a processor of their own. On the processor of an application thread, each would wait
 /// for the end of the other's time slices.
-fn pollers(jobs: &[Job], support: &EngineSupport) -> Option<JobFinding> {
+fn check_poller_processors(jobs: &[Job], support: &EngineSupport) -> Option<JobFinding> {
     let threads: u32 = jobs.iter().map(|job| job.threads).sum();
     let users = threads.min(support.processors);
     let pinned = jobs

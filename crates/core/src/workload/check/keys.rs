@@ -6,7 +6,7 @@ use crate::workload::Job;
 
 /// Room for keys and values on a drive that stores values by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyedSpace {
+pub struct KeyValueSpace {
     /// Number of bytes of the drive that can hold values.
     pub capacity_bytes: u64,
     /// Unit of allocation in bytes: each value takes a whole number of units.
@@ -31,7 +31,7 @@ pub struct FilledKeys {
 
 impl Job {
     /// Returns the keys that exist before the job starts on a drive of this capacity.
-    pub fn filled_keys(&self, capacity_bytes: u64) -> FilledKeys {
+    pub fn keys_before_start(&self, capacity_bytes: u64) -> FilledKeys {
         let value_bytes = self.sizes().into_iter().max().unwrap_or(1).max(1);
         let keys = self.region_bytes(capacity_bytes) / u64::from(value_bytes);
         FilledKeys { offset: self.offset, keys, value_bytes }
@@ -73,7 +73,7 @@ pub(super) fn values(job: &Job, limits: &Limits) -> Option<JobFinding> {
 /// and for those that writes in flight are replacing.
 pub(super) fn check_value_sizes(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     let space = limits.keys?;
-    let filled: Vec<FilledKeys> = jobs.iter().map(|job| job.filled_keys(limits.capacity_bytes)).collect();
+    let filled: Vec<FilledKeys> = jobs.iter().map(|job| job.keys_before_start(limits.capacity_bytes)).collect();
     if filled.iter().any(|other| other.value_bytes != filled[0].value_bytes) {
         let found = String::from("jobs have values of different sizes, under the same keys");
         return Some(("bs", found, String::from("the same bs in all jobs, on a drive that stores values")));

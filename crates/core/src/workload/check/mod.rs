@@ -1,12 +1,12 @@
 //! Checks of jobs on a given drive, before anything runs.
 //!
-//! [`Generator`](super::generator::Generator) and the engine trust a job for which [`Job::problems`]
-//! and, for all jobs of a run, [`problems_together`] are empty.
+//! [`RequestGenerator`](super::generator::RequestGenerator) and the engine trust a job for which [`Job::problems`]
+//! and, for all jobs of a run, [`combined_job_problems`] are empty.
 
-use super::{BlockShare, Distribution, Job, Pattern, TraceIo, side_by_side};
+use super::{AddressPattern, BlockShare, Distribution, Job, TimedTraceRequest, side_by_side};
 use crate::config::FaultAction;
 use crate::number::index;
-use crate::problem::Problem;
+use crate::problem::InputProblem;
 use crate::request::{Io, Op};
 use crate::time::{Span, Time};
 use std::collections::BTreeMap;
@@ -17,9 +17,9 @@ mod keys;
 mod objects;
 mod placement;
 mod zones;
-pub use engines::{EngineSupport, engine_without_effect};
-pub use keys::{FilledKeys, KeyedSpace};
-pub use zones::ZonedSpace;
+pub use engines::{EngineSupport, ineffective_io_engine};
+pub use keys::{FilledKeys, KeyValueSpace};
+pub use zones::ZoneJobLimits;
 
 /// Largest number of threads of one run, over all jobs.
 pub const THREADS_MAX: u64 = 65536;
@@ -69,9 +69,9 @@ pub struct Limits {
     /// First fault of the drive that needs a network, if the drive is behind none.
     pub fault_without_network: Option<FaultAction>,
     /// Zones of the drive, if it has zones, in which blocks must be written in order.
-    pub zones: Option<ZonedSpace>,
+    pub zones: Option<ZoneJobLimits>,
     /// Keys and values of the drive, if it stores values by key instead of blocks.
-    pub keys: Option<KeyedSpace>,
+    pub keys: Option<KeyValueSpace>,
     /// Number of placement identifiers that writes can name; 0 if the drive has no data placement.
     pub placement_identifiers: u16,
     /// For each operation of [`Op::ALL`], true if the drive has a command for it.
@@ -107,7 +107,7 @@ impl Limits {
     /// Returns the limits with a volatile buffer and a flush command if `has_flush` is true, else with neither of them.
     pub fn flushed(mut self, has_flush: bool) -> Limits {
         self.is_volatile = has_flush;
-        self.supported[Op::Flush as usize] = has_flush;
+        self.supported[Op::DeepFlush as usize] = has_flush;
         self
     }
 
@@ -118,12 +118,12 @@ impl Limits {
 
     /// Returns the number of requests that the queues of one thread can hold: one queue on each drive, of which one
     /// entry stays empty.
-    pub fn queue_slots(&self) -> u32 {
+    pub fn queue_capacity(&self) -> u32 {
         self.queue_entries.saturating_sub(1).saturating_mul(self.drives)
     }
 
     /// Returns the text that explains the number of requests that the queues of a thread can hold.
-    fn slots_because(&self) -> String {
+    fn queue_capacity_reason(&self) -> String {
         let entries = self.queue_entries;
         match self.drives {
             1 => format!("a queue of {entries} entries keeps one empty"),
@@ -157,9 +157,9 @@ impl JobPlace {
     }
 
     /// Returns a problem at the line of `option`, or of the section if the option is not given.
-    pub fn problem(&self, option: &str, found: impl Into<String>, allowed: impl Into<String>) -> Problem {
+    pub fn problem(&self, option: &str, found: impl Into<String>, allowed: impl Into<String>) -> InputProblem {
         let line = self.options.get(option).copied().or(self.line);
-        Problem::new(self.file.clone(), line, found, allowed)
+        InputProblem::new(self.file.clone(), line, found, allowed)
     }
 }
 
@@ -171,14 +171,14 @@ type Check = fn(&Job, &Limits) -> Option<JobFinding>;
 const CHECKS: [Check; 39] = [
     threads,
     iodepth,
-    mix,
+    check_mix,
     region,
-    granularity,
-    write_granularity,
+    check_granularity,
+    check_write_granularity,
     read_blocks,
     write_blocks,
     distribution,
-    read_rate,
+    check_read_rate,
     write_rate,
     thinktime,
     thinktime_blocks,
@@ -187,9 +187,9 @@ const CHECKS: [Check; 39] = [
     time,
     end,
     amounts,
-    trace_empty,
-    trace_beyond,
-    trace_threads,
+    check_trace_is_not_empty,
+    check_trace_within_capacity,
+    check_trace_threads,
     replay,
     flushes::known,
     engines::engine,
@@ -204,7 +204,7 @@ const CHECKS: [Check; 39] = [
     zones::write_blocks,
     zones::write_pointer,
     objects::region,
-    objects::use_of_drive,
+    objects::check_objects_are_used,
     placement::identifiers,
     keys::trace,
     keys::values,
@@ -218,14 +218,14 @@ impl Job {
 
     /// Returns the largest number of commands into which the job's requests in flight can be split, because of the
     /// drive's largest transfer.
-    fn parts_in_flight(&self, limits: &Limits) -> u64 {
+    fn command_parts_in_flight(&self, limits: &Limits) -> u64 {
         let largest = self.sizes().into_iter().max().unwrap_or(0);
         let parts = u64::from(largest.div_ceil(limits.transfer_bytes).max(1));
         parts.saturating_mul(u64::from(self.threads) * u64::from(self.iodepth))
     }
 
     /// Returns all problems that keep this job from running within `limits`; `place` gives the lines of its options.
-    pub fn problems(&self, place: &JobPlace, limits: &Limits) -> Vec<Problem> {
+    pub fn problems(&self, place: &JobPlace, limits: &Limits) -> Vec<InputProblem> {
         let findings = CHECKS.iter().filter_map(|check| check(self, limits));
         findings
             .map(|(option, found, allowed)| place.problem(option, format!("job `{}`: {found}", self.name), allowed))
@@ -233,7 +233,7 @@ impl Job {
     }
 }
 
-fn granularity(job: &Job, limits: &Limits) -> Option<JobFinding> {
+fn check_granularity(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let block_bytes = u64::from(limits.block_bytes);
     let sizes = job.read_blocks.iter().chain(&job.write_blocks).map(|share| u64::from(share.bytes));
     let odd = match &job.trace {
@@ -241,7 +241,7 @@ fn granularity(job: &Job, limits: &Limits) -> Option<JobFinding> {
         Some(trace) if trace.summary().granule_bytes % block_bytes == 0 => {
             Some(job.offset).filter(|offset| offset % block_bytes != 0)
         }
-        Some(trace) => odd_amount(trace.iter(), block_bytes),
+        Some(trace) => first_unaligned_trace_amount(trace.iter(), block_bytes),
     }?;
     let found = format!("{odd} bytes are no whole number of blocks");
     Some(("bs", found, format!("multiples of the drive's block of {block_bytes} bytes")))
@@ -249,7 +249,7 @@ fn granularity(job: &Job, limits: &Limits) -> Option<JobFinding> {
 
 /// Refuses jobs that write and whose sizes or offset are no multiples of the drive's write block. Sizes of reads count
 /// too, because they would move the following writes off their blocks. In a trace only writes count.
-fn write_granularity(job: &Job, limits: &Limits) -> Option<JobFinding> {
+fn check_write_granularity(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let block_bytes = u64::from(limits.write_block_bytes);
     if u64::from(limits.block_bytes) >= block_bytes {
         return None;
@@ -258,21 +258,24 @@ fn write_granularity(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let odd = match &job.trace {
         None => shares.chain([job.offset]).filter(|_| job.read_percent < 100.0).find(|it| it % block_bytes != 0),
         Some(trace) if trace.summary().write_granule_bytes % block_bytes == 0 => None,
-        Some(trace) => odd_amount(trace.iter().filter(|entry| entry.io.op == Op::Write), block_bytes),
+        Some(trace) => first_unaligned_trace_amount(trace.iter().filter(|entry| entry.io.op == Op::Write), block_bytes),
     }?;
     let found = format!("it writes, and {odd} bytes are no whole number of blocks");
     Some(("bs", found, format!("multiples of {block_bytes} bytes in jobs that write")))
 }
 
 /// Returns the first offset or size in a trace, in bytes, that is no multiple of `block_bytes`.
-fn odd_amount(mut requests: impl Iterator<Item = TraceIo>, block_bytes: u64) -> Option<u64> {
+fn first_unaligned_trace_amount(
+    mut requests: impl Iterator<Item = TimedTraceRequest>,
+    block_bytes: u64,
+) -> Option<u64> {
     requests
         .find_map(|entry| [entry.io.offset, entry.io.bytes.into()].into_iter().find(|amount| amount % block_bytes != 0))
 }
 
 /// Returns the problems that keep these jobs from running together: too many threads, more requests in flight than
 /// memory should hold, an overflowing queue, or engines, zones or keys that do not go together.
-pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec<Problem> {
+pub fn combined_job_problems(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec<InputProblem> {
     let threads: u64 = jobs.iter().map(|job| u64::from(job.threads)).sum();
     if threads > THREADS_MAX {
         let found = format!("all jobs together have {threads} threads (numjobs)");
@@ -287,13 +290,14 @@ pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec
     if let Some((option, found, allowed)) = keys::check_value_sizes(jobs, limits) {
         return vec![place.problem(option, found, allowed)];
     }
-    let crowded = side_by_side(jobs).find_map(|jobs| too_many_parts(jobs, limits).or_else(|| full_queue(jobs, limits)));
+    let crowded = side_by_side(jobs)
+        .find_map(|jobs| check_parts_in_flight(jobs, limits).or_else(|| check_queue_overflow(jobs, limits)));
     crowded.map(|(option, found, allowed)| place.problem(option, found, allowed)).into_iter().collect()
 }
 
 /// Refuses jobs whose requests in flight at one time have more parts than memory should hold.
-fn too_many_parts(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
-    let parts = jobs.iter().fold(0, |sum: u64, job| sum.saturating_add(job.parts_in_flight(limits)));
+fn check_parts_in_flight(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
+    let parts = jobs.iter().fold(0, |sum: u64, job| sum.saturating_add(job.command_parts_in_flight(limits)));
     let part_bytes = limits.transfer_bytes;
     let found = format!("all jobs together have up to {parts} parts of requests under way (bs, iodepth, numjobs)");
     let allowed = format!("at most {PARTS_MAX}, and this drive cuts requests into parts of {part_bytes} bytes");
@@ -302,9 +306,9 @@ fn too_many_parts(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
 
 /// Refuses jobs that run at the same time and would overflow a queue, because their threads' queue depths add up to
 /// more than it can hold.
-fn full_queue(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
-    let slots = u64::from(limits.queue_slots());
-    let (queue, requests) = fullest_queue(jobs, limits.queue_pairs);
+fn check_queue_overflow(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
+    let slots = u64::from(limits.queue_capacity());
+    let (queue, requests) = fullest_queue_of(jobs, limits.queue_pairs);
     let found = format!(
         "the threads that share queue {queue} keep {requests} requests outstanding (iodepth of each, added up)"
     );
@@ -312,13 +316,13 @@ fn full_queue(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
         "" => String::new(),
         keys => format!("; ask for fewer, or raise {keys}"),
     };
-    let allowed = format!("at most {slots}: {}{more}", limits.slots_because());
+    let allowed = format!("at most {slots}: {}{more}", limits.queue_capacity_reason());
     when(requests > slots, "iodepth", found, allowed)
 }
 
 /// Returns index and number of outstanding requests of the fullest queue, which is the first of several equal ones.
 /// Threads use the queue pairs in turn, and each keeps its queue depth outstanding.
-fn fullest_queue(jobs: &[Job], queue_pairs: u32) -> (usize, u64) {
+fn fullest_queue_of(jobs: &[Job], queue_pairs: u32) -> (usize, u64) {
     let depths = jobs.iter().flat_map(|job| std::iter::repeat_n(u64::from(job.iodepth), index(job.threads)));
     let mut queues = vec![0u64; index(queue_pairs.max(1))];
     let count = queues.len();
@@ -337,12 +341,12 @@ fn threads(job: &Job, _: &Limits) -> Option<JobFinding> {
 }
 
 fn iodepth(job: &Job, limits: &Limits) -> Option<JobFinding> {
-    let slots = limits.queue_slots();
-    let allowed = format!("1 to {slots}, since {}", limits.slots_because());
+    let slots = limits.queue_capacity();
+    let allowed = format!("1 to {slots}, since {}", limits.queue_capacity_reason());
     when(job.iodepth == 0 || job.iodepth > slots, "iodepth", format!("iodepth is {}", job.iodepth), allowed)
 }
 
-fn mix(job: &Job, _: &Limits) -> Option<JobFinding> {
+fn check_mix(job: &Job, _: &Limits) -> Option<JobFinding> {
     let wrong = !(0.0..=100.0).contains(&job.read_percent);
     when(wrong, "rwmixread", format!("{} % of the requests are reads", job.read_percent), "0 to 100 %")
 }
@@ -389,7 +393,9 @@ fn blocks(job: &Job, blocks: &[BlockShare], limits: &Limits) -> Option<JobFindin
 fn distribution(job: &Job, _: &Limits) -> Option<JobFinding> {
     let (found, allowed, fine) = match job.distribution {
         Distribution::Uniform => return None,
-        Distribution::Zipf(theta) => (format!("zipf:{theta}"), "zipf: above 0, to 100", theta > 0.0 && theta <= 100.0),
+        Distribution::ZipfDistribution(theta) => {
+            (format!("zipf:{theta}"), "zipf: above 0, to 100", theta > 0.0 && theta <= 100.0)
+        }
         Distribution::Pareto(h) => (format!("pareto:{h}"), "pareto: between 0 and 1", h > 0.0 && h < 1.0),
         Distribution::Normal(percent) => (
             format!("normal:{percent}"),
@@ -398,10 +404,10 @@ fn distribution(job: &Job, _: &Limits) -> Option<JobFinding> {
         ),
     };
     let found = format!("random_distribution is {found}");
-    when(!fine && job.pattern == Pattern::Random, "random_distribution", found, allowed)
+    when(!fine && job.pattern == AddressPattern::RandomStream, "random_distribution", found, allowed)
 }
 
-fn read_rate(job: &Job, _: &Limits) -> Option<JobFinding> {
+fn check_read_rate(job: &Job, _: &Limits) -> Option<JobFinding> {
     rate("reads", job.rate_iops_read)
 }
 
@@ -462,7 +468,9 @@ fn group_commit(job: &Job, limits: &Limits) -> Option<JobFinding> {
         Job { read_percent, .. } if *read_percent > 0.0 => {
             refused("in a job that reads", "rw=write; reads go into a job beside it")
         }
-        Job { pattern: Pattern::Random, .. } => refused("with rw=randwrite", "rw=write: a log is written in order"),
+        Job { pattern: AddressPattern::RandomStream, .. } => {
+            refused("with rw=randwrite", "rw=write: a log is written in order")
+        }
         Job { write_blocks, .. } if write_blocks.len() > 1 => {
             refused("with several sizes", "one bs, the size of a record")
         }
@@ -514,14 +522,14 @@ fn amounts(job: &Job, _: &Limits) -> Option<JobFinding> {
     when(zero(job.io_bytes), "io_size", String::from("io_size is 0"), "1 byte or more")
 }
 
-fn trace_empty(job: &Job, _: &Limits) -> Option<JobFinding> {
+fn check_trace_is_not_empty(job: &Job, _: &Limits) -> Option<JobFinding> {
     let empty = job.trace.as_ref()?.count() == 0;
     when(empty, "read_iolog", String::from("the trace holds no request"), "a trace with reads or writes")
 }
 
 /// Refuses a trace that reaches beyond the drive's capacity; clipping or wrapping it would change which requests access
 /// the same blocks.
-fn trace_beyond(job: &Job, limits: &Limits) -> Option<JobFinding> {
+fn check_trace_within_capacity(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let (capacity, trace) = (limits.capacity_bytes, job.trace.as_ref()?);
     let needed = trace.summary().end_bytes;
     if needed <= capacity {
@@ -543,8 +551,8 @@ fn trace_beyond(job: &Job, limits: &Limits) -> Option<JobFinding> {
 
 /// Refuses too many threads that replay a trace from its files, because each thread opens them, and takes memory to
 /// unpack and sort them.
-fn trace_threads(job: &Job, _: &Limits) -> Option<JobFinding> {
-    let is_streamed = job.trace.as_ref()?.are_streamed();
+fn check_trace_threads(job: &Job, _: &Limits) -> Option<JobFinding> {
+    let is_streamed = job.trace.as_ref()?.are_read_from_files();
     let found = format!("{} threads replay a trace that is too long for memory", job.threads);
     when(is_streamed && job.threads > STREAMS_MAX, "numjobs", found, format!("numjobs of at most {STREAMS_MAX}"))
 }

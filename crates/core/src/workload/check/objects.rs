@@ -2,7 +2,7 @@
 
 use super::{JobFinding, Limits, when};
 use crate::request::Op;
-use crate::workload::{Job, Pattern};
+use crate::workload::{AddressPattern, Job};
 
 /// Refuses objects that are not whole writes, and a region with too few of them.
 pub(super) fn region(job: &Job, limits: &Limits) -> Option<JobFinding> {
@@ -17,13 +17,13 @@ pub(super) fn region(job: &Job, limits: &Limits) -> Option<JobFinding> {
         return Some(("object_size", found, String::from("one bs that divides object_size")));
     }
     let objects = job.region_bytes(limits.capacity_bytes) / object;
-    let needed = if job.pattern == Pattern::Sequential { u64::from(job.threads) } else { 1 };
+    let needed = if job.pattern == AddressPattern::Sequential { u64::from(job.threads) } else { 1 };
     let found = format!("its region holds {objects} objects of {object} bytes");
     when(objects < needed, "object_size", found, format!("at least {needed}"))
 }
 
 /// Refuses objects in jobs that write none, or whose writes are determined by something else.
-pub(super) fn use_of_drive(job: &Job, limits: &Limits) -> Option<JobFinding> {
+pub(super) fn check_objects_are_used(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let refused = |found: &str, allowed: &str| {
         Some(("object_size", format!("object_size is given {found}"), String::from(allowed)))
     };

@@ -5,7 +5,7 @@ use crate::workload::{Job, side_by_side};
 
 /// Sizes and limits of a drive's zones, against which jobs are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ZonedSpace {
+pub struct ZoneJobLimits {
     /// Number of bytes from the start of a zone to the start of the next zone.
     pub zone_bytes: u64,
     /// Number of bytes of a zone that can be written (its capacity).

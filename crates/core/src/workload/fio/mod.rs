@@ -4,38 +4,38 @@
 //! Where fio silently ignores a mistake, this reader reports it.
 
 use super::check::JobPlace;
-use super::draft::Draft;
-use super::job_file::JobFile;
+use super::draft::JobDraft;
+use super::job_file::WrittenJobFile;
 use super::options;
-use crate::problem::{Problem, Problems, is_unprintable};
+use crate::problem::{InputProblem, Problems, needs_escape};
 
 /// Largest number of characters of a job's name. Names stand in tables, whose cells have lengths below 2^16.
 const NAME_CHARACTERS_MAX: usize = 1000;
 
 /// Reads the jobs of a fio job file. All its mistakes are reported at once, in the order of their lines.
-pub fn parse(file_name: &str, text: &str) -> Result<JobFile, Problems> {
+pub fn parse(file_name: &str, text: &str) -> Result<WrittenJobFile, Problems> {
     if text.trim_start().starts_with('{') {
         let allowed = "a fio job file, with options such as rw=randread below [NAME]";
-        return Err(Problem::new(file_name, None, "the file is JSON", allowed).into());
+        return Err(InputProblem::new(file_name, None, "the file is JSON", allowed).into());
     }
     let mut reader = JobFileReader::new(file_name);
     for (index, line) in text.lines().enumerate() {
-        reader.line(index + 1, without_comment(line));
+        reader.line(index + 1, strip_comment(line));
     }
     reader.finish()
 }
 
 /// Reads one job from options given as pairs, with the names and values of job files. An empty value stands for an
 /// option without a value.
-pub fn from_flags(flags: &[(&str, &str)]) -> Result<JobFile, Problems> {
+pub fn job_from_flags(flags: &[(&str, &str)]) -> Result<WrittenJobFile, Problems> {
     let lines: Vec<_> = flags.iter().map(|(name, text)| (*name, *text, None)).collect();
-    let file = from_lines(JobPlace::new("command line", None), &lines)?;
-    let unused = file.drafts.iter().flat_map(Draft::unused);
-    Problems(given_twice(flags).chain(unused).collect()).or(file)
+    let file = job_from_lines(JobPlace::new("command line", None), &lines)?;
+    let unused = file.drafts.iter().flat_map(JobDraft::unused);
+    Problems(repeated_option_problems(flags).chain(unused).collect()).or(file)
 }
 
 /// Returns a problem for each option that is given again, under the same or another name: only one value would count.
-fn given_twice<'a>(flags: &'a [(&str, &str)]) -> impl Iterator<Item = Problem> + 'a {
+fn repeated_option_problems<'a>(flags: &'a [(&str, &str)]) -> impl Iterator<Item = InputProblem> + 'a {
     let first_name = |name: &str| match options::find(name)?.names[0] {
         "rwmixwrite" => Some("rwmixread"),
         first => Some(first),
@@ -43,25 +43,25 @@ fn given_twice<'a>(flags: &'a [(&str, &str)]) -> impl Iterator<Item = Problem> +
     flags.iter().enumerate().filter_map(move |(place, (name, text))| {
         let earlier = flags[..place].iter().find(|(earlier, _)| first_name(earlier) == first_name(name))?;
         let found = format!("both {}={} and {name}={text}", earlier.0, earlier.1);
-        Some(Problem::new("command line", None, found, "one of them"))
+        Some(InputProblem::new("command line", None, found, "one of them"))
     })
 }
 
 /// Reads one job from options, each with name, value and the number of its line in a file. `place` is the position of
 /// the job.
-pub fn from_lines(place: JobPlace, options: &[(&str, &str, Option<usize>)]) -> Result<JobFile, Problems> {
-    let mut draft = Draft::new("job", place);
+pub fn job_from_lines(place: JobPlace, options: &[(&str, &str, Option<usize>)]) -> Result<WrittenJobFile, Problems> {
+    let mut draft = JobDraft::new("job", place);
     let mut problems = Vec::new();
     for (name, text, line) in options {
         let text = Some(*text).filter(|text| !text.is_empty());
         problems.extend(options::set(&mut draft, name, text, *line).err());
     }
-    problems.extend(draft.contradiction());
-    Problems(problems).or(JobFile { drafts: vec![draft] })
+    problems.extend(draft.contradictory_engine_problem());
+    Problems(problems).or(WrittenJobFile { drafts: vec![draft] })
 }
 
 /// Returns the line without its comment and surrounding blanks; as in fio, `;` and `#` start a comment anywhere.
-fn without_comment(line: &str) -> &str {
+fn strip_comment(line: &str) -> &str {
     line.split([';', '#']).next().unwrap_or_default().trim()
 }
 
@@ -70,24 +70,24 @@ enum CurrentSection {
     /// No section: the line is above the first one.
     None,
     Global,
-    Job(Box<Draft>),
+    Job(Box<JobDraft>),
 }
 
 /// Reader of a fio job file, with the jobs and problems found so far.
 struct JobFileReader {
     file: String,
     /// Options of the `[global]` sections above the current line; every later job starts from them.
-    defaults: Draft,
+    defaults: JobDraft,
     section: CurrentSection,
-    drafts: Vec<Draft>,
-    problems: Vec<Problem>,
+    drafts: Vec<JobDraft>,
+    problems: Vec<InputProblem>,
 }
 
 impl JobFileReader {
     fn new(file_name: &str) -> JobFileReader {
         JobFileReader {
             file: file_name.into(),
-            defaults: Draft::new("", JobPlace::new(file_name, None)),
+            defaults: JobDraft::new("", JobPlace::new(file_name, None)),
             section: CurrentSection::None,
             drafts: Vec::new(),
             problems: Vec::new(),
@@ -111,7 +111,7 @@ impl JobFileReader {
         if name.is_empty() {
             self.problem(number, format!("`{line}`"), "[global] or [NAME]");
         }
-        if name.chars().count() > NAME_CHARACTERS_MAX || name.contains(is_unprintable) {
+        if name.chars().count() > NAME_CHARACTERS_MAX || name.contains(needs_escape) {
             self.problem(number, format!("`{line}`"), "a printable name of at most 1000 characters");
         }
         if name == "global" {
@@ -143,25 +143,25 @@ impl JobFileReader {
 
     fn end_section(&mut self) {
         if let CurrentSection::Job(draft) = std::mem::replace(&mut self.section, CurrentSection::None) {
-            self.problems.extend(draft.contradiction());
+            self.problems.extend(draft.contradictory_engine_problem());
             self.problems.extend(draft.unused());
             self.drafts.push(*draft);
         }
     }
 
-    fn finish(mut self) -> Result<JobFile, Problems> {
+    fn finish(mut self) -> Result<WrittenJobFile, Problems> {
         self.end_section();
         if self.drafts.is_empty() && self.problems.is_empty() {
-            self.problems.push(Problem::new(self.file.clone(), None, "no job", "at least one section [NAME]"));
+            self.problems.push(InputProblem::new(self.file.clone(), None, "no job", "at least one section [NAME]"));
         }
-        self.check_names();
-        self.check_files();
+        self.check_job_names();
+        self.check_job_files();
         self.problems.sort_by_key(|problem| problem.line);
-        Problems(self.problems).or(JobFile { drafts: self.drafts })
+        Problems(self.problems).or(WrittenJobFile { drafts: self.drafts })
     }
 
     /// Reports jobs with the name of an earlier job: results and random numbers are identified by the job's name.
-    fn check_names(&mut self) {
+    fn check_job_names(&mut self) {
         for (index, draft) in self.drafts.iter().enumerate() {
             if self.drafts[..index].iter().any(|earlier| earlier.job.name == draft.job.name) {
                 let found = format!("a second job `{}`", draft.job.name);
@@ -171,7 +171,7 @@ impl JobFileReader {
     }
 
     /// Reports a job that names another file than the first job that names one: all jobs run against one drive.
-    fn check_files(&mut self) {
+    fn check_job_files(&mut self) {
         let mut named = self.drafts.iter().filter(|draft| draft.filename.is_some());
         let Some(first) = named.next() else { return };
         if let Some(other) = named.find(|draft| draft.filename != first.filename) {
@@ -181,7 +181,7 @@ impl JobFileReader {
     }
 
     fn problem(&mut self, line: usize, found: String, allowed: &str) {
-        self.problems.push(Problem::new(self.file.clone(), line, found, allowed));
+        self.problems.push(InputProblem::new(self.file.clone(), line, found, allowed));
     }
 }
 

@@ -1,8 +1,8 @@
 //! Tests that job files are read as by fio, and that mistakes are reported with their lines.
 
-use super::super::trace::{self, NamedTrace, Trace};
+use super::super::trace::{self, NamedJobTrace, Trace};
 use super::*;
-use crate::workload::{Job, Limits, Pattern};
+use crate::workload::{AddressPattern, Job, Limits};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -23,13 +23,13 @@ fn problems(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_empty_section_is_a_sequential_read_of_the_whole_drive() {
-    let expected = Job { pattern: Pattern::Sequential, io_bytes: Some(10 << 20), ..Job::named("j") };
+fn empty_job_section_is_a_sequential_read_of_the_drive() {
+    let expected = Job { pattern: AddressPattern::Sequential, io_bytes: Some(10 << 20), ..Job::named("j") };
     assert_eq!(job(""), expected);
 }
 
 #[test]
-fn globals_apply_to_the_sections_below_them_and_add_up() {
+fn global_options_apply_to_later_sections_and_accumulate() {
     let jobs = resolve("[a]\n[global]\niodepth=2\n[b]\nbs=8k\n[global]\nnumjobs=3\n[c]\niodepth=4\n");
     let seen: Vec<_> = jobs.iter().map(|job| (job.name.as_str(), job.iodepth, job.threads)).collect();
     assert_eq!(seen, [("a", 1, 1), ("b", 2, 1), ("c", 4, 3)]);
@@ -37,18 +37,18 @@ fn globals_apply_to_the_sections_below_them_and_add_up() {
 }
 
 #[test]
-fn comments_and_blanks_are_read_past() {
+fn comments_and_blank_lines_are_ignored() {
     let jobs = resolve("; a comment\n# another\n\n  [ j ]  ; here too\n\tiodepth = 4 # and here\r\n");
     assert_eq!((jobs[0].name.as_str(), jobs[0].iodepth), ("j", 4));
 }
 
 #[test]
-fn a_name_overrides_that_of_the_section() {
+fn name_option_overrides_the_section_name() {
     assert_eq!(job("name=x").name, "x");
 }
 
 #[test]
-fn directions_and_mixes_become_shares_of_reads() {
+fn rw_values_set_the_read_share() {
     let percent = |options: &str| job(options).read_percent;
     assert_eq!((percent("rw=read"), percent("rw=write"), percent("rw=rw")), (100.0, 0.0, 50.0));
     assert_eq!(percent("rw=randrw\nrwmixread=70"), 70.0);
@@ -58,7 +58,7 @@ fn directions_and_mixes_become_shares_of_reads() {
 }
 
 #[test]
-fn option_without_effect_in_its_job_is_refused_with_the_one_that_it_needs() {
+fn ineffective_option_is_refused_with_what_it_needs() {
     assert_eq!(
         problems(
             "[a]\nrw=randread\nrwmixread=70\n[b]\nrw=write\nrandom_distribution=zipf:1.2\n[c]\nread_iolog=x\nrw=randread\nbs=8k\n"
@@ -73,21 +73,21 @@ fn option_without_effect_in_its_job_is_refused_with_the_one_that_it_needs() {
 }
 
 #[test]
-fn option_that_flags_give_twice_is_refused_under_any_of_its_names() {
-    let text = |flags: &[(&str, &str)]| from_flags(flags).expect_err("twice").to_string();
+fn repeated_flag_is_refused_under_any_alias() {
+    let text = |flags: &[(&str, &str)]| job_from_flags(flags).expect_err("twice").to_string();
     assert_eq!(
         text(&[("iodepth", "8"), ("iodepth", "4")]),
         "command line: both iodepth=8 and iodepth=4; allowed: one of them"
     );
     let endless = [("rw", "randread"), ("number_ios", "0"), ("io_size", "1024p")];
     assert!(text(&endless).contains("number_ios=0, with which nothing ends the job"));
-    assert!(from_flags(&[&endless[..], &[("runtime", "1s")]].concat()).is_ok());
+    assert!(job_from_flags(&[&endless[..], &[("runtime", "1s")]].concat()).is_ok());
     assert!(text(&[("bs", "4k"), ("blocksize", "4k")]).contains("both bs=4k and blocksize=4k"));
     assert!(text(&[("rw", "rw"), ("rwmixread", "4"), ("rwmixwrite", "5")]).contains("both rwmixread=4"));
 }
 
 #[test]
-fn a_split_takes_precedence_over_a_block_size_in_any_order() {
+fn bssplit_takes_precedence_over_bs_in_any_order() {
     for options in ["bs=64k\nbssplit=4k/50:8k/50", "bssplit=4k/50:8k/50\nbs=64k"] {
         assert_eq!(job(options).read_blocks.iter().map(|share| share.bytes).collect::<Vec<_>>(), [4096, 8192]);
     }
@@ -96,7 +96,7 @@ fn a_split_takes_precedence_over_a_block_size_in_any_order() {
 }
 
 #[test]
-fn percentages_are_of_the_drive_and_those_of_io_size_of_the_region() {
+fn size_percentages_are_of_the_drive_and_io_size_ones_of_the_region() {
     // Measured with fio 3.33 on a file of 10 MiB: 5 MiB are read in each of the first two cases.
     let region = |options: &str| {
         let job = job(&format!("bs=64k\n{options}"));
@@ -114,14 +114,14 @@ fn percentages_are_of_the_drive_and_those_of_io_size_of_the_region() {
 }
 
 #[test]
-fn thinking_limits_the_depth_as_fio_documents() {
+fn think_time_limits_the_depth_as_in_fio() {
     assert_eq!(job("iodepth=32\nthinktime=5").iodepth, 1);
     assert_eq!(job("iodepth=32\nthinktime=5\nthinktime_blocks=8").iodepth, 8);
     assert_eq!(job("iodepth=32\nthinktime_blocks=8").iodepth, 32);
 }
 
 #[test]
-fn all_mistakes_are_reported_at_once_with_their_lines() {
+fn all_job_file_mistakes_are_reported_with_lines() {
     let text = "bs=4k\n[global]\ndirect=0\n[a]\niodpeth=4\nrw=trim\n[b\n[a]\niodepth=8\nioengine=psync\n";
     assert_eq!(
         problems(text),
@@ -138,41 +138,41 @@ fn all_mistakes_are_reported_at_once_with_their_lines() {
 }
 
 #[test]
-fn what_does_not_fit_the_drive_is_reported_at_the_line_of_its_option() {
+fn options_beyond_the_drive_are_reported_at_their_line() {
     let text = "[a]\nsize=6m\noffset=5m\n[b]\niodepth=128\n[c]\ntime_based\n[d]\nbs=11m\n";
     let lines: Vec<String> = problems(text).iter().map(|text| text[..text.find(": job").unwrap_or(0)].into()).collect();
     assert_eq!(lines, ["f:2", "f:5", "f:7", "f:9"]);
 }
 
 #[test]
-fn jobs_that_overflow_a_queue_together_are_reported() {
+fn jobs_that_overflow_a_shared_queue_are_reported() {
     let text = problems("[a]\niodepth=64\nnumjobs=8\n").join("\n");
     assert!(text.contains("share queue 0 keep 128 requests outstanding") && text.contains("at most 127"), "{text}");
 }
 
 #[test]
-fn jobs_run_against_one_drive() {
+fn all_jobs_of_a_file_use_one_drive() {
     assert_eq!(resolve("[a]\nfilename=/dev/x\n[b]\n[c]\nfilename=/dev/x\n").len(), 3);
     assert!(problems("[a]\nfilename=/dev/x\n[c]\nfilename=/dev/y\n")[0].starts_with("f:4: a second filename"));
     assert!(problems("[a]\nfilename=/dev/x:/dev/y\n")[0].starts_with("f:2: `filename=/dev/x:/dev/y`"));
 }
 
 #[test]
-fn a_file_without_jobs_is_refused() {
+fn job_file_without_jobs_is_refused() {
     for text in ["", "; nothing\n", "[global]\nbs=4k\n"] {
         assert_eq!(problems(text), ["f: no job; allowed: at least one section [NAME]"]);
     }
 }
 
 #[test]
-fn replays_ask_for_their_traces_and_take_them() {
+fn replay_requests_its_trace() {
     let file = parse("f", "[a]\n[b]\nread_iolog=b.log\n[c]\nread_iolog=c.log\nio_size=1k\n").expect("right");
-    assert_eq!(file.wanted_traces().collect::<Vec<_>>(), ["b.log", "c.log"].map(NamedTrace::whole));
+    assert_eq!(file.wanted_traces().collect::<Vec<_>>(), ["b.log", "c.log"].map(NamedJobTrace::whole));
     assert_eq!(file.names().collect::<Vec<_>>(), ["a", "b", "c"]);
     let trace: Trace =
         trace::parse("b.log", "fio version 3 iolog\n5 d read 4096 512\n9 d write 0 512\n").expect("right");
-    let traces: BTreeMap<NamedTrace, Trace> =
-        ["b.log", "c.log"].map(|name| (NamedTrace::whole(name), trace.clone())).into();
+    let traces: BTreeMap<NamedJobTrace, Trace> =
+        ["b.log", "c.log"].map(|name| (NamedJobTrace::whole(name), trace.clone())).into();
     let jobs = file.resolve(&LIMITS, &traces).expect("fits");
     assert_eq!(jobs[1].trace, Some(trace.requests.clone()));
     assert_eq!((jobs[1].io_bytes, jobs[2].io_bytes), (None, Some(1024)), "a replay has the length of its trace");
@@ -181,7 +181,7 @@ fn replays_ask_for_their_traces_and_take_them() {
 }
 
 /// Lines that resemble those of a job file, so that values of all kinds reach all options.
-fn any_line() -> impl Strategy<Value = String> {
+fn random_job_line() -> impl Strategy<Value = String> {
     let names: Vec<&str> = super::options::OPTIONS.iter().flat_map(|option| option.names).copied().collect();
     let value = prop_oneof!["[0-9a-z%:/,.-]{0,12}", "[0-9]{1,20}[kmgtpib]{0,3}", ".*"];
     prop_oneof![
@@ -195,7 +195,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn no_job_file_makes_the_reader_panic(lines in prop::collection::vec(any_line(), 0..8)) {
+    fn job_file_reader_never_panics(lines in prop::collection::vec(random_job_line(), 0..8)) {
         if let Ok(file) = parse("f", &format!("[j]\n{}", lines.join("\n"))) {
             let _ = file.resolve(&LIMITS, &BTreeMap::new());
         }

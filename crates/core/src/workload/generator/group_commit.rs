@@ -13,16 +13,16 @@ use std::collections::{BinaryHeap, VecDeque};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::stream_seed;
+use super::random_stream_seed;
 use crate::number::{index, length, narrow, real};
-use crate::request::{Io, Next, Op, WriteTarget};
+use crate::request::{Io, NamedWritePlace, NextRequest, Op};
 use crate::time::{Span, Time};
 use crate::workload::Job;
 use crate::workload::pace::exponential;
 
 /// Log of one thread, with the clients whose records it commits in groups.
 #[derive(Clone, Debug)]
-pub(super) struct GroupCommit {
+pub(super) struct GroupCommitLog {
     random: Xoshiro256PlusPlus,
     think: Span,
     record_bytes: u32,
@@ -41,13 +41,13 @@ pub(super) struct GroupCommit {
     committing: usize,
 }
 
-impl GroupCommit {
+impl GroupCommitLog {
     /// Makes the log of thread `thread` of `job`. All clients begin with a think time when the thread begins.
-    pub(super) fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> GroupCommit {
+    pub(super) fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> GroupCommitLog {
         let record_bytes = job.write_blocks.first().map_or(0, |share| share.bytes);
         let region_bytes = job.region_bytes(capacity_bytes);
-        GroupCommit {
-            random: Xoshiro256PlusPlus::seed_from_u64(stream_seed(seed, &job.name, thread)),
+        GroupCommitLog {
+            random: Xoshiro256PlusPlus::seed_from_u64(random_stream_seed(seed, &job.name, thread)),
             think: job.thinktime,
             record_bytes,
             first_byte: job.offset,
@@ -63,8 +63,8 @@ impl GroupCommit {
     /// Returns the next write of a thread that is free since `now`, because its last group is committed. The write
     /// holds all records that have been handed in by then, or the first one to come; it does not go beyond the end of
     /// the log.
-    pub(super) fn next(&mut self, now: Time) -> Option<Next> {
-        self.let_think(now);
+    pub(super) fn next(&mut self, now: Time) -> Option<NextRequest> {
+        self.start_think_times(now);
         let due = self.clients.peek()?.0.max(now);
         let mut group = self.spare.pop().unwrap_or_default();
         group.clear();
@@ -81,12 +81,12 @@ impl GroupCommit {
         self.position = (self.position + u64::from(bytes)) % self.log_bytes;
         self.committing = group.len();
         self.groups.push_back(group);
-        Some(Next {
+        Some(NextRequest {
             io: Io { op: Op::Write, offset, bytes },
             due,
             drive: 0,
             ends_commit: false,
-            target: WriteTarget::Any,
+            target: NamedWritePlace::Any,
         })
     }
 
@@ -101,7 +101,7 @@ impl GroupCommit {
 
     /// Starts the think times of the clients whose records were in the last group at `now`, when that group is
     /// committed.
-    fn let_think(&mut self, now: Time) {
+    fn start_think_times(&mut self, now: Time) {
         for _ in 0..std::mem::take(&mut self.committing) {
             let think = match self.think.is_zero() {
                 true => Span::ZERO,

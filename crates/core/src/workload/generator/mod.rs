@@ -1,6 +1,6 @@
 //! Requests of one thread of a job.
 //!
-//! A [`Generator`] gives the engine requests that are aligned and inside the region. Their order and times follow from
+//! A [`RequestGenerator`] gives the engine requests that are aligned and inside the region. Their order and times follow from
 //! job, thread and seed alone: every thread has its own stream of random numbers, so that neither another job nor the
 //! drive's speed changes its requests. (With a rate for reads or writes or both, the drive's speed decides which of the
 //! two is late, and so their interleaving.) No call allocates, unless a trace is read from its files.
@@ -10,70 +10,77 @@ mod handles;
 mod objects;
 mod zones;
 
-use super::addresses::Addresses;
-use super::check::ZonedSpace;
-use super::flushes::FlushState;
-use super::pace::RatePace;
-use super::trace::{self, TraceIo};
-use super::{BlockShare, Flushes, Job, Pattern};
+use super::addresses::BlockNumberSource;
+use super::check::ZoneJobLimits;
+use super::flushes::ThreadFlushState;
+use super::pace::RateDueTimes;
+use super::trace::{self, TimedTraceRequest};
+use super::{AddressPattern, BlockShare, FlushSchedule, Job};
 use crate::number::{low_u16, whole};
-use crate::request::{DataDirection, Io, Next, Op, WriteTarget};
+use crate::request::{DataDirection, Io, NamedWritePlace, NextRequest, Op};
 use crate::time::{Span, Time};
-use group_commit::GroupCommit;
-use handles::HandleTurns;
-use objects::ObjectTurns;
+use group_commit::GroupCommitLog;
+use handles::PlacementTurns;
+use objects::ObjectReplacementTurns;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use zones::{WritableRegion, ZoneTurns};
+use zones::{JoinedWritableParts, ThreadZoneTurns};
 
 /// Generator of the requests of one thread, one at a time.
 #[derive(Clone, Debug)]
-pub struct Generator {
+pub struct RequestGenerator {
     /// Start of the thread, from which all times of the job are counted.
     starts_at: Time,
-    source: RequestSource,
-    pause: Pause,
-    budget: Budget,
-    flushing: FlushState,
+    source: RequestOrigin,
+    pause: ThinkPause,
+    budget: RemainingWork,
+    flushing: ThreadFlushState,
     /// Placement identifiers that the thread's writes name in turn or at random; none if they name none.
-    handles: Option<Box<HandleTurns>>,
+    handles: Option<Box<PlacementTurns>>,
 }
 
 /// Origin of a thread's requests: a random mix, a database log with group commit, or a replayed trace.
 #[derive(Clone, Debug)]
-enum RequestSource {
-    Mix(Box<Mix>),
-    Log(Box<GroupCommit>),
-    Replay(Replay),
+enum RequestOrigin {
+    ReadWriteMix(Box<ReadWriteMix>),
+    Log(Box<GroupCommitLog>),
+    TraceReplay(TraceReplay),
 }
 
-impl Generator {
+impl RequestGenerator {
     /// Makes the generator of thread `thread` (from 0) of `job` on a drive of `capacity_bytes`.
     ///
     /// Panics if [`Job::problems`] finds that the job cannot run on such a drive.
-    pub fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> Generator {
+    pub fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> RequestGenerator {
         let source = match &job.trace {
-            Some(requests) => RequestSource::Replay(Replay::new(job, requests)),
+            Some(requests) => RequestOrigin::TraceReplay(TraceReplay::new(job, requests)),
             None if job.group_commit > 0 => {
-                RequestSource::Log(Box::new(GroupCommit::new(job, thread, capacity_bytes, seed)))
+                RequestOrigin::Log(Box::new(GroupCommitLog::new(job, thread, capacity_bytes, seed)))
             }
-            None => RequestSource::Mix(Box::new(Mix::new(job, thread, capacity_bytes, seed))),
+            None => RequestOrigin::ReadWriteMix(Box::new(ReadWriteMix::new(job, thread, capacity_bytes, seed))),
         };
-        let (pause, budget) = (Pause::new(job), Budget::new(job));
+        let (pause, budget) = (ThinkPause::new(job), RemainingWork::new(job));
         let handles = None;
-        Generator { starts_at: Time::ZERO, source, pause, budget, flushing: FlushState::default(), handles }
+        RequestGenerator {
+            starts_at: Time::ZERO,
+            source,
+            pause,
+            budget,
+            flushing: ThreadFlushState::default(),
+            handles,
+        }
     }
 
     /// Returns the generator of a thread that starts at `starts_at` instead of time zero.
-    pub fn starting_at(self, starts_at: Time) -> Generator {
-        Generator { starts_at, ..self }
+    pub fn starting_at(self, starts_at: Time) -> RequestGenerator {
+        RequestGenerator { starts_at, ..self }
     }
 
     /// Returns the generator with these flushes. If `are_needed` is false, because acknowledged writes are durable, no
     /// flush is issued; instead, the request before each spared flush ends a commit.
-    pub fn flushing(mut self, flushes: Flushes, are_needed: bool) -> Generator {
-        self.flushing = FlushState::new(flushes, are_needed);
-        if let RequestSource::Replay(replay) = &mut self.source {
+    pub fn flushing(mut self, flushes: FlushSchedule, are_needed: bool) -> RequestGenerator {
+        self.flushing = ThreadFlushState::new(flushes, are_needed);
+        if let RequestOrigin::TraceReplay(replay) = &mut self.source {
             replay.spares_flushes = !are_needed;
         }
         self
@@ -83,16 +90,16 @@ impl Generator {
     /// number), and so do writes, counted apart. A sequential job repeats each offset on every drive, so that each
     /// drive sees a sequence of its own, as fio's jobs on several files do. A replay stays on drive `first`, because
     /// its trace is one drive's.
-    pub fn over(mut self, drives: u16, first: u32) -> Generator {
-        let turns = Turns::over(drives, first);
+    pub fn over(mut self, drives: u16, first: u32) -> RequestGenerator {
+        let turns = DriveTurns::over(drives, first);
         match &mut self.source {
-            RequestSource::Mix(mix) => {
+            RequestOrigin::ReadWriteMix(mix) => {
                 let directions = [&mut mix.read, &mut mix.write].into_iter().flatten();
                 directions.for_each(|direction| direction.turns = turns);
             }
-            RequestSource::Replay(replay) => replay.drive = turns.first,
-            // A flush does not name a drive, so a log cannot alternate between several drives: there is only one.
-            RequestSource::Log(_) => {}
+            RequestOrigin::TraceReplay(replay) => replay.drive = turns.first,
+            // A log uses a single drive, because a flash could not name another one.
+            RequestOrigin::Log(_) => {}
         }
         self
     }
@@ -101,25 +108,25 @@ impl Generator {
     /// reset, whatever the order of addresses. The thread is number `thread` of `threads` that share the zones.
     ///
     /// Panics if there are fewer zones than threads.
-    pub fn filling_zones(mut self, space: ZonedSpace, thread: u32, threads: u32) -> Generator {
-        if let RequestSource::Mix(mix) = &mut self.source
+    pub fn for_zone_filling(mut self, space: ZoneJobLimits, thread: u32, threads: u32) -> RequestGenerator {
+        if let RequestOrigin::ReadWriteMix(mix) = &mut self.source
             && let Some(write) = &mut mix.write
         {
-            let turns = ZoneTurns::new(space, write.region_bytes, thread, threads);
-            write.zones = Some(Box::new(ZoneUse::Fill(turns)));
+            let turns = ThreadZoneTurns::new(space, write.region_bytes, thread, threads);
+            write.zones = Some(Box::new(WholePartUse::Fill(turns)));
         }
         self
     }
 
     /// Returns the generator of a thread whose reads go to the writable part of each zone alone, as fio's do: the blocks
     /// behind it never hold data.
-    pub fn reading_zones(mut self, job: &Job, space: ZonedSpace, seed: u64) -> Generator {
-        if let RequestSource::Mix(mix) = &mut self.source
+    pub fn for_zone_reading(mut self, job: &Job, space: ZoneJobLimits, seed: u64) -> RequestGenerator {
+        if let RequestOrigin::ReadWriteMix(mix) = &mut self.source
             && let Some(read) = &mut mix.read
         {
-            let region = WritableRegion::new(space, job.offset, read.region_bytes);
+            let region = JoinedWritableParts::new(space, job.offset, read.region_bytes);
             if region.bytes() >= read.sizes.iter().map(|size| u64::from(size.bytes)).max().unwrap_or(0) {
-                read.limit_to(region, job, seed);
+                read.limit_to_writable(region, job, seed);
             }
         }
         self
@@ -127,11 +134,11 @@ impl Generator {
 
     /// Returns the generator of a thread whose writes name the placement identifiers that the job chooses, on a drive
     /// that has `identifiers` of them.
-    pub fn placing(mut self, job: &Job, thread: u32, identifiers: u16, seed: u64) -> Generator {
+    pub fn placing(mut self, job: &Job, thread: u32, identifiers: u16, seed: u64) -> RequestGenerator {
         self.handles = job.placement.as_ref().map(|choice| {
             let random =
-                Xoshiro256PlusPlus::seed_from_u64(stream_seed(seed, &format!("{} placement", job.name), thread));
-            Box::new(HandleTurns::new(choice, identifiers, random))
+                Xoshiro256PlusPlus::seed_from_u64(random_stream_seed(seed, &format!("{} placement", job.name), thread));
+            Box::new(PlacementTurns::new(choice, identifiers, random))
         });
         self
     }
@@ -139,7 +146,7 @@ impl Generator {
     /// Returns the next request of the thread, which has had a free slot since `now`; `None` if the thread is done.
     /// Without a rate the request is due now, or after the think time; with a rate, at the time that the rate gives.
     /// `now` must not decrease from call to call, nor be before the thread's start.
-    pub fn next(&mut self, now: Time) -> Option<Next> {
+    pub fn next(&mut self, now: Time) -> Option<NextRequest> {
         if self.budget.is_spent() {
             return None;
         }
@@ -148,30 +155,30 @@ impl Generator {
         }
         let now = Time::ZERO + now.since(self.starts_at);
         let wanted = match &mut self.source {
-            RequestSource::Mix(mix) => mix.next(now),
-            RequestSource::Replay(replay) => replay.next(now),
-            RequestSource::Log(log) => log.next(now),
+            RequestOrigin::ReadWriteMix(mix) => mix.next(now),
+            RequestOrigin::TraceReplay(replay) => replay.next(now),
+            RequestOrigin::Log(log) => log.next(now),
         };
-        let Next { io, due, drive, ends_commit, target } = wanted?;
-        // Flushes, and resets of zones that the job writes, do not count towards the job's number of requests.
-        let is_reset = io.op == Op::Discard && matches!(self.source, RequestSource::Mix(_));
-        let is_beside = io.op == Op::Flush || is_reset;
-        let thinks_itself = is_beside || matches!(self.source, RequestSource::Log(_));
-        let due = if thinks_itself { due } else { self.pause.delay(due, now) };
+        let NextRequest { io, due, drive, ends_commit, target } = wanted?;
+        // Flushes, and resets of zones that the job writes, do not count as requests of the job.
+        let is_reset = io.op == Op::Discard && matches!(self.source, RequestOrigin::ReadWriteMix(_));
+        let is_beside = io.op == Op::DeepFlush || is_reset;
+        let thinks_itself = is_beside || matches!(self.source, RequestOrigin::Log(_));
+        let due = if thinks_itself { due } else { self.pause.issue_time_after_pause(due, now) };
         let due_at = self.starts_at + due.since(Time::ZERO);
         let is_in_time = is_beside || self.budget.spend(io.bytes, due.max(now));
         let is_last = self.budget.is_spent();
         let ends_commit = is_in_time && (self.flushing.on_request(io.op, is_last) || ends_commit);
         let target = match &mut self.handles {
-            Some(handles) if io.op == Op::Write => WriteTarget::Handle(handles.take()),
+            Some(handles) if io.op == Op::Write => NamedWritePlace::Handle(handles.take()),
             _ => target,
         };
-        is_in_time.then_some(Next { io, due: due_at, drive, ends_commit, target })
+        is_in_time.then_some(NextRequest { io, due: due_at, drive, ends_commit, target })
     }
 
     /// Returns the generator of a job whose requests count only once [`begin_to_count`](Self::begin_to_count) is
     /// called.
-    pub fn warming_up(mut self) -> Generator {
+    pub fn with_warm_up(mut self) -> RequestGenerator {
         (self.budget.counts_from, self.budget.ends_at) = (Time::NEVER, Time::NEVER);
         self
     }
@@ -181,7 +188,7 @@ impl Generator {
     #[cold]
     pub fn take_group(&mut self, mut record: impl FnMut(Time)) {
         let starts_at = self.starts_at;
-        if let RequestSource::Log(log) = &mut self.source {
+        if let RequestOrigin::Log(log) = &mut self.source {
             log.take_group(|handed_in| record(starts_at + handed_in.since(Time::ZERO)));
         }
     }
@@ -194,53 +201,53 @@ impl Generator {
     /// Ends the warm-up at `now`: requests issued from then on count, but not before the end of the ramp.
     pub fn begin_to_count(&mut self, now: Time) {
         if self.budget.counts_from == Time::NEVER {
-            self.budget.begin(Time::ZERO + now.since(self.starts_at));
+            self.budget.begin_counting(Time::ZERO + now.since(self.starts_at));
         }
     }
 
     /// Returns the flush that a finished thread issues once all its requests have completed, if the job ends with one
     /// that the drive needs.
-    pub fn end(&mut self, now: Time) -> Option<Next> {
-        self.flushing.take_last().then(|| flush(now))
+    pub fn end(&mut self, now: Time) -> Option<NextRequest> {
+        self.flushing.take_final_flush().then(|| flush(now))
     }
 }
 
-fn flush(now: Time) -> Next {
-    Next { io: Io::flush(), due: now, drive: 0, ends_commit: true, target: WriteTarget::Any }
+fn flush(now: Time) -> NextRequest {
+    NextRequest { io: Io::flush(), due: now, drive: 0, ends_commit: true, target: NamedWritePlace::Any }
 }
 
 /// Generator of the reads and writes of a job that is neither a replay nor a log with group commit.
 #[derive(Clone, Debug)]
-struct Mix {
+struct ReadWriteMix {
     random: Xoshiro256PlusPlus,
     first_byte: u64,
     /// Probability of a read, times 2^64; used if the job both reads and writes.
     read_threshold: u64,
-    read: Option<DirectionState>,
-    write: Option<DirectionState>,
+    read: Option<JobDirectionState>,
+    write: Option<JobDirectionState>,
     /// Place that writes name, and resets of their zones with them.
-    write_target: WriteTarget,
+    write_target: NamedWritePlace,
 }
 
-impl Mix {
-    fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> Mix {
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(stream_seed(seed, &job.name, thread));
+impl ReadWriteMix {
+    fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> ReadWriteMix {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(random_stream_seed(seed, &job.name, thread));
         let mut direction = |blocks: &[BlockShare], rate_iops: Option<f64>| {
-            let pace = rate_iops.map(|rate| RatePace::new(rate, job.rate_process, &mut random));
-            DirectionState::new(job, blocks, pace, capacity_bytes, seed)
+            let pace = rate_iops.map(|rate| RateDueTimes::new(rate, job.rate_process, &mut random));
+            JobDirectionState::new(job, blocks, pace, capacity_bytes, seed)
         };
         let read = (job.read_percent > 0.0).then(|| direction(&job.read_blocks, job.rate_iops_read));
         let mut write = (job.read_percent < 100.0).then(|| direction(&job.write_blocks, job.rate_iops_write));
         if let Some(write) = write.as_mut().filter(|_| job.object_bytes > 0) {
-            write.replace_objects(job, thread, seed);
+            write.write_whole_objects(job, thread, seed);
         }
         let read_threshold = threshold(job.read_percent);
-        let write_target = if job.zone_append { WriteTarget::Any } else { WriteTarget::WritePointer };
-        Mix { random, first_byte: job.offset, read_threshold, read, write, write_target }
+        let write_target = if job.zone_append { NamedWritePlace::Any } else { NamedWritePlace::WritePointer };
+        ReadWriteMix { random, first_byte: job.offset, read_threshold, read, write, write_target }
     }
 
-    fn next(&mut self, now: Time) -> Option<Next> {
-        let chosen = self.choose(now)?;
+    fn next(&mut self, now: Time) -> Option<NextRequest> {
+        let chosen = self.choose_direction(now)?;
         let direction = match chosen {
             DataDirection::Read => self.read.as_mut(),
             DataDirection::Write => self.write.as_mut(),
@@ -249,18 +256,18 @@ impl Mix {
         let (offset, bytes, drive) = direction.draw(&mut self.random);
         let (op, offset, bytes) = match direction.zones.as_deref_mut() {
             None => (chosen.into(), offset, bytes),
-            Some(ZoneUse::Fill(zones)) => zones.take(bytes),
-            Some(ZoneUse::Read(region)) => (chosen.into(), region.offset(offset, bytes), bytes),
-            Some(ZoneUse::Replace(objects)) => objects.take(offset / u64::from(bytes), bytes),
+            Some(WholePartUse::Fill(zones)) => zones.take(bytes),
+            Some(WholePartUse::Read(region)) => (chosen.into(), region.offset(offset, bytes), bytes),
+            Some(WholePartUse::Replace(objects)) => objects.take(offset / u64::from(bytes), bytes),
         };
         let io = Io { op, offset: self.first_byte + offset, bytes };
-        let target = if chosen == DataDirection::Write { self.write_target } else { WriteTarget::Any };
-        Some(Next { io, due, drive, ends_commit: false, target })
+        let target = if chosen == DataDirection::Write { self.write_target } else { NamedWritePlace::Any };
+        Some(NextRequest { io, due, drive, ends_commit: false, target })
     }
 
     /// Chooses a read or a write at random by their shares. If the chosen one is ahead of its rate and the other is due
     /// earlier, the other takes its place, as in fio (see `rwmixread`).
-    fn choose(&mut self, now: Time) -> Option<DataDirection> {
+    fn choose_direction(&mut self, now: Time) -> Option<DataDirection> {
         match (&self.read, &self.write) {
             (Some(read), Some(write)) => Some(self.choose_of_both(now, read.due(now), write.due(now))),
             (Some(_), None) => Some(DataDirection::Read),
@@ -283,32 +290,32 @@ impl Mix {
 
 /// State of the reads, or of the writes, of a job: sizes, position and rate.
 #[derive(Clone, Debug)]
-struct DirectionState {
+struct JobDirectionState {
     sizes: Vec<Size>,
-    pattern: Pattern,
+    pattern: AddressPattern,
     region_bytes: u64,
     /// Offset of the next sequential request in bytes, from the start of the region.
     position: u64,
-    turns: Turns,
-    pace: Option<RatePace>,
+    turns: DriveTurns,
+    pace: Option<RateDueTimes>,
     /// Use of zones, on a drive that has zones, or of objects that writes replace.
-    zones: Option<Box<ZoneUse>>,
+    zones: Option<Box<WholePartUse>>,
 }
 
 /// Parts of the region that the reads, or the writes, of a thread use as a whole: zones or objects.
 #[derive(Clone, Debug)]
-enum ZoneUse {
+enum WholePartUse {
     /// Writes fill zones of the thread one after the other.
-    Fill(ZoneTurns),
+    Fill(ThreadZoneTurns),
     /// Reads go to the writable part of each zone.
-    Read(WritableRegion),
+    Read(JoinedWritableParts),
     /// Writes replace whole objects of a drive without zones.
-    Replace(ObjectTurns),
+    Replace(ObjectReplacementTurns),
 }
 
 /// Round-robin choice among several drives for the reads, or the writes, of a thread.
 #[derive(Clone, Copy, Debug)]
-struct Turns {
+struct DriveTurns {
     drives: u16,
     first: u16,
     next: u16,
@@ -320,11 +327,17 @@ struct Size {
     bytes: u32,
     /// Probability of this size or of one before it in the list, times 2^64.
     threshold: u64,
-    addresses: Addresses,
+    addresses: BlockNumberSource,
 }
 
-impl DirectionState {
-    fn new(job: &Job, blocks: &[BlockShare], pace: Option<RatePace>, capacity_bytes: u64, seed: u64) -> DirectionState {
+impl JobDirectionState {
+    fn new(
+        job: &Job,
+        blocks: &[BlockShare],
+        pace: Option<RateDueTimes>,
+        capacity_bytes: u64,
+        seed: u64,
+    ) -> JobDirectionState {
         let region_bytes = job.region_bytes(capacity_bytes);
         let mut percent = 0.0;
         let sizes: Vec<Size> = blocks
@@ -336,31 +349,31 @@ impl DirectionState {
             })
             .collect();
         assert!(!sizes.is_empty(), "job {} has no block size", job.name);
-        let turns = Turns::over(1, 0);
-        DirectionState { sizes, pattern: job.pattern, region_bytes, position: 0, turns, pace, zones: None }
+        let turns = DriveTurns::over(1, 0);
+        JobDirectionState { sizes, pattern: job.pattern, region_bytes, position: 0, turns, pace, zones: None }
     }
 
     /// Limits the requests to the writable parts of zones, on which their order and distribution are those of the job.
-    fn limit_to(&mut self, region: WritableRegion, job: &Job, seed: u64) {
+    fn limit_to_writable(&mut self, region: JoinedWritableParts, job: &Job, seed: u64) {
         self.region_bytes = region.bytes();
         for size in &mut self.sizes {
             size.addresses = addresses(job, self.region_bytes, size.bytes, seed);
         }
-        self.zones = Some(Box::new(ZoneUse::Read(region)));
+        self.zones = Some(Box::new(WholePartUse::Read(region)));
     }
 
     /// Makes the writes of a thread replace whole objects. A random job draws each object by its distribution.
-    fn replace_objects(&mut self, job: &Job, thread: u32, seed: u64) {
-        let objects = ObjectTurns::new(job, self.region_bytes, thread);
+    fn write_whole_objects(&mut self, job: &Job, thread: u32, seed: u64) {
+        let objects = ObjectReplacementTurns::new(job, self.region_bytes, thread);
         for size in &mut self.sizes {
-            size.addresses = Addresses::new(job.distribution, objects.count(), stream_seed(seed, "", 0));
+            size.addresses = BlockNumberSource::new(job.distribution, objects.count(), random_stream_seed(seed, "", 0));
         }
-        self.zones = Some(Box::new(ZoneUse::Replace(objects)));
+        self.zones = Some(Box::new(WholePartUse::Replace(objects)));
     }
 
     /// Returns the time at which the next request is due, by its rate; `now` if there is no rate.
     fn due(&self, now: Time) -> Time {
-        self.pace.as_ref().map_or(now, RatePace::due)
+        self.pace.as_ref().map_or(now, RateDueTimes::due)
     }
 
     fn take_due(&mut self, now: Time, random: &mut Xoshiro256PlusPlus) -> Time {
@@ -373,26 +386,26 @@ impl DirectionState {
 
     /// Returns offset in the region and length of the next request, both in bytes, and the index of its drive.
     fn draw(&mut self, random: &mut Xoshiro256PlusPlus) -> (u64, u32, u16) {
-        let size = pick(&self.sizes, random);
+        let size = pick_block_size(&self.sizes, random);
         let length = u64::from(size.bytes);
         let offset = match self.pattern {
-            Pattern::Random => size.addresses.draw(random) * length,
+            AddressPattern::RandomStream => size.addresses.draw(random) * length,
             // If the block would reach beyond the end of the region, it starts the next pass.
-            Pattern::Sequential if self.region_bytes - self.position < length => 0,
-            Pattern::Sequential => self.position,
+            AddressPattern::Sequential if self.region_bytes - self.position < length => 0,
+            AddressPattern::Sequential => self.position,
         };
         let drive = self.turns.take();
-        if self.turns.is_round() {
+        if self.turns.is_round_complete() {
             self.position = offset + length;
         }
         (offset, size.bytes, drive)
     }
 }
 
-impl Turns {
-    fn over(drives: u16, first: u32) -> Turns {
+impl DriveTurns {
+    fn over(drives: u16, first: u32) -> DriveTurns {
         let first = low_u16(first % u32::from(drives));
-        Turns { drives, first, next: first }
+        DriveTurns { drives, first, next: first }
     }
 
     /// Returns the index of the drive whose turn it is, and moves on to the next one.
@@ -403,31 +416,31 @@ impl Turns {
     }
 
     /// True if every drive has had equally many turns.
-    fn is_round(self) -> bool {
+    fn is_round_complete(self) -> bool {
         self.next == self.first
     }
 }
 
 impl Size {
-    fn new(share: BlockShare, percent: f64, addresses: Addresses) -> Size {
+    fn new(share: BlockShare, percent: f64, addresses: BlockNumberSource) -> Size {
         Size { bytes: share.bytes, threshold: threshold(percent), addresses }
     }
 }
 
 /// Returns the addresses of blocks of `bytes` bytes in a region, distributed as the job says. All threads and directions
 /// use the same key, so that they share their hot blocks, as fio jobs on one file do.
-fn addresses(job: &Job, region_bytes: u64, bytes: u32, seed: u64) -> Addresses {
-    Addresses::new(job.distribution, region_bytes / u64::from(bytes), stream_seed(seed, "", 0))
+fn addresses(job: &Job, region_bytes: u64, bytes: u32, seed: u64) -> BlockNumberSource {
+    BlockNumberSource::new(job.distribution, region_bytes / u64::from(bytes), random_stream_seed(seed, "", 0))
 }
 
 /// Chooses a block size at random by the shares of the sizes; the last one takes what rounding leaves.
-fn pick<'a>(sizes: &'a [Size], random: &mut Xoshiro256PlusPlus) -> &'a Size {
+fn pick_block_size<'a>(sizes: &'a [Size], random: &mut Xoshiro256PlusPlus) -> &'a Size {
     let (last, others) = sizes.split_last().expect("a direction has a size");
-    if others.is_empty() { last } else { pick_of_several(last, others, random) }
+    if others.is_empty() { last } else { pick_of_several_sizes(last, others, random) }
 }
 
 #[inline(never)]
-fn pick_of_several<'a>(last: &'a Size, others: &'a [Size], random: &mut Xoshiro256PlusPlus) -> &'a Size {
+fn pick_of_several_sizes<'a>(last: &'a Size, others: &'a [Size], random: &mut Xoshiro256PlusPlus) -> &'a Size {
     let draw = random.next_u64();
     others.iter().find(|size| draw < size.threshold).unwrap_or(last)
 }
@@ -439,7 +452,7 @@ fn threshold(percent: f64) -> u64 {
 
 /// Returns the seed of one stream of random numbers: the FNV-1a hash (Fowler, Noll and Vo) of the run's seed, a name
 /// and a thread.
-fn stream_seed(seed: u64, name: &str, thread: u32) -> u64 {
+fn random_stream_seed(seed: u64, name: &str, thread: u32) -> u64 {
     let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let start = seed.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325, hash);
     thread.to_le_bytes().iter().fold(name.as_bytes().iter().fold(start, hash), hash)
@@ -449,8 +462,8 @@ fn stream_seed(seed: u64, name: &str, thread: u32) -> u64 {
 /// fast as slots become free if the job says so, or if the trace has no times: all arrive at zero in a fio iolog of
 /// version 2 without waits.
 #[derive(Clone, Debug)]
-struct Replay {
-    requests: trace::Iter,
+struct TraceReplay {
+    requests: trace::TraceRequestIter,
     has_times: bool,
     /// Rate of the replay in per cent of the recorded rate.
     percent: u32,
@@ -459,28 +472,28 @@ struct Replay {
     /// True if the drive needs no flushes, so that the flushes of the trace are not issued.
     spares_flushes: bool,
     /// Next request of the trace, if it has been read before its turn, to see whether it is a flush.
-    ahead: Option<TraceIo>,
+    ahead: Option<TimedTraceRequest>,
 }
 
-impl Replay {
-    fn new(job: &Job, requests: &trace::TraceRequests) -> Replay {
+impl TraceReplay {
+    fn new(job: &Job, requests: &trace::TraceRequests) -> TraceReplay {
         let has_times = requests.summary().ends_at > Time::ZERO && !job.replay_no_stall;
         let (requests, percent) = (requests.iter(), job.replay_percent);
-        Replay { requests, has_times, percent, drive: 0, spares_flushes: false, ahead: None }
+        TraceReplay { requests, has_times, percent, drive: 0, spares_flushes: false, ahead: None }
     }
 
     // Not inlined: most jobs replay no trace.
     #[inline(never)]
-    fn next(&mut self, now: Time) -> Option<Next> {
-        let TraceIo { at, io } = self.ahead.take().or_else(|| self.requests.next())?;
-        let due = if self.has_times { scaled(at, self.percent) } else { now };
-        let ends_commit = if self.spares_flushes { self.spare_flushes() } else { io.op == Op::Flush };
-        Some(Next { io, due, drive: self.drive, ends_commit, target: WriteTarget::Any })
+    fn next(&mut self, now: Time) -> Option<NextRequest> {
+        let TimedTraceRequest { at, io } = self.ahead.take().or_else(|| self.requests.next())?;
+        let due = if self.has_times { scaled_arrival(at, self.percent) } else { now };
+        let ends_commit = if self.spares_flushes { self.skip_unneeded_flushes() } else { io.op == Op::DeepFlush };
+        Some(NextRequest { io, due, drive: self.drive, ends_commit, target: NamedWritePlace::Any })
     }
 
     /// Skips the flushes that come next in the trace, and reads one request ahead to find their end. Returns true if a
     /// flush was skipped.
-    fn spare_flushes(&mut self) -> bool {
+    fn skip_unneeded_flushes(&mut self) -> bool {
         self.ahead = self.requests.next();
         let is_flushed = self.is_flush_ahead();
         while self.is_flush_ahead() {
@@ -490,13 +503,13 @@ impl Replay {
     }
 
     fn is_flush_ahead(&self) -> bool {
-        self.ahead.is_some_and(|ahead| ahead.io.op == Op::Flush)
+        self.ahead.is_some_and(|ahead| ahead.io.op == Op::DeepFlush)
     }
 }
 
 /// Returns the arrival time of a recorded request at `percent` per cent of the recorded rate, rounded down to a
 /// picosecond.
-fn scaled(at: Time, percent: u32) -> Time {
+fn scaled_arrival(at: Time, percent: u32) -> Time {
     match percent {
         100 => at,
         _ => Time::from_ps((u128::from(at.as_ps()) * 100 / u128::from(percent)) as u64),
@@ -505,7 +518,7 @@ fn scaled(at: Time, percent: u32) -> Time {
 
 /// Think time of a thread: a pause of `length` after `every` requests.
 #[derive(Clone, Debug)]
-struct Pause {
+struct ThinkPause {
     length: Span,
     every: u32,
     /// Number of requests until the next pause.
@@ -513,14 +526,19 @@ struct Pause {
     over_at: Time,
 }
 
-impl Pause {
-    fn new(job: &Job) -> Pause {
-        Pause { length: job.thinktime, every: job.thinktime_blocks, left: job.thinktime_blocks, over_at: Time::ZERO }
+impl ThinkPause {
+    fn new(job: &Job) -> ThinkPause {
+        ThinkPause {
+            length: job.thinktime,
+            every: job.thinktime_blocks,
+            left: job.thinktime_blocks,
+            over_at: Time::ZERO,
+        }
     }
 
     /// Returns the time at which a request that is due at `due` may be issued. A pause starts at `now`, when its
     /// request is generated: with one request outstanding, when the previous one has completed.
-    fn delay(&mut self, due: Time, now: Time) -> Time {
+    fn issue_time_after_pause(&mut self, due: Time, now: Time) -> Time {
         if self.length.is_zero() {
             return due;
         }
@@ -535,7 +553,7 @@ impl Pause {
 
 /// Remaining requests, bytes and time of a thread.
 #[derive(Clone, Debug)]
-struct Budget {
+struct RemainingWork {
     ios: u64,
     bytes: u64,
     /// Time from which issued requests count against the budget; as in fio, not before the end of the ramp.
@@ -550,14 +568,14 @@ struct Budget {
     runtime: Option<Span>,
 }
 
-impl Budget {
-    fn new(job: &Job) -> Budget {
+impl RemainingWork {
+    fn new(job: &Job) -> RemainingWork {
         let unlimited = |limit: Option<u64>| {
             if job.time_based { u64::MAX } else { limit.unwrap_or(u64::MAX) }
         };
         let (ios, bytes) = (unlimited(job.ios), unlimited(job.io_bytes));
         let (ramp, runtime) = (job.ramp_time, job.runtime);
-        let mut budget = Budget {
+        let mut budget = RemainingWork {
             ios,
             bytes,
             counts_from: Time::ZERO,
@@ -566,12 +584,12 @@ impl Budget {
             ramp,
             runtime,
         };
-        budget.begin(Time::ZERO);
+        budget.begin_counting(Time::ZERO);
         budget
     }
 
     /// Starts to count requests at `now`, or at the end of the ramp if that is later, and sets the end of the thread.
-    fn begin(&mut self, now: Time) {
+    fn begin_counting(&mut self, now: Time) {
         self.counts_from = now.max(Time::ZERO + self.ramp);
         self.ends_at = self.runtime.map_or(Time::NEVER, |runtime| self.counts_from + runtime);
     }

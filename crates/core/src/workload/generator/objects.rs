@@ -3,11 +3,11 @@
 
 use crate::number::narrow;
 use crate::request::Op;
-use crate::workload::{Job, Pattern};
+use crate::workload::{AddressPattern, Job};
 
 /// Objects of a region that a thread replaces one after the other.
 #[derive(Clone, Debug)]
-pub(super) struct ObjectTurns {
+pub(super) struct ObjectReplacementTurns {
     object_bytes: u64,
     /// Number of whole objects in the region.
     objects: u64,
@@ -21,16 +21,16 @@ pub(super) struct ObjectTurns {
     trims: bool,
 }
 
-impl ObjectTurns {
+impl ObjectReplacementTurns {
     /// Makes the objects of thread `thread` of a job in a region of `region_bytes` bytes. The threads of a sequential
     /// job divide the objects: with n threads, each writes every n-th object.
-    pub(super) fn new(job: &Job, region_bytes: u64, thread: u32) -> ObjectTurns {
+    pub(super) fn new(job: &Job, region_bytes: u64, thread: u32) -> ObjectReplacementTurns {
         let (object_bytes, threads) = (job.object_bytes, u64::from(job.threads));
         let objects = region_bytes / object_bytes;
-        let step = (job.pattern == Pattern::Sequential).then_some(threads);
-        // The first request ends this object, and begins the thread's first one.
+        let step = (job.pattern == AddressPattern::Sequential).then_some(threads);
+        // The thread's current object ends with the first request, which then begins the thread's first own object.
         let object = (u64::from(thread) + objects - threads % objects) % objects;
-        ObjectTurns { object_bytes, objects, step, object, written: object_bytes, trims: job.object_trim }
+        ObjectReplacementTurns { object_bytes, objects, step, object, written: object_bytes, trims: job.object_trim }
     }
 
     /// Returns the number of objects in the region.
@@ -58,26 +58,32 @@ impl ObjectTurns {
 mod tests {
     use super::*;
 
-    fn turns(pattern: Pattern, threads: u32, thread: u32, object_trim: bool) -> ObjectTurns {
+    fn turns(pattern: AddressPattern, threads: u32, thread: u32, object_trim: bool) -> ObjectReplacementTurns {
         let job = Job { pattern, threads, object_bytes: 8192, object_trim, ..Job::named("objects") };
-        ObjectTurns::new(&job, 5 * 8192 + 4096, thread)
+        ObjectReplacementTurns::new(&job, 5 * 8192 + 4096, thread)
     }
 
-    fn taken(mut turns: ObjectTurns, drawn: &[u64]) -> Vec<(Op, u64)> {
+    fn taken(mut turns: ObjectReplacementTurns, drawn: &[u64]) -> Vec<(Op, u64)> {
         drawn.iter().map(|drawn| turns.take(*drawn, 4096)).map(|(op, offset, _)| (op, offset / 4096)).collect()
     }
 
     #[test]
-    fn drawn_objects_are_written_whole_before_the_next_one_begins() {
+    fn drawn_object_is_written_whole_before_the_next() {
         let write = |block| (Op::Write, block);
-        let found = taken(turns(Pattern::Random, 1, 0, false), &[3, 0, 1, 2, 1]);
+        let found = taken(turns(AddressPattern::RandomStream, 1, 0, false), &[3, 0, 1, 2, 1]);
         assert_eq!(found, [write(6), write(7), write(2), write(3), write(2)]);
     }
 
     #[test]
-    fn objects_in_order_are_divided_among_threads_and_trimmed_before_they_are_written() {
+    fn sequential_objects_are_divided_among_threads_and_trimmed_first() {
         let object = |it: u64| [(Op::Discard, 2 * it), (Op::Write, 2 * it), (Op::Write, 2 * it + 1)];
-        assert_eq!(taken(turns(Pattern::Sequential, 2, 0, true), &[0; 9]), [object(0), object(2), object(4)].concat());
-        assert_eq!(taken(turns(Pattern::Sequential, 2, 1, true), &[0; 9]), [object(1), object(3), object(0)].concat());
+        assert_eq!(
+            taken(turns(AddressPattern::Sequential, 2, 0, true), &[0; 9]),
+            [object(0), object(2), object(4)].concat()
+        );
+        assert_eq!(
+            taken(turns(AddressPattern::Sequential, 2, 1, true), &[0; 9]),
+            [object(1), object(3), object(0)].concat()
+        );
     }
 }

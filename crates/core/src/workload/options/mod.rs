@@ -4,12 +4,12 @@
 //! value that requests nothing unsupported. All other options are refused by name: a result that ignored an option
 //! would answer another question.
 
-use super::draft::{BLOCK_BYTES_DEFAULT, Draft};
-use super::trace::Format;
+use super::draft::{BLOCK_BYTES_DEFAULT, JobDraft};
+use super::trace::TraceFileFormat;
 use super::values;
-use super::{Pattern, RateProcess};
+use super::{AddressPattern, RateProcess};
 use crate::number::real;
-use crate::problem::Problem;
+use crate::problem::InputProblem;
 use crate::spelling;
 use crate::time::Span;
 
@@ -20,40 +20,40 @@ pub struct JobOption {
     pub names: &'static [&'static str],
     /// Allowed values of the option, as the end of the message "allowed: …".
     pub allowed: &'static str,
-    kind: OptionKind,
+    kind: OptionValues,
 }
 
 /// Function that sets an option in a job section from the option's text; returns none if the text is not a value of the
 /// option.
-type Setter = fn(&mut Draft, &str) -> Option<()>;
+type OptionSetter = fn(&mut JobDraft, &str) -> Option<()>;
 
 /// Values that a job option accepts, and its effect.
 #[derive(Debug)]
-enum OptionKind {
+enum OptionValues {
     /// Option that must have a value, and sets it with this function.
-    Value(Setter),
+    Value(OptionSetter),
     /// Option that is on or off, and is on if it is given without a value.
-    Switch(Setter),
+    Switch(OptionSetter),
     /// Option that is accepted with these values only, and changes nothing.
     Only(&'static [&'static str]),
     /// Option that is accepted with any value, since a simulated drive has nothing that it could change.
     NoEffect,
 }
 
-const fn value(names: &'static [&'static str], allowed: &'static str, set: Setter) -> JobOption {
-    JobOption { names, allowed, kind: OptionKind::Value(set) }
+const fn value(names: &'static [&'static str], allowed: &'static str, set: OptionSetter) -> JobOption {
+    JobOption { names, allowed, kind: OptionValues::Value(set) }
 }
 
-const fn switch(names: &'static [&'static str], set: Setter) -> JobOption {
-    JobOption { names, allowed: "0 or 1", kind: OptionKind::Switch(set) }
+const fn switch(names: &'static [&'static str], set: OptionSetter) -> JobOption {
+    JobOption { names, allowed: "0 or 1", kind: OptionValues::Switch(set) }
 }
 
 const fn only(names: &'static [&'static str], values: &'static [&'static str], allowed: &'static str) -> JobOption {
-    JobOption { names, allowed, kind: OptionKind::Only(values) }
+    JobOption { names, allowed, kind: OptionValues::Only(values) }
 }
 
 const fn no_effect(names: &'static [&'static str]) -> JobOption {
-    JobOption { names, allowed: "any value; it has no effect", kind: OptionKind::NoEffect }
+    JobOption { names, allowed: "any value; it has no effect", kind: OptionValues::NoEffect }
 }
 
 const BYTES: &str = "bytes with a suffix, such as 10g, zones, such as 4z, or a percentage from 1% to 100%";
@@ -66,7 +66,7 @@ const OFF: &[&str] = &["0"];
 /// All options that jobs may use, in the order of fio's documentation.
 pub const OPTIONS: &[JobOption] = &[
     value(&["name"], "a name", set_name),
-    value(&["numjobs"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.threads = n)),
+    value(&["numjobs"], WHOLE, |d, v| values::parse_u32_quantity(v).map(|n| d.job.threads = n)),
     value(&["runtime", "timeout"], SECONDS, |d, v| {
         values::time(v, Span::from_s(1)).map(|t| d.job.runtime = Some(t).filter(|t| !t.is_zero()))
     }),
@@ -87,22 +87,23 @@ pub const OPTIONS: &[JobOption] = &[
     value(
         &["bssplit"],
         "sizes with whole percentages that add up to 100, such as 4k/60:8k/40, or 4k/60:8k/ to share the rest; reads and writes separated by a comma",
-        |d, v| values::per_direction(v, values::block_split).map(|splits| d.block_splits = splits),
+        |d, v| values::parse_per_direction(v, values::parse_block_split).map(|splits| d.block_splits = splits),
     ),
     value(&["size"], BYTES, |d, v| values::amount(v).map(|a| d.size = Some(a))),
     value(&["io_size", "io_limit"], BYTES, |d, v| values::amount(v).map(|a| d.io_size = Some(a))),
-    value(&["iodepth"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.iodepth = n)),
+    value(&["iodepth"], WHOLE, |d, v| values::parse_u32_quantity(v).map(|n| d.job.iodepth = n)),
     value(&["thinktime"], MICROSECONDS, |d, v| values::time(v, Span::from_us(1)).map(|t| d.job.thinktime = t)),
-    value(&["thinktime_blocks"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.thinktime_blocks = n)),
-    // An extension of fio, whose requests cannot depend on each other.
+    value(&["thinktime_blocks"], WHOLE, |d, v| values::parse_u32_quantity(v).map(|n| d.job.thinktime_blocks = n)),
+    // This option extends fio, whose requests cannot depend on each other.
     value(&["query_rounds"], "a whole number of rounds of iodepth reads, up to 10000", |d, v| {
-        values::whole_u32(v).filter(|rounds| *rounds <= 10_000).map(|n| d.job.query_rounds = n)
+        values::parse_u32_quantity(v).filter(|rounds| *rounds <= 10_000).map(|n| d.job.query_rounds = n)
     }),
-    // An extension of fio, which does not model clients that share a thread.
+    // This option extends fio, which does not model clients that share a thread.
     value(&["group_commit"], "a whole number of clients, up to 65536", |d, v| {
-        values::whole_u32(v).filter(|clients| *clients <= 65_536).map(|n| d.job.group_commit = n)
+        values::parse_u32_quantity(v).filter(|clients| *clients <= 65_536).map(|n| d.job.group_commit = n)
     }),
-    // Three extensions of fio: writes that replace whole objects, and the choice between append and write in a zone.
+    // These three options extend fio: writes that replace whole objects, and the choice between append and write in a
+    // zone.
     value(&["object_size"], "bytes with a suffix, up to 1g, which writes replace as a whole", |d, v| {
         values::whole(v).filter(|bytes| (1..=1 << 30).contains(bytes)).map(|bytes| d.job.object_bytes = bytes)
     }),
@@ -113,16 +114,18 @@ pub const OPTIONS: &[JobOption] = &[
     value(&["read_iolog"], "the path of one trace, of a format of docs/traces.md, without `:`", |d, v| {
         (!v.contains(':')).then(|| d.read_iolog = Some(v.into()))
     }),
-    // Two extensions of fio, whose iologs hold one device each.
+    // These two options extend fio, whose iologs contain one device each.
     value(&["trace_device"], "a device, as the trace names it", |d, v| {
         d.selection.device = Some(v.into());
         Some(())
     }),
     value(&["trace_format"], "blkparse, blktrace, iolog2, iolog3, msr, alibaba, tencent, systor or vscsi", |d, v| {
-        Format::named(v).map(|format| d.selection.format = Some(format))
+        TraceFileFormat::named(v).map(|format| d.selection.format = Some(format))
     }),
     value(&["replay_time_scale"], "a rate in per cent of the recorded one, from 1 to 1000000", |d, v| {
-        values::whole_u32(v).filter(|percent| (1..=1_000_000).contains(percent)).map(|n| d.job.replay_percent = n)
+        values::parse_u32_quantity(v)
+            .filter(|percent| (1..=1_000_000).contains(percent))
+            .map(|n| d.job.replay_percent = n)
     }),
     switch(&["replay_no_stall"], |d, v| values::switch(v).map(|on| d.job.replay_no_stall = on)),
     value(
@@ -145,18 +148,20 @@ pub const OPTIONS: &[JobOption] = &[
     only(&["percentage_random"], &["100"], "percentage_random=100; use a second job for the sequential part"),
     only(&["zonemode"], &["none"], "zonemode=none: the drive has no zones"),
     value(&["iodepth_batch", "iodepth_batch_submit"], WHOLE, |d, v| {
-        values::whole_u32(v).map(|n| d.job.batch.submit = Some(n))
+        values::parse_u32_quantity(v).map(|n| d.job.batch.submit = Some(n))
     }),
     value(&["iodepth_batch_complete_min", "iodepth_batch_complete"], WHOLE, |d, v| {
-        values::whole_u32(v).map(|n| d.job.batch.complete_min = n)
+        values::parse_u32_quantity(v).map(|n| d.job.batch.complete_min = n)
     }),
     value(&["iodepth_batch_complete_max"], WHOLE, |d, v| {
-        values::whole_u32(v).map(|n| d.job.batch.complete_max = Some(n))
+        values::parse_u32_quantity(v).map(|n| d.job.batch.complete_max = Some(n))
     }),
-    value(&["iodepth_low"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.batch.low = n)),
+    value(&["iodepth_low"], WHOLE, |d, v| values::parse_u32_quantity(v).map(|n| d.job.batch.low = n)),
     switch(&["hipri"], |d, v| values::switch(v).map(|on| d.job.engine_choice.switches.hipri = on)),
     switch(&["sqthread_poll"], |d, v| values::switch(v).map(|on| d.job.engine_choice.switches.sqthread_poll = on)),
-    value(&["sqthread_poll_cpu"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.engine_choice.poller_cpu = Some(n))),
+    value(&["sqthread_poll_cpu"], WHOLE, |d, v| {
+        values::parse_u32_quantity(v).map(|n| d.job.engine_choice.poller_cpu = Some(n))
+    }),
     switch(&["fixedbufs"], |d, v| values::switch(v).map(|on| d.job.engine_choice.switches.fixedbufs = on)),
     switch(&["registerfiles"], |d, v| values::switch(v).map(|on| d.job.engine_choice.switches.registerfiles = on)),
     switch(&["nonvectored"], |d, v| values::switch(v).map(|on| d.job.engine_choice.switches.nonvectored = on)),
@@ -186,8 +191,8 @@ pub const OPTIONS: &[JobOption] = &[
     only(&["thinktime_blocks_type"], &["complete"], "thinktime_blocks_type=complete"),
     only(&["thinktime_spin"], OFF, "thinktime_spin=0: the thread sleeps while it thinks"),
     only(&["rate_ignore_thinktime"], OFF, "rate_ignore_thinktime=0"),
-    value(&["fsync"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.flushes.fsync = n)),
-    value(&["fdatasync"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.flushes.fdatasync = n)),
+    value(&["fsync"], WHOLE, |d, v| values::parse_u32_quantity(v).map(|n| d.job.flushes.fsync = n)),
+    value(&["fdatasync"], WHOLE, |d, v| values::parse_u32_quantity(v).map(|n| d.job.flushes.fdatasync = n)),
     switch(&["end_fsync"], |d, v| values::switch(v).map(|on| d.job.flushes.at_end = on)),
     only(&["fsync_on_close"], OFF, "fsync_on_close=0; a job on the drive itself closes it at its end: end_fsync=1"),
     only(&["sync"], &["0", "none"], "sync=none: forced writes are not modelled"),
@@ -354,37 +359,42 @@ pub fn find(name: &str) -> Option<&'static JobOption> {
 
 /// Sets option `name` of a job section; `text` is none if the option was given without a value. `line` is the number of
 /// its line, for messages.
-pub(super) fn set(draft: &mut Draft, name: &str, text: Option<&str>, line: Option<usize>) -> Result<(), Problem> {
+pub(super) fn set(
+    draft: &mut JobDraft,
+    name: &str,
+    text: Option<&str>,
+    line: Option<usize>,
+) -> Result<(), InputProblem> {
     let file = draft.place.file.clone();
     let Some(option) = find(name) else {
-        let (found, allowed) = refusal(name);
-        return Err(Problem::new(file, line, found, allowed));
+        let (found, allowed) = option_refusal_text(name);
+        return Err(InputProblem::new(file, line, found, allowed));
     };
     draft.place.note(option.names[0], line);
-    if matches!(option.kind, OptionKind::Value(_)) {
+    if matches!(option.kind, OptionValues::Value(_)) {
         draft.given.push(option.names[0]);
     }
     match apply(option, draft, text) {
         Some(()) => Ok(()),
         None => {
             let found = text.map_or(format!("`{name}` without a value"), |text| format!("`{name}={text}`"));
-            Err(Problem::new(file, line, found, option.allowed))
+            Err(InputProblem::new(file, line, found, option.allowed))
         }
     }
 }
 
-fn apply(option: &JobOption, draft: &mut Draft, text: Option<&str>) -> Option<()> {
+fn apply(option: &JobOption, draft: &mut JobDraft, text: Option<&str>) -> Option<()> {
     match option.kind {
-        OptionKind::Value(set) => set(draft, text.filter(|text| !text.is_empty())?),
-        OptionKind::Switch(set) => set(draft, text.unwrap_or("1")),
-        OptionKind::Only(values) => values.contains(&text.unwrap_or("1")).then_some(()),
-        OptionKind::NoEffect => Some(()),
+        OptionValues::Value(set) => set(draft, text.filter(|text| !text.is_empty())?),
+        OptionValues::Switch(set) => set(draft, text.unwrap_or("1")),
+        OptionValues::Only(values) => values.contains(&text.unwrap_or("1")).then_some(()),
+        OptionValues::NoEffect => Some(()),
     }
 }
 
 /// Returns the text of the error for an unsupported or unknown option name: what was found, and what to use instead or
 /// which options exist.
-fn refusal(name: &str) -> (String, &'static str) {
+fn option_refusal_text(name: &str) -> (String, &'static str) {
     if let Some((instead, _)) = REFUSED.iter().find(|(_, names)| names.contains(&name)) {
         return (format!("`{name}` is not modelled"), instead);
     }
@@ -393,39 +403,39 @@ fn refusal(name: &str) -> (String, &'static str) {
     (format!("unknown option `{name}`{}", spelling::question(meant)), allowed)
 }
 
-fn set_name(draft: &mut Draft, text: &str) -> Option<()> {
+fn set_name(draft: &mut JobDraft, text: &str) -> Option<()> {
     draft.job.name = text.into();
     Some(())
 }
 
-fn set_rw(draft: &mut Draft, text: &str) -> Option<()> {
-    use Pattern::{Random, Sequential};
+fn set_rw(draft: &mut JobDraft, text: &str) -> Option<()> {
+    use AddressPattern::{RandomStream, Sequential};
     (draft.job.pattern, draft.reads, draft.writes) = match text {
         "read" => (Sequential, true, false),
         "write" => (Sequential, false, true),
         "rw" | "readwrite" => (Sequential, true, true),
-        "randread" => (Random, true, false),
-        "randwrite" => (Random, false, true),
-        "randrw" => (Random, true, true),
+        "randread" => (RandomStream, true, false),
+        "randwrite" => (RandomStream, false, true),
+        "randrw" => (RandomStream, true, true),
         _ => return None,
     };
     Some(())
 }
 
 /// Sets the block sizes of reads and of writes; the one that the text leaves out gets fio's default.
-fn set_block_bytes(draft: &mut Draft, text: &str) -> Option<()> {
-    let read = |text: &str| values::whole_u32(text).filter(|&bytes| bytes > 0);
-    draft.block_bytes = values::per_direction(text, read)?.map(|bytes| bytes.unwrap_or(BLOCK_BYTES_DEFAULT));
+fn set_block_bytes(draft: &mut JobDraft, text: &str) -> Option<()> {
+    let read = |text: &str| values::parse_u32_quantity(text).filter(|&bytes| bytes > 0);
+    draft.block_bytes = values::parse_per_direction(text, read)?.map(|bytes| bytes.unwrap_or(BLOCK_BYTES_DEFAULT));
     Some(())
 }
 
-fn set_rate_iops(draft: &mut Draft, text: &str) -> Option<()> {
+fn set_rate_iops(draft: &mut JobDraft, text: &str) -> Option<()> {
     let read = |text: &str| values::whole(text).filter(|&rate| rate > 0).map(real);
-    [draft.job.rate_iops_read, draft.job.rate_iops_write] = values::per_direction(text, read)?;
+    [draft.job.rate_iops_read, draft.job.rate_iops_write] = values::parse_per_direction(text, read)?;
     Some(())
 }
 
-fn set_rate_process(draft: &mut Draft, text: &str) -> Option<()> {
+fn set_rate_process(draft: &mut JobDraft, text: &str) -> Option<()> {
     draft.job.rate_process = match text {
         "linear" => RateProcess::Linear,
         "poisson" => RateProcess::Poisson,
@@ -434,7 +444,7 @@ fn set_rate_process(draft: &mut Draft, text: &str) -> Option<()> {
     Some(())
 }
 
-fn set_engine(draft: &mut Draft, text: &str) -> Option<()> {
+fn set_engine(draft: &mut JobDraft, text: &str) -> Option<()> {
     let waits = ["sync", "psync", "vsync", "pvsync", "pvsync2"].contains(&text);
     let queues = ["libaio", "io_uring", "io_uring_cmd", "posixaio", "null", "spdk", "spdk_bdev"].contains(&text);
     draft.synchronous_engine = waits.then(|| text.into());

@@ -1,18 +1,18 @@
 //! Tests that every option has its documented effect, or is refused by name.
 
-use super::super::values::Amount;
-use super::super::{BlockShare, Distribution, JobFile};
+use super::super::values::ByteAmount;
+use super::super::{BlockShare, Distribution, WrittenJobFile};
 use super::*;
 use crate::workload::JobPlace;
-use crate::workload::fio::from_flags;
+use crate::workload::fio::job_from_flags;
 
 /// Returns the section after one option that is given in line 5, or the option's problem.
-fn with(name: &str, text: Option<&str>) -> Result<Draft, Problem> {
-    let mut draft = Draft::new("j", JobPlace::new("f", 1));
+fn with(name: &str, text: Option<&str>) -> Result<JobDraft, InputProblem> {
+    let mut draft = JobDraft::new("j", JobPlace::new("f", 1));
     set(&mut draft, name, text, Some(5)).map(|()| draft)
 }
 
-fn set_to(name: &str, text: &str) -> Draft {
+fn set_to(name: &str, text: &str) -> JobDraft {
     with(name, Some(text)).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
@@ -21,7 +21,7 @@ fn refused(name: &str, text: Option<&str>) -> String {
 }
 
 #[test]
-fn options_of_the_job_set_it() {
+fn job_options_set_their_job_fields() {
     assert_eq!(set_to("name", "x").job.name, "x");
     assert_eq!(set_to("numjobs", "8").job.threads, 8);
     assert_eq!(set_to("iodepth", "1k").job.iodepth, 1024);
@@ -32,7 +32,7 @@ fn options_of_the_job_set_it() {
 }
 
 #[test]
-fn options_of_time_have_their_own_default_units() {
+fn time_options_have_their_default_units() {
     for name in ["runtime", "timeout"] {
         assert_eq!(set_to(name, "2").job.runtime, Some(Span::from_s(2)));
         assert_eq!(set_to(name, "2ms").job.runtime, Some(Span::from_ms(2)));
@@ -45,7 +45,7 @@ fn options_of_time_have_their_own_default_units() {
 }
 
 #[test]
-fn time_based_is_a_switch() {
+fn time_based_option_is_a_switch() {
     assert!(with("time_based", None).expect("bare").job.time_based);
     assert!(set_to("time_based", "1").job.time_based);
     assert!(!set_to("time_based", "0").job.time_based);
@@ -53,16 +53,16 @@ fn time_based_is_a_switch() {
 }
 
 #[test]
-fn rw_sets_pattern_and_directions() {
-    use Pattern::{Random, Sequential};
+fn rw_option_sets_pattern_and_directions() {
+    use AddressPattern::{RandomStream, Sequential};
     for (text, expected) in [
         ("read", (Sequential, true, false)),
         ("write", (Sequential, false, true)),
         ("rw", (Sequential, true, true)),
         ("readwrite", (Sequential, true, true)),
-        ("randread", (Random, true, false)),
-        ("randwrite", (Random, false, true)),
-        ("randrw", (Random, true, true)),
+        ("randread", (RandomStream, true, false)),
+        ("randwrite", (RandomStream, false, true)),
+        ("randrw", (RandomStream, true, true)),
     ] {
         for name in ["rw", "readwrite"] {
             let draft = set_to(name, text);
@@ -75,14 +75,14 @@ fn rw_sets_pattern_and_directions() {
 }
 
 #[test]
-fn the_mix_is_set_from_either_side() {
+fn mix_can_be_set_by_read_or_write_share() {
     assert_eq!(set_to("rwmixread", "70").mix_read_percent, 70);
     assert_eq!(set_to("rwmixwrite", "70").mix_read_percent, 30);
     assert!(refused("rwmixread", Some("101")).contains("0 to 100"));
 }
 
 #[test]
-fn block_sizes_are_set_for_reads_and_writes() {
+fn block_sizes_are_set_separately_for_reads_and_writes() {
     for name in ["bs", "blocksize"] {
         assert_eq!(set_to(name, "8k").block_bytes, [8192, 8192]);
         assert_eq!(set_to(name, "8k,512").block_bytes, [8192, 512]);
@@ -97,25 +97,25 @@ fn block_sizes_are_set_for_reads_and_writes() {
 }
 
 #[test]
-fn regions_are_bytes_or_percentages() {
-    assert_eq!(set_to("size", "10g").size, Some(Amount::Bytes(10 << 30)));
-    assert_eq!(set_to("size", "20%").size, Some(Amount::Percent(20)));
+fn region_options_take_bytes_or_percentages() {
+    assert_eq!(set_to("size", "10g").size, Some(ByteAmount::Bytes(10 << 30)));
+    assert_eq!(set_to("size", "20%").size, Some(ByteAmount::Percent(20)));
     for name in ["offset", "fileoffset"] {
-        assert_eq!(set_to(name, "1m").offset, Amount::Bytes(1 << 20));
+        assert_eq!(set_to(name, "1m").offset, ByteAmount::Bytes(1 << 20));
     }
     for name in ["io_size", "io_limit"] {
-        assert_eq!(set_to(name, "50%").io_size, Some(Amount::Percent(50)));
+        assert_eq!(set_to(name, "50%").io_size, Some(ByteAmount::Percent(50)));
     }
     assert!(refused("size", Some("101%")).contains("1% to 100%"));
     assert!(refused("size", Some("5q")).contains("`size=5q`"));
 }
 
 #[test]
-fn distributions_take_their_parameter() {
+fn distribution_options_take_their_parameter() {
     for (text, expected) in [
         ("random", Distribution::Uniform),
-        ("zipf", Distribution::Zipf(1.1)),
-        ("zipf:0.99", Distribution::Zipf(0.99)),
+        ("zipf", Distribution::ZipfDistribution(1.1)),
+        ("zipf:0.99", Distribution::ZipfDistribution(0.99)),
         ("pareto:0.3", Distribution::Pareto(0.3)),
         ("normal:10", Distribution::Normal(10.0)),
     ] {
@@ -127,7 +127,7 @@ fn distributions_take_their_parameter() {
 }
 
 #[test]
-fn rates_are_set_for_reads_and_writes() {
+fn rate_options_are_set_separately_for_reads_and_writes() {
     let rates = |text| {
         let job = set_to("rate_iops", text).job;
         (job.rate_iops_read, job.rate_iops_write)
@@ -142,22 +142,22 @@ fn rates_are_set_for_reads_and_writes() {
 }
 
 #[test]
-fn engines_that_wait_go_with_a_depth_of_one_only() {
+fn synchronous_engines_allow_only_depth_one() {
     for engine in ["libaio", "io_uring", "io_uring_cmd", "posixaio", "null", "spdk", "spdk_bdev", "external:x/y"] {
-        assert!(from_flags(&[("ioengine", engine), ("iodepth", "32")]).is_ok(), "{engine}");
+        assert!(job_from_flags(&[("ioengine", engine), ("iodepth", "32")]).is_ok(), "{engine}");
     }
     for engine in ["sync", "psync", "vsync", "pvsync", "pvsync2"] {
-        assert!(from_flags(&[("ioengine", engine)]).is_ok(), "{engine}");
-        let problems = from_flags(&[("ioengine", engine), ("iodepth", "32")]).expect_err(engine).to_string();
+        assert!(job_from_flags(&[("ioengine", engine)]).is_ok(), "{engine}");
+        let problems = job_from_flags(&[("ioengine", engine), ("iodepth", "32")]).expect_err(engine).to_string();
         assert!(problems.contains(&format!("iodepth=32 with ioengine={engine}")), "{problems}");
     }
     assert!(refused("ioengine", Some("mmap")).contains("`ioengine=mmap`"));
 }
 
 #[test]
-fn options_that_have_no_effect_take_any_value() {
-    for option in OPTIONS.iter().filter(|option| matches!(option.kind, OptionKind::NoEffect)) {
-        let mut untouched = Draft::new("j", JobPlace::new("f", 1));
+fn ineffective_options_accept_any_value() {
+    for option in OPTIONS.iter().filter(|option| matches!(option.kind, OptionValues::NoEffect)) {
+        let mut untouched = JobDraft::new("j", JobPlace::new("f", 1));
         untouched.place.note(option.names[0], Some(5));
         for name in option.names {
             assert_eq!(with(name, Some("1")), Ok(untouched.clone()), "{name}");
@@ -167,9 +167,9 @@ fn options_that_have_no_effect_take_any_value() {
 }
 
 #[test]
-fn options_with_one_value_are_refused_with_any_other() {
+fn single_value_options_refuse_other_values() {
     for option in OPTIONS {
-        let OptionKind::Only(values) = option.kind else {
+        let OptionValues::Only(values) = option.kind else {
             continue;
         };
         for name in option.names {
@@ -183,7 +183,7 @@ fn options_with_one_value_are_refused_with_any_other() {
 }
 
 #[test]
-fn options_of_fio_that_are_not_modelled_are_refused_by_name() {
+fn unmodelled_fio_options_are_refused_by_name() {
     for (instead, names) in REFUSED {
         for name in *names {
             assert!(find(name).is_none(), "{name} is both");
@@ -193,8 +193,8 @@ fn options_of_fio_that_are_not_modelled_are_refused_by_name() {
 }
 
 #[test]
-fn every_value_option_needs_a_value() {
-    for option in OPTIONS.iter().filter(|option| matches!(option.kind, OptionKind::Value(_))) {
+fn options_with_a_value_require_it() {
+    for option in OPTIONS.iter().filter(|option| matches!(option.kind, OptionValues::Value(_))) {
         for text in [None, Some("")] {
             assert!(refused(option.names[0], text).contains(option.names[0]));
         }
@@ -202,7 +202,7 @@ fn every_value_option_needs_a_value() {
 }
 
 #[test]
-fn misspelt_options_are_met_with_the_right_name() {
+fn misspelt_option_suggests_the_right_name() {
     for (wrong, right) in
         [("iodpeth", "iodepth"), ("runTime", "runtime"), ("num_jobs", "numjobs"), ("block_size", "blocksize")]
     {
@@ -213,27 +213,27 @@ fn misspelt_options_are_met_with_the_right_name() {
 }
 
 #[test]
-fn names_of_options_are_unique() {
+fn option_names_are_unique() {
     let mut names: Vec<_> = OPTIONS.iter().flat_map(|option| option.names).collect();
     names.sort_unstable();
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
 }
 
 #[test]
-fn flags_report_all_mistakes_at_once() {
+fn all_wrong_flags_are_reported_at_once() {
     let problems =
-        from_flags(&[("bs", "x"), ("rw", "randread"), ("iodpeth", "4"), ("direct", "0")]).expect_err("wrong");
+        job_from_flags(&[("bs", "x"), ("rw", "randread"), ("iodpeth", "4"), ("direct", "0")]).expect_err("wrong");
     assert_eq!(problems.0.len(), 3);
     assert!(problems.0.iter().all(|problem| problem.file == "command line" && problem.line.is_none()));
 }
 
 #[test]
-fn flags_and_job_files_read_the_same_job() {
+fn flags_and_job_file_give_the_same_job() {
     let file =
         crate::workload::fio::parse("f", "[job]\nrw=randrw\nbs=8k\ntime_based\nruntime=1\niodepth=4\n").expect("right");
     let flags = [("rw", "randrw"), ("bs", "8k"), ("time_based", ""), ("runtime", "1"), ("iodepth", "4")];
-    let flags = from_flags(&flags).expect("right");
-    let job = |file: &JobFile| {
+    let flags = job_from_flags(&flags).expect("right");
+    let job = |file: &WrittenJobFile| {
         let limits = crate::workload::Limits { queue_entries: 64, ..crate::workload::Limits::new(1 << 30, 1) };
         file.resolve(&limits, &Default::default()).expect("fits")
     };
@@ -241,7 +241,7 @@ fn flags_and_job_files_read_the_same_job() {
 }
 
 #[test]
-fn identifiers_of_writes_are_a_list_with_ranges() {
+fn placement_identifier_option_takes_lists_with_ranges() {
     for name in ["plids", "fdp_pli"] {
         assert_eq!(set_to(name, "0,2-4,1").handles.places, [0, 2, 3, 4, 1]);
         for wrong in ["4-2", "70000", "a", "1,,2"] {

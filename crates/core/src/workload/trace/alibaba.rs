@@ -10,7 +10,8 @@
 //! There is no heading. Offset and length are in bytes, timestamps in microseconds. One file holds a thousand devices.
 
 use super::record::{
-    DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, are_numbers, fields, number, wrong,
+    RecordMistake, RecordedDevice, RecordedOperation, RecordedRequest, TraceRecord, are_all_numbers, fields, number,
+    wrong,
 };
 use crate::request::Op;
 
@@ -20,7 +21,7 @@ const COLUMNS: &str = "device_id,opcode,offset,length,timestamp";
 pub(super) fn matches(first_line: &str) -> bool {
     first_line == COLUMNS
         || fields(first_line, COLUMNS).is_ok_and(|[device, opcode, offset, length, timestamp]| {
-            matches!(opcode, "R" | "W") && are_numbers(&[device, offset, length, timestamp])
+            matches!(opcode, "R" | "W") && are_all_numbers(&[device, offset, length, timestamp])
         })
 }
 
@@ -36,7 +37,7 @@ pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
     let what = RecordedOperation::Data { op, offset, bytes, response: None };
     Ok(TraceRecord::Asked(RecordedRequest {
         at: number(timestamp, "a timestamp")?,
-        device: DeviceName::Named(device),
+        device: RecordedDevice::Named(device),
         what,
     }))
 }

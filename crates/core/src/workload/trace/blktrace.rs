@@ -13,7 +13,7 @@
 //! issues where nothing is queued.
 
 use super::record::{
-    DeviceName, FlagFlushes, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, sectors, wrong,
+    RecordMistake, RecordedDevice, RecordedOperation, RecordedRequest, TraceRecord, WriteFlagFlushes, sectors, wrong,
 };
 use crate::request::Op;
 
@@ -38,31 +38,33 @@ const DISCARD: u64 = 1 << 29;
 
 /// Byte order of the numbers in a file of blktrace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum BlktraceByteOrder {
     Little,
     Big,
 }
 
 /// Returns the byte order of a blktrace file that starts with these bytes; none if they do not start with its magic
 /// number.
-pub(super) fn detect(start: &[u8]) -> Option<Order> {
-    [Order::Little, Order::Big].into_iter().find(|order| order.u32(start, 0).is_some_and(|it| it & !0xff == MAGIC))
+pub(super) fn detect(start: &[u8]) -> Option<BlktraceByteOrder> {
+    [BlktraceByteOrder::Little, BlktraceByteOrder::Big]
+        .into_iter()
+        .find(|order| order.u32(start, 0).is_some_and(|it| it & !0xff == MAGIC))
 }
 
-impl Order {
+impl BlktraceByteOrder {
     fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
         let bytes = bytes.get(at..at + 2)?.try_into().ok()?;
-        Some(if self == Order::Little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
+        Some(if self == BlktraceByteOrder::Little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
     }
 
     fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
         let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
-        Some(if self == Order::Little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
+        Some(if self == BlktraceByteOrder::Little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
     }
 
     fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
         let bytes = bytes.get(at..at + 8)?.try_into().ok()?;
-        Some(if self == Order::Little { u64::from_le_bytes(bytes) } else { u64::from_be_bytes(bytes) })
+        Some(if self == BlktraceByteOrder::Little { u64::from_le_bytes(bytes) } else { u64::from_be_bytes(bytes) })
     }
 
     /// Returns the length in bytes of the blktrace record at the start of `bytes`, with the data that follows it. None
@@ -97,47 +99,47 @@ impl Order {
         match event.action & 0xffff & !CGROUP {
             QUEUE => event.recorded_request().map(TraceRecord::Asked),
             ISSUE => Ok(TraceRecord::Issued(event.recorded_request())),
-            COMPLETE => Ok(TraceRecord::Completed { at: event.at, device: event.device }),
+            COMPLETE => Ok(TraceRecord::CompletedInjection { at: event.at, device: event.device }),
             _ => Ok(TraceRecord::Other),
         }
     }
 
-    fn event(self, record: &[u8]) -> Option<BlktraceEvent> {
+    fn event(self, record: &[u8]) -> Option<BlktraceEventFields> {
         let is_second = self.u32(record, 0)? & 0xff == 8;
         let (action, device) = match is_second {
             true => (self.u64(record, 32)?, self.u32(record, 40)?),
             false => (u64::from(self.u32(record, 28)?), self.u32(record, 36)?),
         };
-        Some(BlktraceEvent {
+        Some(BlktraceEventFields {
             at: self.u64(record, 8)?,
             sector: self.u64(record, 16)?,
             bytes: self.u32(record, 24)?,
             action,
-            device: DeviceName::Numbered(device),
+            device: RecordedDevice::Numbered(device),
         })
     }
 }
 
 /// Fields of a blktrace record that matter for a replay.
-struct BlktraceEvent {
+struct BlktraceEventFields {
     at: u64,
     sector: u64,
     bytes: u32,
     action: u64,
-    device: DeviceName<'static>,
+    device: RecordedDevice<'static>,
 }
 
-impl BlktraceEvent {
+impl BlktraceEventFields {
     fn recorded_request(&self) -> Result<RecordedRequest<'static>, RecordMistake> {
         let is = |category| self.action & category != 0;
         let what = match () {
             () if is(PASSTHROUGH) => RecordedOperation::LeftOut("passthrough commands"),
             () if is(DISCARD) => RecordedOperation::LeftOut("discards"),
-            () if is(FLUSH) && self.bytes == 0 => RecordedOperation::Flush,
+            () if is(FLUSH) && self.bytes == 0 => RecordedOperation::DeepFlush,
             () if !is(READ) && !is(WRITE) || self.bytes == 0 => RecordedOperation::LeftOut("requests without data"),
             () if is(WRITE) && (is(FLUSH) || is(FUA)) => {
                 let (offset, _) = sectors(self.sector, 0)?;
-                let flushes = FlagFlushes { before: is(FLUSH), after: is(FUA) };
+                let flushes = WriteFlagFlushes { before: is(FLUSH), after: is(FUA) };
                 RecordedOperation::FlushedWrite { offset, bytes: self.bytes.into(), flushes }
             }
             () => {

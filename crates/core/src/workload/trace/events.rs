@@ -1,11 +1,13 @@
 //! Reader of the events of one trace file, in the order of the file.
 
 use super::file::{File, Pieces};
-use super::format::{ALLOWED, Format};
-use super::reader::{RecordReader, detect};
-use super::record::{DeviceName, FlagFlushes, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, wrong};
+use super::format::{ALLOWED, TraceFileFormat};
+use super::reader::{FormatRecordReader, detect};
+use super::record::{
+    RecordMistake, RecordedDevice, RecordedOperation, RecordedRequest, TraceRecord, WriteFlagFlushes, wrong,
+};
 use crate::number::{index, short_length};
-use crate::problem::Problem;
+use crate::problem::InputProblem;
 use crate::request::{Io, Op};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,18 +24,20 @@ const DEVICES_MAX: usize = 1 << 16;
 pub(super) struct TraceEvent {
     /// Time of the event in units of the format.
     pub at: u64,
-    /// Index of the device in the list of device names ([`Devices`]).
+    /// Index of the device in the list of device names ([`TraceDeviceNames`]).
     pub device: u32,
-    pub step: TraceStep,
+    pub step: RecordedRequestStep,
 }
 
 impl TraceEvent {
     /// Returns an event for a flush of the same device at the same time and step.
     fn flush(&self) -> TraceEvent {
-        let flush = TraceRequest::Data { io: Io::flush(), response: None };
+        let flush = RecordedTraceRequest::Data { io: Io::flush(), response: None };
         let step = match self.step {
-            TraceStep::Issued(_) => TraceStep::Issued(Ok(flush)),
-            TraceStep::Queued(_) | TraceStep::Completed => TraceStep::Queued(flush),
+            RecordedRequestStep::Issued(_) => RecordedRequestStep::Issued(Ok(flush)),
+            RecordedRequestStep::Queued(_) | RecordedRequestStep::CompletedInjection => {
+                RecordedRequestStep::Queued(flush)
+            }
         };
         TraceEvent { step, ..*self }
     }
@@ -41,23 +45,23 @@ impl TraceEvent {
 
 /// Step of a request: queued by the application, issued to the driver, or completed.
 #[derive(Debug)]
-pub(super) enum TraceStep {
-    Queued(TraceRequest),
+pub(super) enum RecordedRequestStep {
+    Queued(RecordedTraceRequest),
     /// The driver received the request. A mistake in the record matters only if the trace has no queueing steps.
-    Issued(Result<TraceRequest, Box<Problem>>),
-    Completed,
+    Issued(Result<RecordedTraceRequest, Box<InputProblem>>),
+    CompletedInjection,
 }
 
 /// Request of a trace: a read, write or flush, or an operation of another kind that is not replayed.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum TraceRequest {
+pub(super) enum RecordedTraceRequest {
     Data { io: Io, response: Option<u64> },
     LeftOut(&'static str),
 }
 
 /// Names of the devices of a trace, in the order in which they first occur.
 #[derive(Debug, Default)]
-pub(super) struct Devices {
+pub(super) struct TraceDeviceNames {
     pub names: Vec<String>,
     places: BTreeMap<String, u32>,
     numbers: BTreeMap<u32, u32>,
@@ -67,14 +71,14 @@ pub(super) struct Devices {
     last_place: u32,
 }
 
-impl Devices {
+impl TraceDeviceNames {
     /// Returns the index of a device, which is added if it is new.
     ///
     /// # Errors
     /// If there are too many devices, or the name is too long.
-    pub(super) fn place(&mut self, device: DeviceName<'_>) -> Result<u32, RecordMistake> {
+    pub(super) fn place(&mut self, device: RecordedDevice<'_>) -> Result<u32, RecordMistake> {
         match device {
-            DeviceName::Numbered(number) => {
+            RecordedDevice::Numbered(number) => {
                 if let Some((_, place)) = self.last.filter(|(last, _)| *last == number) {
                     return Ok(place);
                 }
@@ -86,7 +90,7 @@ impl Devices {
                 self.last = Some((number, place));
                 Ok(place)
             }
-            DeviceName::Named(name) => {
+            RecordedDevice::Named(name) => {
                 if self.names.get(index(self.last_place)).is_none_or(|last| last != name) {
                     self.last_place = self.named(name)?;
                 }
@@ -114,10 +118,10 @@ impl Devices {
 }
 
 /// Reader of one trace file: detects its format and returns its events one by one.
-pub(super) struct Events {
+pub(super) struct TraceEventReader {
     file: String,
-    pub format: Format,
-    reader: RecordReader,
+    pub format: TraceFileFormat,
+    reader: FormatRecordReader,
     pieces: Pieces,
     /// Bytes of the file that have been read; those from index `at` on have not been parsed yet.
     buffer: Vec<u8>,
@@ -130,15 +134,15 @@ pub(super) struct Events {
     /// Events that follow from the last trace record besides the one that was returned: a write and the flushes around
     /// it.
     waiting: VecDeque<TraceEvent>,
-    pub devices: Devices,
+    pub devices: TraceDeviceNames,
 }
 
-impl Events {
+impl TraceEventReader {
     /// Opens a trace file of this format, or detects the format by the file's content.
     ///
     /// # Errors
     /// If the file cannot be opened, or has no known format.
-    pub(super) fn open(file: &File, format: Option<Format>) -> Result<Events, Problem> {
+    pub(super) fn open(file: &File, format: Option<TraceFileFormat>) -> Result<TraceEventReader, InputProblem> {
         let mut pieces = file.pieces()?;
         let mut buffer = Vec::new();
         while buffer.len() < START_BYTES {
@@ -148,15 +152,15 @@ impl Events {
         let Some(format) = format.or_else(|| detect(&buffer)) else {
             let is_empty = buffer.iter().all(u8::is_ascii_whitespace);
             let found = if is_empty { "the trace is empty" } else { "a trace of unknown format" };
-            return Err(Problem::new(&file.name, None, found, ALLOWED));
+            return Err(InputProblem::new(&file.name, None, found, ALLOWED));
         };
-        let reader = RecordReader::new(format, &buffer).map_err(|wrong| {
+        let reader = FormatRecordReader::new(format, &buffer).map_err(|wrong| {
             let (found, allowed) = wrong.into_parts();
-            Problem::new(&file.name, None, found, allowed)
+            InputProblem::new(&file.name, None, found, allowed)
         })?;
-        let (file, devices) = (file.name.clone(), Devices::default());
+        let (file, devices) = (file.name.clone(), TraceDeviceNames::default());
         let waiting = VecDeque::new();
-        Ok(Events {
+        Ok(TraceEventReader {
             file,
             format,
             reader,
@@ -172,11 +176,11 @@ impl Events {
     }
 
     /// Returns the next event of the file, or the problem of a line; none at the end of the file.
-    pub(super) fn next(&mut self) -> Option<Result<TraceEvent, Problem>> {
+    pub(super) fn next(&mut self) -> Option<Result<TraceEvent, InputProblem>> {
         if let Some(event) = self.waiting.pop_front() {
             return Some(Ok(event));
         }
-        let next = match self.reader.is_binary() {
+        let next = match self.reader.has_binary_records() {
             true => self.next_record(),
             false => self.next_line(),
         };
@@ -186,8 +190,8 @@ impl Events {
 
     /// Returns the first of the events that a trace record stands for, and queues the others: a flush before the
     /// request, the request, a flush after it.
-    fn first_with_flushes(&mut self, (event, flushes): (TraceEvent, FlagFlushes)) -> TraceEvent {
-        if flushes == FlagFlushes::default() {
+    fn first_with_flushes(&mut self, (event, flushes): (TraceEvent, WriteFlagFlushes)) -> TraceEvent {
+        if flushes == WriteFlagFlushes::default() {
             return event;
         }
         let flush = event.flush();
@@ -201,10 +205,10 @@ impl Events {
         }
     }
 
-    fn next_line(&mut self) -> Option<Result<FlaggedEvent, Problem>> {
+    fn next_line(&mut self) -> Option<Result<FlushFlaggedEvent, InputProblem>> {
         while !self.is_ended {
-            let (end, next) = match self.line_end() {
-                Err(problem) => return self.fail(problem),
+            let (end, next) = match self.line_end_and_next() {
+                Err(problem) => return self.fail_reading(problem),
                 Ok(None) => return None,
                 Ok(Some(ends)) => ends,
             };
@@ -216,8 +220,8 @@ impl Events {
                 .map_err(drop)
                 .and_then(|it| if it.contains('\0') { Err(()) } else { Ok(it) })
             else {
-                let problem = Problem::new(&self.file, self.line, "bytes that are not text", "UTF-8");
-                return self.fail(problem);
+                let problem = InputProblem::new(&self.file, self.line, "bytes that are not text", "UTF-8");
+                return self.fail_reading(problem);
             };
             if line.trim_ascii().is_empty() {
                 continue;
@@ -235,7 +239,7 @@ impl Events {
 
     /// Returns the end of the trace file's line that starts at `at`, and the start of the next line. `None` at the end
     /// of the file. Reads more of the file as needed.
-    fn line_end(&mut self) -> Result<Option<(usize, usize)>, Problem> {
+    fn line_end_and_next(&mut self) -> Result<Option<(usize, usize)>, InputProblem> {
         let mut searched = 0;
         loop {
             let rest = &self.buffer[self.at..];
@@ -246,19 +250,19 @@ impl Events {
             searched = rest.len();
             if searched > LINE_BYTES_MAX {
                 let found = format!("a line of more than {LINE_BYTES_MAX} bytes");
-                return Err(Problem::new(&self.file, self.line + 1, found, ALLOWED));
+                return Err(InputProblem::new(&self.file, self.line + 1, found, ALLOWED));
             }
-            if !self.more()? {
+            if !self.read_more_bytes()? {
                 let end = self.buffer.len();
                 return Ok((end > self.at).then_some((end, end)));
             }
         }
     }
 
-    fn next_record(&mut self) -> Option<Result<FlaggedEvent, Problem>> {
+    fn next_record(&mut self) -> Option<Result<FlushFlaggedEvent, InputProblem>> {
         while !self.is_ended {
-            let length = match self.whole_record() {
-                Err(problem) => return self.fail(problem),
+            let length = match self.whole_record_length() {
+                Err(problem) => return self.fail_reading(problem),
                 Ok(None) => return None,
                 Ok(Some(length)) => length,
             };
@@ -281,7 +285,7 @@ impl Events {
 
     /// Returns the length in bytes of the trace file's binary record at `at`, once all of it has been read; none at the
     /// end of the file. A record that is cut short is a problem.
-    fn whole_record(&mut self) -> Result<Option<usize>, Problem> {
+    fn whole_record_length(&mut self) -> Result<Option<usize>, InputProblem> {
         loop {
             let rest = &self.buffer[self.at..];
             let place =
@@ -291,7 +295,7 @@ impl Events {
                 return Ok(Some(length));
             }
             let rest_bytes = rest.len();
-            if !self.more()? {
+            if !self.read_more_bytes()? {
                 let wrong = RecordMistake::new(
                     format!("{rest_bytes} bytes of a record at the end"),
                     "whole records: the file seems cut short",
@@ -308,7 +312,7 @@ impl Events {
     }
 
     /// Reads the next piece of the file into the buffer; returns false at the end of the file.
-    fn more(&mut self) -> Result<bool, Problem> {
+    fn read_more_bytes(&mut self) -> Result<bool, InputProblem> {
         let Some(piece) = self.pieces.next() else { return Ok(false) };
         self.buffer.drain(..self.at);
         self.at = 0;
@@ -317,7 +321,7 @@ impl Events {
     }
 
     /// Ends reading of the file with a problem after which nothing can be parsed.
-    fn fail(&mut self, problem: Problem) -> Option<Result<FlaggedEvent, Problem>> {
+    fn fail_reading(&mut self, problem: InputProblem) -> Option<Result<FlushFlaggedEvent, InputProblem>> {
         self.is_ended = true;
         Some(Err(problem))
     }
@@ -334,7 +338,7 @@ struct RecordPlace<'a> {
 }
 
 impl RecordPlace<'_> {
-    fn problem(&self, wrong: RecordMistake) -> Problem {
+    fn problem(&self, wrong: RecordMistake) -> InputProblem {
         let (mut found, allowed) = wrong.into_parts();
         if self.is_cut {
             found += " (the last line, which has no end: the file seems cut short)";
@@ -342,61 +346,61 @@ impl RecordPlace<'_> {
         if let Some((record, offset)) = self.record {
             found = format!("record {record} at byte {offset}: {found}");
         }
-        Problem::new(self.file, self.line, found, allowed)
+        InputProblem::new(self.file, self.line, found, allowed)
     }
 }
 
 /// Event of a trace file's record, with the flushes that the flags of its request ask for.
-type FlaggedEvent = (TraceEvent, FlagFlushes);
+type FlushFlaggedEvent = (TraceEvent, WriteFlagFlushes);
 
 /// Result of parsing a record of a trace file: an event, nothing that matters, or the end of the trace.
 enum ParsedRecord {
-    Event(FlaggedEvent),
+    Event(FlushFlaggedEvent),
     Nothing,
     End,
 }
 
 fn event(
     record: TraceRecord<'_>,
-    devices: &mut Devices,
+    devices: &mut TraceDeviceNames,
     place: &RecordPlace<'_>,
 ) -> Result<ParsedRecord, RecordMistake> {
     let flushes = record.flushes();
     let event = match record {
         TraceRecord::Other => return Ok(ParsedRecord::Nothing),
         TraceRecord::End => return Ok(ParsedRecord::End),
-        TraceRecord::Completed { at, device } => {
-            TraceEvent { at, device: devices.place(device)?, step: TraceStep::Completed }
+        TraceRecord::CompletedInjection { at, device } => {
+            TraceEvent { at, device: devices.place(device)?, step: RecordedRequestStep::CompletedInjection }
         }
         TraceRecord::Asked(asked) => {
             let (at, device) = (asked.at, devices.place(asked.device)?);
-            TraceEvent { at, device, step: TraceStep::Queued(thing(asked)?) }
+            TraceEvent { at, device, step: RecordedRequestStep::Queued(thing(asked)?) }
         }
         TraceRecord::Issued(Ok(asked)) => {
             let (at, device) = (asked.at, devices.place(asked.device)?);
             TraceEvent {
                 at,
                 device,
-                step: TraceStep::Issued(thing(asked).map_err(|wrong| Box::new(place.problem(wrong)))),
+                step: RecordedRequestStep::Issued(thing(asked).map_err(|wrong| Box::new(place.problem(wrong)))),
             }
         }
         TraceRecord::Issued(Err(wrong)) => {
-            TraceEvent { at: 0, device: 0, step: TraceStep::Issued(Err(Box::new(place.problem(wrong)))) }
+            TraceEvent { at: 0, device: 0, step: RecordedRequestStep::Issued(Err(Box::new(place.problem(wrong)))) }
         }
     };
     Ok(ParsedRecord::Event((event, flushes)))
 }
 
-fn thing(asked: RecordedRequest<'_>) -> Result<TraceRequest, RecordMistake> {
+fn thing(asked: RecordedRequest<'_>) -> Result<RecordedTraceRequest, RecordMistake> {
     match asked.what {
-        RecordedOperation::LeftOut(kind) => Ok(TraceRequest::LeftOut(kind)),
+        RecordedOperation::LeftOut(kind) => Ok(RecordedTraceRequest::LeftOut(kind)),
         RecordedOperation::Data { op, offset, bytes, response } => {
-            Ok(TraceRequest::Data { io: io(op, offset, bytes)?, response })
+            Ok(RecordedTraceRequest::Data { io: io(op, offset, bytes)?, response })
         }
         RecordedOperation::FlushedWrite { offset, bytes, .. } => {
-            Ok(TraceRequest::Data { io: io(Op::Write, offset, bytes)?, response: None })
+            Ok(RecordedTraceRequest::Data { io: io(Op::Write, offset, bytes)?, response: None })
         }
-        RecordedOperation::Flush => Ok(TraceRequest::Data { io: Io::flush(), response: None }),
+        RecordedOperation::DeepFlush => Ok(RecordedTraceRequest::Data { io: Io::flush(), response: None }),
     }
 }
 

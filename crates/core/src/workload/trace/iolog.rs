@@ -10,9 +10,9 @@
 //! `wait` holds everything after it back by so many microseconds, and waits below 100 are discarded,
 //! as the documentation says. Without any wait all requests arrive at once.
 
-use super::format::Format;
-use super::record::{DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, number, wrong};
-use super::trace_io::TraceIo;
+use super::format::TraceFileFormat;
+use super::record::{RecordMistake, RecordedDevice, RecordedOperation, RecordedRequest, TraceRecord, number, wrong};
+use super::trace_io::TimedTraceRequest;
 use crate::request::Op;
 
 const HEAD_2: &str = "fio version 2 iolog";
@@ -24,23 +24,23 @@ const DEVICE: &str = "phaselink";
 
 /// Reader of the lines of a fio iolog, which keeps the sum of the waits.
 #[derive(Debug)]
-pub(super) struct IologReader {
+pub(super) struct IologLineReader {
     has_times: bool,
     /// Sum of the waits of a version 2 iolog so far, in microseconds.
     waited: u64,
 }
 
-pub(super) fn detect(first_line: &str) -> Option<Format> {
+pub(super) fn detect(first_line: &str) -> Option<TraceFileFormat> {
     match first_line {
-        HEAD_2 => Some(Format::FioIolog2),
-        HEAD_3 => Some(Format::FioIolog3),
+        HEAD_2 => Some(TraceFileFormat::FioIolog2),
+        HEAD_3 => Some(TraceFileFormat::FioIolog3),
         _ => None,
     }
 }
 
-impl IologReader {
-    pub(super) fn new(has_times: bool) -> IologReader {
-        IologReader { has_times, waited: 0 }
+impl IologLineReader {
+    pub(super) fn new(has_times: bool) -> IologLineReader {
+        IologLineReader { has_times, waited: 0 }
     }
 
     pub(super) fn read<'a>(&mut self, line: &'a str) -> Result<TraceRecord<'a>, RecordMistake> {
@@ -75,7 +75,7 @@ impl IologReader {
         numbers: [&str; 2],
     ) -> Result<TraceRecord<'a>, RecordMistake> {
         let [offset, bytes] = [number(numbers[0], "an offset")?, number(numbers[1], "a length")?];
-        let device = DeviceName::Named(device);
+        let device = RecordedDevice::Named(device);
         let request = |op| {
             Ok(TraceRecord::Asked(RecordedRequest {
                 at,
@@ -106,10 +106,10 @@ impl IologReader {
 
 /// Writes requests as a fio iolog of version 3, which [`parse`](super::parse) and fio itself replay. Arrival times are
 /// cut to whole microseconds, because the format has no smaller unit.
-pub fn to_iolog(ios: impl IntoIterator<Item = TraceIo>) -> String {
+pub fn to_iolog(ios: impl IntoIterator<Item = TimedTraceRequest>) -> String {
     let mut text = begin();
     let mut end_us = 0;
-    for TraceIo { at, io } in ios {
+    for TimedTraceRequest { at, io } in ios {
         end_us = at.as_ps() / 1_000_000;
         text.push_str(&line(end_us, action(io.op), io.offset, io.bytes.into()));
     }
@@ -122,7 +122,7 @@ pub fn action(op: Op) -> &'static str {
         Op::Read => "read",
         // A fio iolog has no operation for Write Zeroes, so it becomes a write.
         Op::Write | Op::WriteZeroes => "write",
-        Op::Flush => "sync",
+        Op::DeepFlush => "sync",
         Op::Discard => "trim",
     }
 }

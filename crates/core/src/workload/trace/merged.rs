@@ -1,62 +1,62 @@
 //! Events of all files of a trace, merged by time.
 //!
 //! blktrace writes a file for each processor. Within a file events are only nearly in order, and so is the merged
-//! sequence; [`Sorted`] then sorts the requests.
+//! sequence; [`ArrivalSorter`] then sorts the requests.
 
-use super::events::{Devices, Events, TraceEvent, TraceStep};
+use super::events::{RecordedRequestStep, TraceDeviceNames, TraceEvent, TraceEventReader};
 use super::file::File;
-use super::format::Format;
-use super::record::DeviceName;
+use super::format::TraceFileFormat;
+use super::record::RecordedDevice;
 use crate::number::index;
-use crate::problem::{Problem, Problems, all};
+use crate::problem::{InputProblem, Problems, all};
 use crate::request::Io;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// Merger of the events of several files: always returns the earliest of the files' next events.
-pub(super) struct EventMerger {
-    pub format: Format,
-    files: Vec<Events>,
+pub(super) struct TraceEventMerger {
+    pub format: TraceFileFormat,
+    files: Vec<TraceEventReader>,
     /// Next event of each file; none for a file that has ended.
     heads: Vec<Option<TraceEvent>>,
     order: BinaryHeap<Reverse<(u64, usize)>>,
-    problems: VecDeque<Problem>,
+    problems: VecDeque<InputProblem>,
     /// Devices of all files. `places` has, for each file, the index in `devices` of each of the file's own devices. A
     /// single file uses its own list.
-    devices: Devices,
+    devices: TraceDeviceNames,
     places: Vec<Vec<u32>>,
 }
 
-impl EventMerger {
+impl TraceEventMerger {
     /// Opens the files of a trace, which must all have the same format.
     ///
     /// # Errors
     /// If one of the files cannot be opened, or has another format than the first.
-    pub(super) fn open(files: &[File], format: Option<Format>) -> Result<EventMerger, Problems> {
-        let opened = all(files.iter().map(|file| Events::open(file, format).map_err(Problems::from)))?;
-        let format = opened.first().map_or(Format::Blktrace, |events| events.format);
+    pub(super) fn open(files: &[File], format: Option<TraceFileFormat>) -> Result<TraceEventMerger, Problems> {
+        let opened = all(files.iter().map(|file| TraceEventReader::open(file, format).map_err(Problems::from)))?;
+        let format = opened.first().map_or(TraceFileFormat::Blktrace, |events| events.format);
         if let Some((file, other)) = files.iter().zip(&opened).find(|(_, events)| events.format != format) {
             let (found, allowed) = (format!("{} beside {format}", other.format), "files of one format");
-            return Err(Problem::new(&file.name, None, found, allowed).into());
+            return Err(InputProblem::new(&file.name, None, found, allowed).into());
         }
         let count = opened.len();
-        let mut merged = EventMerger {
+        let mut merged = TraceEventMerger {
             format,
             files: opened,
             heads: (0..count).map(|_| None).collect(),
             order: BinaryHeap::new(),
             problems: VecDeque::new(),
-            devices: Devices::default(),
+            devices: TraceDeviceNames::default(),
             places: vec![Vec::new(); count],
         };
         if count > 1 {
-            (0..count).for_each(|file| merged.refill(file));
+            (0..count).for_each(|file| merged.refill_from_file(file));
         }
         Ok(merged)
     }
 
     /// Returns the earliest next event of any file, or the next problem in a file; none at the end of all files.
-    pub(super) fn next(&mut self) -> Option<Result<TraceEvent, Problem>> {
+    pub(super) fn next(&mut self) -> Option<Result<TraceEvent, InputProblem>> {
         if let [file] = &mut self.files[..] {
             return file.next();
         }
@@ -65,19 +65,19 @@ impl EventMerger {
         }
         let Reverse((_, file)) = self.order.pop()?;
         let event = self.heads[file].take()?;
-        self.refill(file);
+        self.refill_from_file(file);
         Some(Ok(event))
     }
 
     /// Returns the names of the devices that have occurred so far, in the order of their indices.
-    pub(super) fn device_names(&self) -> &[String] {
+    pub(super) fn seen_device_names(&self) -> &[String] {
         match &self.files[..] {
             [file] => &file.devices.names,
             _ => &self.devices.names,
         }
     }
 
-    fn refill(&mut self, file: usize) {
+    fn refill_from_file(&mut self, file: usize) {
         loop {
             match self.files[file].next() {
                 None => return,
@@ -95,17 +95,17 @@ impl EventMerger {
         }
     }
 
-    fn place(&mut self, file: usize, event: &TraceEvent) -> Result<u32, Problem> {
-        if matches!(event.step, TraceStep::Issued(Err(_))) {
+    fn place(&mut self, file: usize, event: &TraceEvent) -> Result<u32, InputProblem> {
+        if matches!(event.step, RecordedRequestStep::Issued(Err(_))) {
             return Ok(0);
         }
         let here = index(event.device);
         let names = &self.files[file].devices.names;
         let places = &mut self.places[file];
         for name in names.iter().take(here + 1).skip(places.len()) {
-            let place = self.devices.place(DeviceName::Named(name)).map_err(|wrong| {
+            let place = self.devices.place(RecordedDevice::Named(name)).map_err(|wrong| {
                 let (found, allowed) = wrong.into_parts();
-                Problem::new("trace", None, found, allowed)
+                InputProblem::new("trace", None, found, allowed)
             })?;
             places.push(place);
         }
@@ -115,7 +115,7 @@ impl EventMerger {
 
 /// Measure of disorder of a sequence of times: number of elements that a sorter must hold back to return them in order.
 #[derive(Debug)]
-pub(super) struct Disorder {
+pub(super) struct ArrivalDisorder {
     /// Largest element up to each of the last positions, stored at the position modulo the largest number of elements
     /// that can be held back.
     largest: Vec<u64>,
@@ -125,31 +125,31 @@ pub(super) struct Disorder {
     held_back: Option<usize>,
 }
 
-impl Disorder {
+impl ArrivalDisorder {
     /// Largest number of elements that a sorter may hold back.
     pub(super) const MAX: usize = 1 << 20;
 
-    pub(super) fn new() -> Disorder {
-        Disorder { largest: Vec::new(), count: 0, most: 0, held_back: Some(0) }
+    pub(super) fn new() -> ArrivalDisorder {
+        ArrivalDisorder { largest: Vec::new(), count: 0, most: 0, held_back: Some(0) }
     }
 
     pub(super) fn add(&mut self, at: u64) {
         if at < self.most {
-            self.late(at);
+            self.count_late_element(at);
         }
         self.most = self.most.max(at);
-        match self.largest.len() < Disorder::MAX {
+        match self.largest.len() < ArrivalDisorder::MAX {
             true => self.largest.push(self.most),
-            false => self.largest[self.count % Disorder::MAX] = self.most,
+            false => self.largest[self.count % ArrivalDisorder::MAX] = self.most,
         }
         self.count += 1;
     }
 
     /// Accounts for an element that comes late: finds how many positions ago the first larger element came.
-    fn late(&mut self, at: u64) {
+    fn count_late_element(&mut self, at: u64) {
         let kept = self.largest.len();
         let oldest = self.count - kept;
-        let largest = |place: usize| self.largest[(oldest + place) % Disorder::MAX];
+        let largest = |place: usize| self.largest[(oldest + place) % ArrivalDisorder::MAX];
         let (mut low, mut high) = (0, kept);
         while low < high {
             let middle = (low + high) / 2;
@@ -171,32 +171,32 @@ impl Disorder {
 
 /// Stable sorter of requests by time, which holds back a fixed number of requests while they come.
 #[derive(Debug)]
-pub(super) struct Sorted {
+pub(super) struct ArrivalSorter {
     held_back: usize,
-    held: BinaryHeap<Reverse<(u64, u64, HeldRequest)>>,
+    held: BinaryHeap<Reverse<(u64, u64, HeldTraceRequest)>>,
     count: u64,
 }
 
 /// Request that is held back for sorting. All requests compare as equal, because time and sequence number already
 /// decide their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct HeldRequest(Io);
+struct HeldTraceRequest(Io);
 
-impl PartialOrd for HeldRequest {
-    fn partial_cmp(&self, other: &HeldRequest) -> Option<std::cmp::Ordering> {
+impl PartialOrd for HeldTraceRequest {
+    fn partial_cmp(&self, other: &HeldTraceRequest) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for HeldRequest {
-    fn cmp(&self, _: &HeldRequest) -> std::cmp::Ordering {
+impl Ord for HeldTraceRequest {
+    fn cmp(&self, _: &HeldTraceRequest) -> std::cmp::Ordering {
         std::cmp::Ordering::Equal
     }
 }
 
-impl Sorted {
-    pub(super) fn new(held_back: usize) -> Sorted {
-        Sorted { held_back, held: BinaryHeap::new(), count: 0 }
+impl ArrivalSorter {
+    pub(super) fn new(held_back: usize) -> ArrivalSorter {
+        ArrivalSorter { held_back, held: BinaryHeap::new(), count: 0 }
     }
 
     /// Returns the next request in order of time, and takes as many further requests from `more` as are to be held
@@ -207,10 +207,10 @@ impl Sorted {
         }
         while self.held.len() <= self.held_back {
             let Some((at, io)) = more() else { break };
-            self.held.push(Reverse((at, self.count, HeldRequest(io))));
+            self.held.push(Reverse((at, self.count, HeldTraceRequest(io))));
             self.count += 1;
         }
-        self.held.pop().map(|Reverse((at, _, HeldRequest(io)))| (at, io))
+        self.held.pop().map(|Reverse((at, _, HeldTraceRequest(io)))| (at, io))
     }
 }
 
@@ -221,37 +221,37 @@ mod tests {
     use proptest::prelude::*;
 
     fn sorted(times: &[u64], held_back: usize) -> Vec<(u64, u64)> {
-        let mut sorted = Sorted::new(held_back);
+        let mut sorted = ArrivalSorter::new(held_back);
         let io = |offset| Io { op: Op::Read, offset, bytes: 1 };
         let mut rest = times.iter().enumerate().map(|(place, at)| (*at, io(place as u64)));
         std::iter::from_fn(|| sorted.next(|| rest.next())).map(|(at, io)| (at, io.offset)).collect()
     }
 
     fn held_back(times: &[u64]) -> Option<usize> {
-        let mut disorder = Disorder::new();
+        let mut disorder = ArrivalDisorder::new();
         times.iter().for_each(|at| disorder.add(*at));
         disorder.held_back()
     }
 
     #[test]
-    fn disorder_is_how_many_have_to_be_held_back() {
+    fn disorder_equals_the_number_of_held_requests() {
         assert_eq!(held_back(&[1, 1, 2, 3]), Some(0));
         assert_eq!(held_back(&[1, 3, 2]), Some(1));
         assert_eq!(held_back(&[5, 6, 7, 5, 1]), Some(4));
     }
 
     #[test]
-    fn more_disorder_than_can_be_held_back_is_known_as_such() {
-        let mut times = vec![1; Disorder::MAX];
+    fn disorder_beyond_the_limit_is_recognised() {
+        let mut times = vec![1; ArrivalDisorder::MAX];
         times.insert(0, 2);
-        assert_eq!(held_back(&times), Some(Disorder::MAX));
+        assert_eq!(held_back(&times), Some(ArrivalDisorder::MAX));
         times.insert(0, 2);
         assert_eq!(held_back(&times), None);
     }
 
     proptest! {
         #[test]
-        fn holding_back_what_the_disorder_says_sorts_stably(times in prop::collection::vec(0u64..50, 0..200)) {
+        fn holding_the_measured_disorder_sorts_stably(times in prop::collection::vec(0u64..50, 0..200)) {
             let mut whole: Vec<(u64, u64)> = times.iter().copied().zip(0..).collect();
             whole.sort_by_key(|entry| entry.0);
             let needed = held_back(&times).expect("few");

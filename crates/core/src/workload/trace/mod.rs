@@ -34,13 +34,13 @@ mod trace_io;
 mod vscsi;
 
 pub use file::{File, Pieces};
-pub use format::Format;
-pub use info::{BLOCK_BYTES, Footprint, Info, QueueDepth, info};
+pub use format::TraceFileFormat;
+pub use info::{BLOCK_BYTES, BlockFootprint, RecordedQueueDepth, TraceStatistics, info};
 pub use iolog::to_iolog;
-pub use requests::{Iter, TraceRequests};
-pub use scan::{NamedTrace, Selection};
+pub use requests::{TraceRequestIter, TraceRequests};
+pub use scan::{NamedJobTrace, TraceSelection};
 pub use summary::Summary;
-pub use trace_io::TraceIo;
+pub use trace_io::TimedTraceRequest;
 
 use crate::problem::Problems;
 
@@ -48,7 +48,7 @@ use crate::problem::Problems;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     /// Format of the trace's files.
-    pub format: Format,
+    pub format: TraceFileFormat,
     /// Name of the device to which the requests went, as the trace gives it.
     pub device: String,
     /// Requests of the trace; there is at least one.
@@ -61,8 +61,8 @@ pub struct Trace {
 ///
 /// # Errors
 /// All problems of the files at once; if they are many, the first ones and the number of the others.
-pub fn read(files: &[File], selection: &Selection) -> Result<Trace, Problems> {
-    read_keeping(files, selection, scan::KEPT_MAX)
+pub fn read(files: &[File], selection: &TraceSelection) -> Result<Trace, Problems> {
+    read_trace_keeping(files, selection, scan::KEPT_MAX)
 }
 
 /// Reads a trace, and keeps its requests in memory if they are at most `kept_max`; each replay of a longer trace reads
@@ -70,7 +70,7 @@ pub fn read(files: &[File], selection: &Selection) -> Result<Trace, Problems> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_keeping(files: &[File], selection: &Selection, kept_max: usize) -> Result<Trace, Problems> {
+pub fn read_trace_keeping(files: &[File], selection: &TraceSelection, kept_max: usize) -> Result<Trace, Problems> {
     scan::scan(files, selection, kept_max)
 }
 
@@ -80,7 +80,7 @@ pub fn read_keeping(files: &[File], selection: &Selection, kept_max: usize) -> R
 /// # Errors
 /// As [`read`].
 pub fn parse(file_name: &str, bytes: impl AsRef<[u8]>) -> Result<Trace, Problems> {
-    read(&[File::in_memory(file_name, bytes.as_ref())], &Selection::default())
+    read(&[File::in_memory(file_name, bytes.as_ref())], &TraceSelection::default())
 }
 
 #[cfg(test)]

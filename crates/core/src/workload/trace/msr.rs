@@ -10,7 +10,7 @@
 //! is that of the recorded system, in the same ticks: nothing is replayed of it.
 
 use super::record::{
-    DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, fields, number, wrong,
+    RecordMistake, RecordedDevice, RecordedOperation, RecordedRequest, TraceRecord, fields, number, wrong,
 };
 use crate::request::Op;
 
@@ -36,7 +36,7 @@ pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
     let what = RecordedOperation::Data { op, offset, bytes, response };
     Ok(TraceRecord::Asked(RecordedRequest {
         at: number(time, "a timestamp")?,
-        device: DeviceName::Named(device(line)),
+        device: RecordedDevice::Named(device(line)),
         what,
     }))
 }

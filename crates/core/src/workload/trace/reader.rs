@@ -1,73 +1,73 @@
 //! Readers of all trace formats behind one type, and detection of a file's format by its content.
 
-use super::format::Format;
+use super::format::TraceFileFormat;
 use super::record::{RecordMistake, TraceRecord, wrong};
 use super::{alibaba, blkparse, blktrace, iolog, msr, systor, tencent, vscsi};
 
 /// Reader of the records of one trace format.
 #[derive(Debug)]
-pub(super) enum RecordReader {
+pub(super) enum FormatRecordReader {
     Blkparse,
-    Blktrace(blktrace::Order),
-    Iolog(iolog::IologReader),
+    Blktrace(blktrace::BlktraceByteOrder),
+    Iolog(iolog::IologLineReader),
     Msr,
     Alibaba,
     Tencent,
     Systor,
-    Vscsi(vscsi::RecordLayout),
+    Vscsi(vscsi::VscsiRecordLayout),
 }
 
 /// Function that returns true if the first line of a file belongs to a certain format.
-type Matches = fn(&str) -> bool;
+type FormatMatcher = fn(&str) -> bool;
 
 /// Detects the format of a trace by the first bytes of a file. In a text, the first line counts that is neither empty
 /// nor a notice of blkparse.
-pub(super) fn detect(start: &[u8]) -> Option<Format> {
+pub(super) fn detect(start: &[u8]) -> Option<TraceFileFormat> {
     if blktrace::detect(start).is_some() {
-        return Some(Format::Blktrace);
+        return Some(TraceFileFormat::Blktrace);
     }
     if vscsi::detect(start).is_some() {
-        return Some(Format::Vscsi);
+        return Some(TraceFileFormat::Vscsi);
     }
     let first = first_line(start)?;
     if let Some(format) = iolog::detect(first) {
         return Some(format);
     }
-    let texts: [(Matches, Format); 5] = [
-        (blkparse::is_event, Format::Blkparse),
-        (msr::matches, Format::MsrCambridge),
-        (alibaba::matches, Format::Alibaba),
-        (tencent::matches, Format::Tencent),
-        (systor::matches, Format::Systor),
+    let texts: [(FormatMatcher, TraceFileFormat); 5] = [
+        (blkparse::is_event_line, TraceFileFormat::Blkparse),
+        (msr::matches, TraceFileFormat::MsrCambridge),
+        (alibaba::matches, TraceFileFormat::Alibaba),
+        (tencent::matches, TraceFileFormat::Tencent),
+        (systor::matches, TraceFileFormat::Systor),
     ];
     texts.into_iter().find(|(matches, _)| matches(first)).map(|(_, format)| format)
 }
 
 fn first_line(start: &[u8]) -> Option<&str> {
     let lines = start.split(|byte| *byte == b'\n').map(|line| std::str::from_utf8(line).unwrap_or_default().trim());
-    lines.into_iter().find(|line| !line.is_empty() && !blkparse::is_notice(line))
+    lines.into_iter().find(|line| !line.is_empty() && !blkparse::is_notice_line(line))
 }
 
-impl RecordReader {
+impl FormatRecordReader {
     /// Makes the reader of a trace format for a file that starts with these bytes.
     ///
     /// # Errors
     /// If no file of a binary format starts like this; text formats are checked line by line.
-    pub(super) fn new(format: Format, start: &[u8]) -> Result<RecordReader, RecordMistake> {
+    pub(super) fn new(format: TraceFileFormat, start: &[u8]) -> Result<FormatRecordReader, RecordMistake> {
         Ok(match format {
-            Format::Blkparse => RecordReader::Blkparse,
-            Format::Blktrace => match blktrace::detect(start) {
-                Some(order) => RecordReader::Blktrace(order),
+            TraceFileFormat::Blkparse => FormatRecordReader::Blkparse,
+            TraceFileFormat::Blktrace => match blktrace::detect(start) {
+                Some(order) => FormatRecordReader::Blktrace(order),
                 None => return wrong("no record of blktrace at the start", "files of blktrace"),
             },
-            Format::FioIolog2 => RecordReader::Iolog(iolog::IologReader::new(false)),
-            Format::FioIolog3 => RecordReader::Iolog(iolog::IologReader::new(true)),
-            Format::MsrCambridge => RecordReader::Msr,
-            Format::Alibaba => RecordReader::Alibaba,
-            Format::Tencent => RecordReader::Tencent,
-            Format::Systor => RecordReader::Systor,
-            Format::Vscsi => match vscsi::detect(start) {
-                Some(layout) => RecordReader::Vscsi(layout),
+            TraceFileFormat::FioIolog2 => FormatRecordReader::Iolog(iolog::IologLineReader::new(false)),
+            TraceFileFormat::FioIolog3 => FormatRecordReader::Iolog(iolog::IologLineReader::new(true)),
+            TraceFileFormat::MsrCambridge => FormatRecordReader::Msr,
+            TraceFileFormat::Alibaba => FormatRecordReader::Alibaba,
+            TraceFileFormat::Tencent => FormatRecordReader::Tencent,
+            TraceFileFormat::Systor => FormatRecordReader::Systor,
+            TraceFileFormat::Vscsi => match vscsi::detect(start) {
+                Some(layout) => FormatRecordReader::Vscsi(layout),
                 None => return wrong("no vscsi records at the start", "records of version 1 or 2"),
             },
         })
@@ -77,22 +77,22 @@ impl RecordReader {
     /// are given to know it, or for a text format.
     pub(super) fn record_bytes(&self, bytes: &[u8]) -> Result<Option<usize>, RecordMistake> {
         match self {
-            RecordReader::Blktrace(order) => order.length(bytes),
-            RecordReader::Vscsi(layout) => Ok(Some(layout.record_bytes)),
+            FormatRecordReader::Blktrace(order) => order.length(bytes),
+            FormatRecordReader::Vscsi(layout) => Ok(Some(layout.record_bytes)),
             _ => Ok(None),
         }
     }
 
     /// True if trace files of this format consist of binary records and not of lines of text.
-    pub(super) fn is_binary(&self) -> bool {
-        matches!(self, RecordReader::Blktrace(_) | RecordReader::Vscsi(_))
+    pub(super) fn has_binary_records(&self) -> bool {
+        matches!(self, FormatRecordReader::Blktrace(_) | FormatRecordReader::Vscsi(_))
     }
 
     /// Parses one complete binary record of a trace file. A text format has none, so that nothing is parsed.
     pub(super) fn record(&self, record: &[u8]) -> Result<TraceRecord<'static>, RecordMistake> {
         match self {
-            RecordReader::Blktrace(order) => order.read(record),
-            RecordReader::Vscsi(layout) => layout.read(record),
+            FormatRecordReader::Blktrace(order) => order.read(record),
+            FormatRecordReader::Vscsi(layout) => layout.read(record),
             _ => Ok(TraceRecord::Other),
         }
     }
@@ -100,13 +100,13 @@ impl RecordReader {
     /// Reads one line of a text; a binary format has none, so that nothing is read.
     pub(super) fn line<'a>(&mut self, line: &'a str) -> Result<TraceRecord<'a>, RecordMistake> {
         match self {
-            RecordReader::Blkparse => blkparse::read(line),
-            RecordReader::Iolog(reader) => reader.read(line),
-            RecordReader::Msr => msr::read(line),
-            RecordReader::Alibaba => alibaba::read(line),
-            RecordReader::Tencent => tencent::read(line),
-            RecordReader::Systor => systor::read(line),
-            RecordReader::Blktrace(_) | RecordReader::Vscsi(_) => Ok(TraceRecord::Other),
+            FormatRecordReader::Blkparse => blkparse::read(line),
+            FormatRecordReader::Iolog(reader) => reader.read(line),
+            FormatRecordReader::Msr => msr::read(line),
+            FormatRecordReader::Alibaba => alibaba::read(line),
+            FormatRecordReader::Tencent => tencent::read(line),
+            FormatRecordReader::Systor => systor::read(line),
+            FormatRecordReader::Blktrace(_) | FormatRecordReader::Vscsi(_) => Ok(TraceRecord::Other),
         }
     }
 }

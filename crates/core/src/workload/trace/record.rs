@@ -14,7 +14,7 @@ pub(super) enum TraceRecord<'a> {
     /// step; only then do mistakes in the record matter.
     Issued(Result<RecordedRequest<'a>, RecordMistake>),
     /// Completion of a request by the device, at time `at` in units of the format.
-    Completed { at: u64, device: DeviceName<'a> },
+    CompletedInjection { at: u64, device: RecordedDevice<'a> },
     /// Record that has no effect on a drive: a comment, a heading, another step of a request.
     Other,
     /// End of the events; only statistics follow.
@@ -25,7 +25,7 @@ pub(super) enum TraceRecord<'a> {
 pub(super) struct RecordedRequest<'a> {
     /// Time of the request, in units of the format.
     pub at: u64,
-    pub device: DeviceName<'a>,
+    pub device: RecordedDevice<'a>,
     pub what: RecordedOperation,
 }
 
@@ -40,16 +40,16 @@ pub(super) enum RecordedOperation {
         response: Option<u64>,
     },
     /// Write with a flush before or after it, as its flags request.
-    FlushedWrite { offset: u64, bytes: u64, flushes: FlagFlushes },
+    FlushedWrite { offset: u64, bytes: u64, flushes: WriteFlagFlushes },
     /// Flush of the device's write buffer, without data.
-    Flush,
+    DeepFlush,
     /// Operation of another kind, which is not replayed: name of the kind, in the plural.
     LeftOut(&'static str),
 }
 
 /// Flushes around a write that its flags request, executed as Linux does on a drive without forced unit access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct FlagFlushes {
+pub(super) struct WriteFlagFlushes {
     /// True if earlier writes must be durable before the write (`REQ_PREFLUSH`).
     pub before: bool,
     /// True if the write itself must be durable when it completes (`REQ_FUA`).
@@ -58,18 +58,18 @@ pub(super) struct FlagFlushes {
 
 /// Device of a recorded request: its name, or its number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum DeviceName<'a> {
+pub(super) enum RecordedDevice<'a> {
     Named(&'a str),
     /// Major and minor number as the Linux kernel packs them: the minor number takes the lower twenty bits.
     Numbered(u32),
 }
 
-impl DeviceName<'_> {
+impl RecordedDevice<'_> {
     /// Returns the name of the device; a number becomes `major,minor`, as in `8,16`.
     pub(super) fn name(self) -> String {
         match self {
-            DeviceName::Named(name) => name.into(),
-            DeviceName::Numbered(number) => format!("{},{}", number >> 20, number & 0xf_ffff),
+            RecordedDevice::Named(name) => name.into(),
+            RecordedDevice::Numbered(number) => format!("{},{}", number >> 20, number & 0xf_ffff),
         }
     }
 }
@@ -94,22 +94,22 @@ pub(super) fn wrong<T>(found: impl Into<String>, allowed: impl Into<String>) -> 
 
 impl<'a> TraceRecord<'a> {
     /// Returns the flushes around a write that the flags of a trace record's request ask for.
-    pub(super) fn flushes(&self) -> FlagFlushes {
+    pub(super) fn flushes(&self) -> WriteFlagFlushes {
         match self {
             TraceRecord::Asked(RecordedRequest { what: RecordedOperation::FlushedWrite { flushes, .. }, .. })
             | TraceRecord::Issued(Ok(RecordedRequest {
                 what: RecordedOperation::FlushedWrite { flushes, .. }, ..
             })) => *flushes,
-            _ => FlagFlushes::default(),
+            _ => WriteFlagFlushes::default(),
         }
     }
 
     /// Makes a trace record for a flush of a device, submitted at `at` in the format's unit of time.
-    pub(super) fn flush(at: u64, device: DeviceName<'a>) -> TraceRecord<'a> {
-        TraceRecord::Asked(RecordedRequest { at, device, what: RecordedOperation::Flush })
+    pub(super) fn flush(at: u64, device: RecordedDevice<'a>) -> TraceRecord<'a> {
+        TraceRecord::Asked(RecordedRequest { at, device, what: RecordedOperation::DeepFlush })
     }
 
-    pub(super) fn left_out(at: u64, device: DeviceName<'a>, kind: &'static str) -> TraceRecord<'a> {
+    pub(super) fn left_out(at: u64, device: RecordedDevice<'a>, kind: &'static str) -> TraceRecord<'a> {
         TraceRecord::Asked(RecordedRequest { at, device, what: RecordedOperation::LeftOut(kind) })
     }
 }
@@ -159,6 +159,6 @@ pub(super) fn fields<'a, const COUNT: usize>(line: &'a str, columns: &str) -> Re
 }
 
 /// True if all of the fields are whole numbers in decimal digits.
-pub(super) fn are_numbers(fields: &[&str]) -> bool {
+pub(super) fn are_all_numbers(fields: &[&str]) -> bool {
     fields.iter().all(|field| !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -34,7 +34,7 @@ pub struct Summary {
 impl Summary {
     /// Adds a request to the sums.
     pub(super) fn add(&mut self, io: Io) {
-        if io.op == Op::Flush {
+        if io.op == Op::DeepFlush {
             self.flushes += 1;
             return;
         }
@@ -66,7 +66,7 @@ impl Summary {
     }
 
     /// Returns the number of all requests: reads, writes and flushes.
-    pub fn with_flushes(&self) -> u64 {
+    pub fn request_count_with_flushes(&self) -> u64 {
         self.count + self.flushes
     }
 

@@ -10,7 +10,7 @@
 //! request of which no response was seen; those are left out.
 
 use super::record::{
-    DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, fields, nanoseconds, number, wrong,
+    RecordMistake, RecordedDevice, RecordedOperation, RecordedRequest, TraceRecord, fields, nanoseconds, number, wrong,
 };
 use crate::request::Op;
 
@@ -27,7 +27,9 @@ pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
     let op = match kind {
         "R" => Op::Read,
         "W" => Op::Write,
-        "" => return Ok(TraceRecord::left_out(nanoseconds(time)?, DeviceName::Named(lun), "requests without a type")),
+        "" => {
+            return Ok(TraceRecord::left_out(nanoseconds(time)?, RecordedDevice::Named(lun), "requests without a type"));
+        }
         "IOType" => return Ok(TraceRecord::Other),
         _ => return wrong(format!("the unknown type `{kind}`"), "R, W or nothing"),
     };
@@ -35,5 +37,5 @@ pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
     let response = nanoseconds(response).ok();
     let (offset, bytes) = (number(offset, "an offset")?, number(size, "a size")?);
     let what = RecordedOperation::Data { op, offset, bytes, response };
-    Ok(TraceRecord::Asked(RecordedRequest { at: nanoseconds(time)?, device: DeviceName::Named(lun), what }))
+    Ok(TraceRecord::Asked(RecordedRequest { at: nanoseconds(time)?, device: RecordedDevice::Named(lun), what }))
 }

@@ -10,8 +10,8 @@
 //! bytes; the type is 0 for reads, 1 for writes. One file holds all volumes of an hour.
 
 use super::record::{
-    DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, are_numbers, fields, number, sectors,
-    wrong,
+    RecordMistake, RecordedDevice, RecordedOperation, RecordedRequest, TraceRecord, are_all_numbers, fields, number,
+    sectors, wrong,
 };
 use crate::request::Op;
 
@@ -21,7 +21,7 @@ const COLUMNS: &str = "Timestamp,Offset,Size,IOType,VolumeID";
 pub(super) fn matches(first_line: &str) -> bool {
     first_line == COLUMNS
         || fields(first_line, COLUMNS)
-            .is_ok_and(|fields: [&str; 5]| matches!(fields[3], "0" | "1") && are_numbers(&fields))
+            .is_ok_and(|fields: [&str; 5]| matches!(fields[3], "0" | "1") && are_all_numbers(&fields))
 }
 
 pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
@@ -36,7 +36,7 @@ pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
     let what = RecordedOperation::Data { op, offset, bytes, response: None };
     Ok(TraceRecord::Asked(RecordedRequest {
         at: number(timestamp, "a timestamp")?,
-        device: DeviceName::Named(volume),
+        device: RecordedDevice::Named(volume),
         what,
     }))
 }

@@ -38,22 +38,22 @@ fn problems(text: &str) -> Vec<String> {
     parse("t", text).expect_err("wrong").0.iter().map(ToString::to_string).collect()
 }
 
-fn ios(trace: &Trace) -> Vec<TraceIo> {
+fn ios(trace: &Trace) -> Vec<TimedTraceRequest> {
     trace.requests.iter().collect()
 }
 
-fn flush(ps: u64) -> TraceIo {
-    TraceIo { at: Time::from_ps(ps), io: Io::flush() }
+fn flush(ps: u64) -> TimedTraceRequest {
+    TimedTraceRequest { at: Time::from_ps(ps), io: Io::flush() }
 }
 
-fn entry(ps: u64, op: Op, offset: u64, bytes: u32) -> TraceIo {
-    TraceIo { at: Time::from_ps(ps), io: Io { op, offset, bytes } }
+fn entry(ps: u64, op: Op, offset: u64, bytes: u32) -> TimedTraceRequest {
+    TimedTraceRequest { at: Time::from_ps(ps), io: Io { op, offset, bytes } }
 }
 
 #[test]
-fn blkparse_text_gives_its_queue_events_in_order_of_time() {
+fn blkparse_queue_events_are_sorted_by_time() {
     let trace = read(BLKPARSE);
-    assert_eq!(trace.format, Format::Blkparse);
+    assert_eq!(trace.format, TraceFileFormat::Blkparse);
     let data = [entry(0, Op::Write, 223_490 * 512, 4096), entry(2_000_000, Op::Read, 8 * 512, 512)];
     assert_eq!(ios(&trace), [data[0], data[1], flush(5_083_000)]);
     assert_eq!((trace.requests.count(), trace.requests.summary().flushes), (2, 1));
@@ -61,28 +61,28 @@ fn blkparse_text_gives_its_queue_events_in_order_of_time() {
 }
 
 #[test]
-fn flags_of_a_write_become_flushes_before_and_after_it() {
+fn write_flags_become_flushes_around_the_write() {
     let line = |second: u32, rwbs: &str| format!("8,0 1 1 {second}.0 1 Q {rwbs} 8 + 8 [x]\n");
     let text = line(1, "R") + &line(2, "FWS") + &line(3, "WFS") + &line(4, "FWFSM");
     let ops: Vec<Op> = ios(&read(&text)).iter().map(|entry| entry.io.op).collect();
-    use Op::{Flush, Read, Write};
-    assert_eq!(ops, [Read, Flush, Write, Write, Flush, Flush, Write, Flush]);
+    use Op::{DeepFlush, Read, Write};
+    assert_eq!(ops, [Read, DeepFlush, Write, Write, DeepFlush, DeepFlush, Write, DeepFlush]);
 }
 
 #[test]
-fn flushes_before_the_first_read_or_write_are_dropped_in_every_pass() {
+fn flushes_before_the_first_request_are_dropped() {
     let text = "fio version 3 iolog\n0 j add\n1 j sync 0 0\n2 j write 0 512\n3 j sync 0 0\n4 j write 0 512\n";
     let files = [File::in_memory("t", text.as_bytes())];
     let kept = read(text);
-    let streamed = read_keeping(&files, &Selection::default(), 1).expect("an iolog");
-    assert!(streamed.requests.are_streamed() && !kept.requests.are_streamed());
+    let streamed = read_trace_keeping(&files, &TraceSelection::default(), 1).expect("an iolog");
+    assert!(streamed.requests.are_read_from_files() && !kept.requests.are_read_from_files());
     assert_eq!(ios(&kept), [entry(0, Op::Write, 0, 512), flush(1_000_000), entry(2_000_000, Op::Write, 0, 512)]);
     assert_eq!(ios(&kept), ios(&streamed));
     assert_eq!(streamed.requests.failure(), None);
 }
 
 #[test]
-fn blkparse_text_without_queue_events_gives_its_issues() {
+fn blkparse_without_queue_events_uses_issues() {
     let text: String = BLKPARSE
         .lines()
         .filter(|line| !line.contains("  Q ") && !line.contains(" Q FWS"))
@@ -92,10 +92,10 @@ fn blkparse_text_without_queue_events_gives_its_issues() {
 }
 
 #[test]
-fn a_version_3_iolog_has_timestamps_in_microseconds() {
+fn iolog_version_3_has_timestamps_in_us() {
     let text = "fio version 3 iolog\n19 j add\n100 j open\n104 j write 0 4096\n1093 j read 28672 512\n1100 j sync 0 0\n9101 j close\n";
     let trace = read(text);
-    assert_eq!(trace.format, Format::FioIolog3);
+    assert_eq!(trace.format, TraceFileFormat::FioIolog3);
     assert_eq!(
         ios(&trace),
         [entry(0, Op::Write, 0, 4096), entry(989_000_000, Op::Read, 28672, 512), flush(996_000_000)]
@@ -104,19 +104,19 @@ fn a_version_3_iolog_has_timestamps_in_microseconds() {
 }
 
 #[test]
-fn a_version_2_iolog_has_waits_of_which_the_short_ones_are_discarded() {
+fn iolog_version_2_has_waits_and_drops_short_ones() {
     let text = "fio version 2 iolog\nd add\nd open\nd read 0 512\nd wait 100 0\nd wait 99\nd write 512 512\nd trim 0 512\nd datasync\n";
     let trace = read(text);
-    assert_eq!(trace.format, Format::FioIolog2);
+    assert_eq!(trace.format, TraceFileFormat::FioIolog2);
     let data = [entry(0, Op::Read, 0, 512), entry(100_000_000, Op::Write, 512, 512)];
     assert_eq!(ios(&trace), [data[0], data[1], flush(100_000_000)]);
     assert_eq!(trace.left_out, [("discards", 1)]);
 }
 
 #[test]
-fn an_msr_trace_has_ticks_of_100_ns_and_is_sorted() {
+fn msr_trace_has_100_ns_ticks_and_is_sorted() {
     let trace = read(MSR);
-    assert_eq!(trace.format, Format::MsrCambridge);
+    assert_eq!(trace.format, TraceFileFormat::MsrCambridge);
     let late = 13_320_525 * 100_000;
     let expected = [
         entry(0, Op::Read, 7_014_609_920, 24576),
@@ -129,13 +129,13 @@ fn an_msr_trace_has_ticks_of_100_ns_and_is_sorted() {
 }
 
 #[test]
-fn requests_at_the_same_time_keep_their_order() {
+fn simultaneous_requests_keep_their_order() {
     let text = "fio version 3 iolog\n5 d read 0 1\n1 d read 1 1\n1 d read 2 1\n1 d read 3 1\n";
     assert_eq!(read(text).requests.iter().map(|entry| entry.io.offset).collect::<Vec<_>>(), [1, 2, 3, 0]);
 }
 
 #[test]
-fn what_is_written_as_an_iolog_reads_back() {
+fn written_iolog_reads_back() {
     let written = [
         entry(0, Op::Read, 4096, 512),
         entry(3_000_000, Op::Write, 0, u32::MAX),
@@ -145,14 +145,14 @@ fn what_is_written_as_an_iolog_reads_back() {
 }
 
 #[test]
-fn a_written_iolog_holds_whole_microseconds() {
+fn written_iolog_has_whole_microseconds() {
     let text = to_iolog([entry(0, Op::Read, 0, 512), entry(1_999_999, Op::Write, 512, 512)]);
     let expected = "fio version 3 iolog\n0 phaselink add\n0 phaselink open\n0 phaselink read 0 512\n1 phaselink write 512 512\n1 phaselink close\n";
     assert_eq!(text, expected);
 }
 
 #[test]
-fn lines_that_are_not_understood_are_reported_with_their_numbers() {
+fn unknown_trace_lines_are_reported_with_numbers() {
     let line = "  8,0    3        2     1.000000417   697  Q   W 8 + 8 [x]\n";
     let wrong = [
         ("nonsense", "`nonsense`"),
@@ -175,7 +175,7 @@ fn lines_that_are_not_understood_are_reported_with_their_numbers() {
 }
 
 #[test]
-fn mistakes_in_an_iolog_are_reported() {
+fn iolog_mistakes_are_reported() {
     let text = "fio version 3 iolog\nx d read 0 512\n1 d erase 0 512\n1 d wait 100 0\n1 d read 0\n1 d read 0 0\n1 d read -1 512\n3 d read 0 1\n";
     let problems = problems(text);
     let found = [
@@ -191,7 +191,7 @@ fn mistakes_in_an_iolog_are_reported() {
 }
 
 #[test]
-fn mistakes_in_an_msr_trace_are_reported() {
+fn msr_trace_mistakes_are_reported() {
     let text = format!("{MSR}1,usr,0,Trim,0,512,1\n1,usr,0,Read,0\n1,usr,0,Read,0,0,1\n");
     let problems = problems(&text);
     let found = ["unknown type `Trim`", "5 fields", "0 bytes"];
@@ -200,21 +200,21 @@ fn mistakes_in_an_msr_trace_are_reported() {
 }
 
 #[test]
-fn a_last_line_that_is_cut_short_is_said_to_be() {
+fn truncated_last_line_is_reported() {
     let problem = &problems(&format!("{MSR}128166372016382155,usr,0,Wri"))[0];
     assert!(problem.starts_with("t:4: 4 fields (the last line") && problem.contains("cut short"), "{problem}");
     assert_eq!(read(MSR.trim_end()).requests.count(), 3, "a last line without its end may be whole");
 }
 
 #[test]
-fn of_many_problems_twenty_are_shown_and_the_others_counted() {
+fn twenty_of_many_problems_are_shown_and_the_rest_counted() {
     let problems = problems(&format!("fio version 3 iolog\n{}", "what\n".repeat(50)));
     assert_eq!(problems.len(), 21);
     assert_eq!(problems[20], "t: and 30 more problems");
 }
 
 #[test]
-fn traces_that_are_empty_unknown_or_too_long_are_refused() {
+fn empty_unknown_and_overlong_traces_are_refused() {
     assert!(problems("")[0].starts_with("t: the trace is empty; allowed: blktrace or its text from blkparse, "));
     assert!(problems("hello world\n")[0].contains("unknown format"));
     assert!(problems("fio version 3 iolog\n")[0].contains("without any read or write"));
@@ -223,24 +223,24 @@ fn traces_that_are_empty_unknown_or_too_long_are_refused() {
 
 const TWO_DEVICES: &str = "fio version 3 iolog\n0 a read 0 1\n1 b write 1 1\n2 b sync\n3 b read 2 1\n4 a sync\n";
 
-fn of_device(text: &str, device: &str) -> Result<Trace, Problems> {
-    let selection = Selection { device: Some(device.into()), format: None };
+fn trace_of_device(text: &str, device: &str) -> Result<Trace, Problems> {
+    let selection = TraceSelection { device: Some(device.into()), format: None };
     super::read(&[File::in_memory("t", text.as_bytes())], &selection)
 }
 
 #[test]
-fn of_several_devices_one_has_to_be_chosen() {
+fn one_of_several_trace_devices_must_be_chosen() {
     let found = "t: requests to several devices: `b` (2 requests), `a` (1 requests); allowed: one of them, chosen with trace_device (--trace-device)";
     assert_eq!(problems(TWO_DEVICES), [found]);
-    let trace = of_device(TWO_DEVICES, "b").expect("b");
+    let trace = trace_of_device(TWO_DEVICES, "b").expect("b");
     assert_eq!((ios(&trace).len(), trace.device.as_str(), trace.left_out.len()), (3, "b", 0));
     assert_eq!(ios(&trace)[0].at, Time::ZERO, "times count from the first request of the device");
-    let problems = of_device(TWO_DEVICES, "c").expect_err("c").to_string();
+    let problems = trace_of_device(TWO_DEVICES, "c").expect_err("c").to_string();
     assert_eq!(problems, "t: no read or write of device `c`; allowed: one of `b` (2 requests), `a` (1 requests)");
 }
 
 #[test]
-fn the_busiest_of_many_devices_are_told() {
+fn busiest_of_many_devices_are_listed() {
     let line = |device: u64| format!("{device} d{device} read 0 1\n").repeat(device as usize + 1);
     let text: String = std::iter::once("fio version 3 iolog\n".into()).chain((0..9).map(line)).collect();
     let problem = &problems(&text)[0];
@@ -248,29 +248,33 @@ fn the_busiest_of_many_devices_are_told() {
 }
 
 #[test]
-fn a_format_that_is_forced_is_not_guessed() {
+fn forced_trace_format_is_not_detected() {
     let forced = |text: &str, format| {
-        let selection = Selection { device: None, format: Some(format) };
+        let selection = TraceSelection { device: None, format: Some(format) };
         super::read(&[File::in_memory("t", text.as_bytes())], &selection).map_err(|problems| problems.to_string())
     };
-    assert_eq!(forced("5 d read 0 1\n", Format::FioIolog3).expect("an iolog without its heading").requests.count(), 1);
-    assert!(forced(MSR, Format::Alibaba).expect_err("MSR").contains("t:1: 7 fields; allowed: 5: device_id"));
-    assert!(forced(MSR, Format::Blktrace).expect_err("MSR").contains("no record of blktrace"));
-    assert!(forced(MSR, Format::Vscsi).expect_err("MSR").contains("no vscsi records"));
+    assert_eq!(
+        forced("5 d read 0 1\n", TraceFileFormat::FioIolog3).expect("an iolog without its heading").requests.count(),
+        1
+    );
+    assert!(forced(MSR, TraceFileFormat::Alibaba).expect_err("MSR").contains("t:1: 7 fields; allowed: 5: device_id"));
+    assert!(forced(MSR, TraceFileFormat::Blktrace).expect_err("MSR").contains("no record of blktrace"));
+    assert!(forced(MSR, TraceFileFormat::Vscsi).expect_err("MSR").contains("no vscsi records"));
 }
 
 /// Makes a trace file whose content comes in pieces of a few bytes.
-fn in_pieces(text: &str, bytes: usize) -> File {
+fn trace_in_pieces(text: &str, bytes: usize) -> File {
     let pieces: Vec<Vec<u8>> = text.as_bytes().chunks(bytes).map(<[u8]>::to_vec).collect();
     File::reopenable("t", move || Ok(Box::new(pieces.clone().into_iter().map(Ok))))
 }
 
 #[test]
-fn a_trace_that_is_read_again_for_each_replay_gives_the_same_requests() {
+fn reread_trace_gives_equal_requests() {
     for text in [BLKPARSE, MSR, "fio version 3 iolog\n5 d read 0 1\n1 d read 1 1\n1 d read 2 1\n1 d read 3 1\n"] {
         let kept = read(text);
-        let streamed = read_keeping(&[in_pieces(text, 7)], &Selection::default(), 1).expect("the same");
-        assert!(streamed.requests.are_streamed() && !kept.requests.are_streamed());
+        let streamed =
+            read_trace_keeping(&[trace_in_pieces(text, 7)], &TraceSelection::default(), 1).expect("the same");
+        assert!(streamed.requests.are_read_from_files() && !kept.requests.are_read_from_files());
         assert_eq!(streamed, kept);
         let mut first = streamed.requests.iter();
         first.next();
@@ -280,7 +284,7 @@ fn a_trace_that_is_read_again_for_each_replay_gives_the_same_requests() {
 }
 
 #[test]
-fn a_trace_that_changes_while_it_is_replayed_is_found() {
+fn trace_changed_during_replay_is_detected() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let opened = AtomicUsize::new(0);
     let texts = [MSR, "128166372003061629,usr,0,Read,7014609920,24576,41286\n"];
@@ -288,20 +292,20 @@ fn a_trace_that_changes_while_it_is_replayed_is_found() {
         let text = texts[opened.fetch_add(1, Ordering::Relaxed).min(1)];
         Ok(Box::new(std::iter::once(Ok(text.as_bytes().to_vec()))))
     });
-    let trace = read_keeping(&[file], &Selection::default(), 1).expect("right at first");
+    let trace = read_trace_keeping(&[file], &TraceSelection::default(), 1).expect("right at first");
     assert!(trace.requests.iter().count() < 3);
     assert!(trace.requests.failure().expect("changed").to_string().contains("has changed"));
 }
 
 #[test]
-fn a_trace_that_comes_only_once_is_kept_whatever_its_length() {
+fn single_use_trace_is_kept_at_any_length() {
     let file = File::single_use("t", || Ok(Box::new(std::iter::once(Ok(MSR.as_bytes().to_vec())))));
-    let trace = read_keeping(&[file], &Selection::default(), 1).expect("right");
-    assert!(!trace.requests.are_streamed() && trace.requests.count() == 3);
+    let trace = read_trace_keeping(&[file], &TraceSelection::default(), 1).expect("right");
+    assert!(!trace.requests.are_read_from_files() && trace.requests.count() == 3);
 }
 
 #[test]
-fn what_is_no_text_is_reported_with_its_line() {
+fn binary_trace_line_is_reported() {
     let problems = parse("t", b"fio version 3 iolog\n1 d read 0 1\n\xff\n").expect_err("no text").to_string();
     assert_eq!(problems, "t:3: bytes that are not text; allowed: UTF-8");
     let long = format!("fio version 3 iolog\n{}", "x".repeat(1 << 21));
@@ -311,7 +315,7 @@ fn what_is_no_text_is_reported_with_its_line() {
 }
 
 /// Lines that resemble those of the formats, so that arbitrary values reach every field.
-fn any_line() -> impl Strategy<Value = String> {
+fn random_trace_line() -> impl Strategy<Value = String> {
     prop_oneof![
         ".*",
         "8,[0-9]{1,2} [0-9] [0-9]{1,20} [0-9]{1,12}\\.?[0-9]{0,11} 1 [A-Za-z]{1,2} [RWDFSN]{0,3} [0-9]{1,20} \\+ [0-9]{0,20}",
@@ -327,7 +331,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn no_trace_makes_the_reader_panic(lines in prop::collection::vec(any_line(), 0..6)) {
+    fn trace_reader_never_panics(lines in prop::collection::vec(random_trace_line(), 0..6)) {
         for head in ["", "fio version 2 iolog\n", "fio version 3 iolog\n"] {
             if let Ok(trace) = parse("t", format!("{head}{}", lines.join("\n"))) {
                 let ios = ios(&trace);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Request of a trace with its arrival time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct TraceIo {
+pub struct TimedTraceRequest {
     /// Arrival time of the request, counted from the first request of the trace.
     pub at: Time,
     /// Operation, offset and length of the request.

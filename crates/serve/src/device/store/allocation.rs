@@ -33,13 +33,13 @@ impl Allocation {
         let kind = rustix::fs::fstatfs(file)?.f_type as u64;
         let allocation =
             Allocation { pages: (0..words).map(|_| AtomicU64::new(0)).collect(), in_place: IN_PLACE.contains(&kind) };
-        allocation.scan(file, data_start, data_start + capacity_bytes)?;
+        allocation.mark_pages_with_data(file, data_start, data_start + capacity_bytes)?;
         Ok(allocation)
     }
 
     /// Marks as allocated the whole pages that contain data, of a sparse file up to offset `data_end`. Metadata may
     /// follow.
-    fn scan(&self, file: &File, data_start: u64, data_end: u64) -> io::Result<()> {
+    fn mark_pages_with_data(&self, file: &File, data_start: u64, data_end: u64) -> io::Result<()> {
         let mut at = data_start;
         while at < data_end {
             let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
@@ -66,7 +66,7 @@ impl Allocation {
 
     /// Returns true if the range is allocated and its file system overwrites in place. Only then can a store through
     /// the mapping need no new space, and so not end in SIGBUS.
-    pub(super) fn can_overwrite(&self, offset: u64, bytes: u64) -> bool {
+    pub(super) fn can_overwrite_in_place(&self, offset: u64, bytes: u64) -> bool {
         self.in_place && self.holds(offset, bytes)
     }
 
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opened_file_knows_its_pages_with_data_and_counts_no_holes() {
+    fn opened_file_counts_pages_with_data_and_no_holes() {
         const START: u64 = 3 * PAGE_BYTES;
         let file = File::from(rustix::fs::memfd_create("store", MemfdFlags::CLOEXEC).unwrap());
         file.set_len(START + 200 * PAGE_BYTES).unwrap();

@@ -42,23 +42,23 @@ const MEASURED: usize = 15;
 thread_local! {
     /// True if the thread has used streaming stores into a store since the last [`finish`].
     static HAS_STREAMED: Cell<bool> = const { Cell::new(false) };
-    static CHOICES: RefCell<Choices> = const { RefCell::new(Choices::new()) };
+    static CHOICES: RefCell<CopyMethodChoices> = const { RefCell::new(CopyMethodChoices::new()) };
 }
 
 /// Choices of copy methods of one thread: for short and long copies into a store, and long copies out of it.
 #[derive(Debug)]
-struct Choices {
-    short_in: MethodChoice,
-    long_in: MethodChoice,
-    long_out: MethodChoice,
+struct CopyMethodChoices {
+    short_in: CopyMethodChoice,
+    long_in: CopyMethodChoice,
+    long_out: CopyMethodChoice,
 }
 
-impl Choices {
-    const fn new() -> Choices {
-        Choices {
-            short_in: MethodChoice::new([CopyMethod::Streams, CopyMethod::Vectors]),
-            long_in: MethodChoice::new([CopyMethod::Streams, CopyMethod::Vectors]),
-            long_out: MethodChoice::new([CopyMethod::Vectors, CopyMethod::Strings]),
+impl CopyMethodChoices {
+    const fn new() -> CopyMethodChoices {
+        CopyMethodChoices {
+            short_in: CopyMethodChoice::new([CopyMethod::SequentialStreams, CopyMethod::Vectors]),
+            long_in: CopyMethodChoice::new([CopyMethod::SequentialStreams, CopyMethod::Vectors]),
+            long_out: CopyMethodChoice::new([CopyMethod::Vectors, CopyMethod::Strings]),
         }
     }
 }
@@ -74,21 +74,21 @@ pub(crate) fn finish() {
 
 /// Copies words that a client may be changing into the store. The number of words is that of the shorter slice.
 #[inline]
-pub(crate) fn into_store(from: &[AtomicU64], stored: &[AtomicU64]) {
+pub(crate) fn copy_words_into_store(from: &[AtomicU64], stored: &[AtomicU64]) {
     let bytes = from.len().min(stored.len()) * size_of::<u64>();
-    copy_in(bytes, |method| words::copy(method, from, stored));
+    copy_in_by_chosen_method(bytes, |method| words::copy(method, from, stored));
 }
 
 /// Copies bytes into the store. The number of bytes is that of the shorter slice.
 #[inline]
-pub(crate) fn bytes_into_store(from: &[u8], stored: &[AtomicU64]) {
-    copy_in(from.len(), |method| words::copy_to_words(method, from, stored));
+pub(crate) fn copy_bytes_into_store(from: &[u8], stored: &[AtomicU64]) {
+    copy_in_by_chosen_method(from.len(), |method| words::copy_to_words(method, from, stored));
 }
 
 /// Copies words out of the store into memory that a client may be changing. The number of words is that of the shorter
 /// slice.
 #[inline]
-pub(crate) fn out_of_store(stored: &[AtomicU64], into: &[AtomicU64]) {
+pub(crate) fn copy_words_out_of_store(stored: &[AtomicU64], into: &[AtomicU64]) {
     let bytes = stored.len().min(into.len()) * size_of::<u64>();
     let copy = |method| words::copy(method, stored, into);
     match bytes >= STRING_BYTES_MIN {
@@ -100,12 +100,12 @@ pub(crate) fn out_of_store(stored: &[AtomicU64], into: &[AtomicU64]) {
 /// Returns true if a copy of `bytes` bytes into the store loads the overwritten cache lines, so that prefetching them
 /// pays.
 #[inline]
-pub(crate) fn loads_lines(bytes: u32) -> bool {
+pub(crate) fn copy_loads_overwritten_lines(bytes: u32) -> bool {
     (bytes as usize) < STREAM_BYTES_MIN
 }
 
 #[inline]
-fn copy_in(bytes: usize, copy: impl Fn(CopyMethod)) {
+fn copy_in_by_chosen_method(bytes: usize, copy: impl Fn(CopyMethod)) {
     if bytes < STREAM_BYTES_MIN {
         return copy(CopyMethod::Vectors);
     }
@@ -118,7 +118,7 @@ fn copy_in(bytes: usize, copy: impl Fn(CopyMethod)) {
 
 /// Choice between two copy methods by the measured costs of copies.
 #[derive(Debug)]
-struct MethodChoice {
+struct CopyMethodChoice {
     methods: [CopyMethod; 2],
     /// Index in `methods` of the method in use.
     used: usize,
@@ -133,11 +133,11 @@ struct MethodChoice {
     costs: [u64; 2],
 }
 
-impl MethodChoice {
+impl CopyMethodChoice {
     /// Returns a choice that begins with the first method, and tries the second after a short phase.
-    const fn new(methods: [CopyMethod; 2]) -> MethodChoice {
+    const fn new(methods: [CopyMethod; 2]) -> CopyMethodChoice {
         let (measured, costs) = ([0; MEASURED], [u64::MAX; 2]);
-        MethodChoice { methods, used: 0, is_trial: false, left: TRIAL_BYTES, measured, count: 0, costs }
+        CopyMethodChoice { methods, used: 0, is_trial: false, left: TRIAL_BYTES, measured, count: 0, costs }
     }
 
     /// Copies by the method in use, and measures the copy at the end of a phase.
@@ -148,12 +148,12 @@ impl MethodChoice {
             self.left -= bytes;
             return copy(method);
         }
-        self.measure(bytes, || copy(method));
+        self.measure_copy_cost(bytes, || copy(method));
     }
 
     /// Measures the cost of a copy up to the time when its stores have left the core.
     #[cold]
-    fn measure(&mut self, bytes: usize, copy: impl Fn()) {
+    fn measure_copy_cost(&mut self, bytes: usize, copy: impl Fn()) {
         fence(Ordering::SeqCst);
         let started = Instant::now();
         copy();
@@ -187,7 +187,11 @@ mod tests {
     use super::*;
 
     /// Runs phases of copies with these costs by method. Returns the method of each long phase.
-    fn long_phases(choice: &mut MethodChoice, cost: impl Fn(CopyMethod) -> u64, phases: usize) -> Vec<CopyMethod> {
+    fn methods_of_long_phases(
+        choice: &mut CopyMethodChoice,
+        cost: impl Fn(CopyMethod) -> u64,
+        phases: usize,
+    ) -> Vec<CopyMethod> {
         let mut found = Vec::new();
         while found.len() < phases {
             (0..MEASURED).for_each(|_| choice.note(cost(choice.methods[choice.used])));
@@ -200,20 +204,20 @@ mod tests {
     }
 
     #[test]
-    fn faster_method_is_used_between_trials_and_changes_with_the_working_set() {
-        use CopyMethod::{Streams, Vectors};
-        let mut choice = MethodChoice::new([Streams, Vectors]);
+    fn faster_copy_method_is_used_between_trials_and_follows_the_working_set() {
+        use CopyMethod::{SequentialStreams, Vectors};
+        let mut choice = CopyMethodChoice::new([SequentialStreams, Vectors]);
         let is_cached = |method| if method == Vectors { 40 } else { 90 };
         let is_not = |method| if method == Vectors { 120 } else { 80 };
-        assert_eq!(long_phases(&mut choice, is_cached, 3), [Vectors; 3]);
-        assert_eq!(long_phases(&mut choice, is_not, 3), [Streams; 3]);
-        assert_eq!(long_phases(&mut choice, is_cached, 2), [Vectors; 2]);
+        assert_eq!(methods_of_long_phases(&mut choice, is_cached, 3), [Vectors; 3]);
+        assert_eq!(methods_of_long_phases(&mut choice, is_not, 3), [SequentialStreams; 3]);
+        assert_eq!(methods_of_long_phases(&mut choice, is_cached, 2), [Vectors; 2]);
     }
 
     #[test]
-    fn trials_take_a_sixtieth_of_the_bytes_and_interrupted_copies_decide_nothing() {
-        let mut choice = MethodChoice::new([CopyMethod::Streams, CopyMethod::Vectors]);
-        long_phases(&mut choice, |method| if method == CopyMethod::Vectors { 2 } else { 1 }, 1);
+    fn trials_copy_a_sixtieth_of_the_bytes_and_ignore_interrupted_copies() {
+        let mut choice = CopyMethodChoice::new([CopyMethod::SequentialStreams, CopyMethod::Vectors]);
+        methods_of_long_phases(&mut choice, |method| if method == CopyMethod::Vectors { 2 } else { 1 }, 1);
         let (copied, tried) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
         while copied.get() < 4 * PHASE_BYTES {
             let is_trial = choice.is_trial;
@@ -223,7 +227,7 @@ mod tests {
             });
         }
         assert!(tried.get() * 50 < copied.get(), "{} of {}", tried.get(), copied.get());
-        let mut choice = MethodChoice::new([CopyMethod::Streams, CopyMethod::Vectors]);
+        let mut choice = CopyMethodChoice::new([CopyMethod::SequentialStreams, CopyMethod::Vectors]);
         let interrupted = std::cell::Cell::new(0);
         let cost = |method| {
             interrupted.set(interrupted.get() + 1);
@@ -235,18 +239,18 @@ mod tests {
                 60
             }
         };
-        assert_eq!(long_phases(&mut choice, cost, 3), [CopyMethod::Vectors; 3]);
+        assert_eq!(methods_of_long_phases(&mut choice, cost, 3), [CopyMethod::Vectors; 3]);
     }
 
     #[test]
-    fn bytes_of_every_length_and_direction_arrive() {
+    fn copies_of_every_length_and_direction_transfer_all_bytes() {
         for count in [0, 1, 8, 63, 64, 255, 256, 257, 2047, 2048, 2049, 16_384] {
             let from: Vec<AtomicU64> = (0..count).map(AtomicU64::new).collect();
             let bytes: Vec<u8> = (0..count).flat_map(u64::to_le_bytes).collect();
             let [into, out, of_bytes] = [(); 3].map(|()| (0..count).map(|_| AtomicU64::new(7)).collect::<Vec<_>>());
-            into_store(&from, &into);
-            out_of_store(&into, &out);
-            bytes_into_store(&bytes, &of_bytes);
+            copy_words_into_store(&from, &into);
+            copy_words_out_of_store(&into, &out);
+            copy_bytes_into_store(&bytes, &of_bytes);
             for copied in [into, out, of_bytes] {
                 assert!(copied.iter().zip(0..).all(|(word, value)| word.load(Ordering::Relaxed) == value), "{count}");
             }

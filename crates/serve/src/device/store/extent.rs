@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Backing, Store};
+use super::{Store, StoreBacking};
 
 /// Run of bytes that are all data, or all zeros without space on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,8 @@ impl Store {
         let mut extents: Vec<Extent> = Vec::new();
         while at < end {
             let (is_data, until) = match &self.backing {
-                Backing::Memory(written) => written.run(at),
-                Backing::File(backing) => backing.run(at, end, self.geometry.block_bytes.into())?,
+                StoreBacking::Memory(written) => written.run(at),
+                StoreBacking::File(backing) => backing.run(at, end, self.geometry.block_bytes.into())?,
             };
             let (bytes, is_last) = (until.min(end) - at, extents.len() == most);
             match extents.last_mut() {

@@ -19,12 +19,12 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use super::allocation::Allocation;
-use super::holes::Holes;
+use super::holes::HolePunchLocks;
 use crate::device::guard::Guard;
 
 /// Open file of a store, with its layout, its allocated pages, and flags of its failures.
 #[derive(Debug)]
-pub(super) struct FileBacking {
+pub(super) struct StoreFile {
     /// Guard of the mapping against truncation of the file.
     guard: Guard,
     pub(super) file: File,
@@ -36,14 +36,14 @@ pub(super) struct FileBacking {
     pub(super) allocation: Allocation,
     /// Lock that is held for writing while space is given back, so that no thread accesses a page of the mapping that
     /// is gone.
-    pub(super) holes: Holes,
+    pub(super) holes: HolePunchLocks,
     /// True once the disk has refused written bytes. The kernel reports that only once and drops the bytes, so no later
     /// flush may succeed.
     is_unsaved: AtomicBool,
     told: Once,
 }
 
-impl FileBacking {
+impl StoreFile {
     /// Returns the state of a file with one of `lengths`, whose device begins at offset `data_start` and is mapped
     /// whole by `map`.
     pub(super) fn new(
@@ -53,11 +53,11 @@ impl FileBacking {
         capacity_bytes: u64,
         lengths: [u64; 2],
         map: &MmapRaw,
-    ) -> io::Result<FileBacking> {
-        Ok(FileBacking {
+    ) -> io::Result<StoreFile> {
+        Ok(StoreFile {
             guard: Guard::new(map.as_ptr() as usize, map.len())?,
             allocation: Allocation::of(&file, data_start, capacity_bytes)?,
-            holes: Holes::default(),
+            holes: HolePunchLocks::default(),
             path: path.into(),
             data_start,
             lengths,
@@ -77,7 +77,7 @@ impl FileBacking {
     /// # Errors
     ///
     /// If the disk does not return them, or the file has become shorter.
-    pub(super) fn read_hole(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+    pub(super) fn read_by_system_call(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         match self.file.read_exact_at(into, self.data_start + offset) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(self.lose()),
             other => other.and_then(|()| self.check()),
@@ -112,7 +112,7 @@ impl FileBacking {
     ///
     /// If the disk is full, or the file has become shorter: the write would extend it again, with holes for the lost
     /// bytes.
-    pub(super) fn write_new(&self, offset: u64, from: &[u8]) -> io::Result<()> {
+    pub(super) fn write_and_allocate(&self, offset: u64, from: &[u8]) -> io::Result<()> {
         self.check_length()?;
         self.file.write_all_at(from, self.data_start + offset)?;
         self.allocation.note(offset, length(from.len()));

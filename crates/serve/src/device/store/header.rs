@@ -34,9 +34,9 @@ const HEADER_BYTES: usize = 4096;
 pub const MAGIC: [u8; 8] = *b"phaselnk";
 /// Older file format versions, whose header names no kind of namespace; their stores are conventional. `NEWEST` is the
 /// version of new files.
-const OLDER: [Version; 2] =
-    [Version { number: 1, data_start: 8 << 20 }, Version { number: 2, data_start: LARGE_PAGE_BYTES }];
-const NEWEST: Version = Version { number: 3, data_start: LARGE_PAGE_BYTES };
+const OLDER: [StoreFileVersion; 2] =
+    [StoreFileVersion { number: 1, data_start: 8 << 20 }, StoreFileVersion { number: 2, data_start: LARGE_PAGE_BYTES }];
+const NEWEST: StoreFileVersion = StoreFileVersion { number: 3, data_start: LARGE_PAGE_BYTES };
 /// Alignment in bytes of the device's offset in the file, which lets large pages map it.
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
 /// Offset of the checksum in the header of versions 1 and 2; `CHECKSUM_AT` is that of version 3. A checksum covers
@@ -46,14 +46,14 @@ const CHECKSUM_AT: usize = 512 - 4;
 
 /// Version of the file format, and the offset of the device's first byte in it.
 #[derive(Clone, Copy, Debug)]
-struct Version {
+struct StoreFileVersion {
     number: u32,
     data_start: u64,
 }
 
 /// Kind of namespace that a store holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StoreKind {
+pub enum StoredNamespaceKind {
     /// Logical blocks that can be written in any order.
     #[default]
     Conventional,
@@ -63,24 +63,25 @@ pub enum StoreKind {
     KeyValue,
 }
 
-impl StoreKind {
-    const ALL: [StoreKind; 3] = [StoreKind::Conventional, StoreKind::Zoned, StoreKind::KeyValue];
+impl StoredNamespaceKind {
+    const ALL: [StoredNamespaceKind; 3] =
+        [StoredNamespaceKind::Conventional, StoredNamespaceKind::Zoned, StoredNamespaceKind::KeyValue];
 
     /// Returns the number by which the file's header identifies the kind.
     fn number(self) -> u32 {
         match self {
-            StoreKind::Conventional => 1,
-            StoreKind::Zoned => 2,
-            StoreKind::KeyValue => 3,
+            StoredNamespaceKind::Conventional => 1,
+            StoredNamespaceKind::Zoned => 2,
+            StoredNamespaceKind::KeyValue => 3,
         }
     }
 
     /// Returns the kind's name for messages.
     pub fn name(self) -> &'static str {
         match self {
-            StoreKind::Conventional => "conventional",
-            StoreKind::Zoned => "zoned",
-            StoreKind::KeyValue => "key-value",
+            StoredNamespaceKind::Conventional => "conventional",
+            StoredNamespaceKind::Zoned => "zoned",
+            StoredNamespaceKind::KeyValue => "key-value",
         }
     }
 
@@ -94,7 +95,7 @@ impl StoreKind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoreHeader {
     geometry: Geometry,
-    kind: StoreKind,
+    kind: StoredNamespaceKind,
     kind_version: u32,
     /// Version of the file format: 1, 2 or 3.
     version: u32,
@@ -114,7 +115,7 @@ pub struct Geometry {
 impl Geometry {
     /// Returns the geometry of a store file for keys and values: room for the values, followed by the index of the
     /// keys.
-    pub fn with_index(self, layout: &KeyLayout) -> Geometry {
+    pub fn with_key_index(self, layout: &KeyLayout) -> Geometry {
         let values = self.capacity_bytes.next_multiple_of(PAGE_BYTES);
         Geometry { capacity_bytes: values + index_bytes(layout), ..self }
     }
@@ -125,8 +126,8 @@ impl Geometry {
 }
 
 impl StoreHeader {
-    fn new(geometry: Geometry, kind: StoreKind) -> StoreHeader {
-        let Version { number: version, data_start } = NEWEST;
+    fn new(geometry: Geometry, kind: StoredNamespaceKind) -> StoreHeader {
+        let StoreFileVersion { number: version, data_start } = NEWEST;
         StoreHeader { geometry, kind, kind_version: kind.version(), version, data_start }
     }
 
@@ -171,11 +172,15 @@ impl StoreHeader {
             ));
         }
         let geometry = Geometry { capacity_bytes: long(16), block_bytes: word(12) };
-        if let Some(Version { number: version, data_start }) = older {
-            return Ok(StoreHeader { version, data_start, ..StoreHeader::new(geometry, StoreKind::Conventional) });
+        if let Some(StoreFileVersion { number: version, data_start }) = older {
+            return Ok(StoreHeader {
+                version,
+                data_start,
+                ..StoreHeader::new(geometry, StoredNamespaceKind::Conventional)
+            });
         }
-        let Some(kind) = StoreKind::ALL.into_iter().find(|kind| kind.number() == word(24)) else {
-            let allowed = StoreKind::ALL.map(StoreKind::name).join(", ");
+        let Some(kind) = StoredNamespaceKind::ALL.into_iter().find(|kind| kind.number() == word(24)) else {
+            let allowed = StoredNamespaceKind::ALL.map(StoredNamespaceKind::name).join(", ");
             let found = format!("the store holds a namespace of the unknown kind {}", word(24));
             return Err(StoreRefusal::new(found, format!("namespaces of the kinds {allowed}")));
         };
@@ -183,7 +188,7 @@ impl StoreHeader {
     }
 
     /// Checks that the store holds this kind of namespace, in the version of the kind's format that this program knows.
-    fn check_kind(&self, kind: StoreKind) -> Result<(), StoreRefusal> {
+    fn check_namespace_kind(&self, kind: StoredNamespaceKind) -> Result<(), StoreRefusal> {
         if self.kind != kind {
             let found = format!("the store holds a {} namespace", self.kind.name());
             let allowed = format!("a store of a {} namespace, or a path where there is no file yet", kind.name());
@@ -213,22 +218,26 @@ impl StoreHeader {
 
 /// Returns the lengths in bytes of a file whose device begins at `data_start`: without and with metadata of the blocks.
 pub(super) fn file_bytes(data_start: u64, capacity_bytes: u64) -> [u64; 2] {
-    let with_metadata = metadata_start(data_start, capacity_bytes) + region_bytes(capacity_bytes);
+    let with_metadata = block_metadata_file_offset(data_start, capacity_bytes) + region_bytes(capacity_bytes);
     [data_start + capacity_bytes, with_metadata]
 }
 
 /// Returns the offset in the file of the region with the blocks' metadata.
-pub(super) fn metadata_start(data_start: u64, capacity_bytes: u64) -> u64 {
+pub(super) fn block_metadata_file_offset(data_start: u64, capacity_bytes: u64) -> u64 {
     (data_start + capacity_bytes).next_multiple_of(LARGE_PAGE_BYTES)
 }
 
 /// Checks that `file` is a store of this geometry and kind, or initialises it if it is empty. Returns its header.
-pub(super) fn check_or_create(file: &File, geometry: Geometry, kind: StoreKind) -> Result<StoreHeader, StoreRefusal> {
+pub(super) fn check_or_initialize_store(
+    file: &File,
+    geometry: Geometry,
+    kind: StoredNamespaceKind,
+) -> Result<StoreHeader, StoreRefusal> {
     let length = file.metadata()?.len();
     let new = StoreHeader::new(geometry, kind);
     let [expected, _] = new.file_bytes();
-    if length == 0 || length == expected && is_hole(file)? {
-        create(file, &new)?;
+    if length == 0 || length == expected && is_never_written(file)? {
+        create_store_file(file, &new)?;
         return Ok(new);
     }
     let mut page = [0; HEADER_BYTES];
@@ -242,11 +251,11 @@ pub(super) fn check_or_create(file: &File, geometry: Geometry, kind: StoreKind) 
         return Err(StoreRefusal::new(found, allowed));
     }
     let found = StoreHeader::decode(&page)?;
-    found.check_kind(kind)?;
+    found.check_namespace_kind(kind)?;
     if found.geometry != geometry {
         return Err(StoreRefusal::new(
-            format!("the store holds {}", words(found.geometry, kind)),
-            words(geometry, kind),
+            format!("the store holds {}", describe_store_geometry(found.geometry, kind)),
+            describe_store_geometry(geometry, kind),
         ));
     }
     let lengths @ [expected, _] = found.file_bytes();
@@ -259,24 +268,24 @@ pub(super) fn check_or_create(file: &File, geometry: Geometry, kind: StoreKind) 
 }
 
 /// Returns true if no byte of the file was ever written.
-fn is_hole(file: &File) -> io::Result<bool> {
+fn is_never_written(file: &File) -> io::Result<bool> {
     match rustix::fs::seek(file, SeekFrom::Data(0)) {
         Err(rustix::io::Errno::NXIO) => Ok(true),
         other => Ok(other.map(|_| false)?),
     }
 }
 
-fn create(file: &File, header: &StoreHeader) -> Result<(), StoreRefusal> {
+fn create_store_file(file: &File, header: &StoreHeader) -> Result<(), StoreRefusal> {
     file.set_len(header.file_bytes()[0])?;
     file.write_all_at(&header.encode(), 0)?;
     file.sync_all()?;
     Ok(())
 }
 
-fn words(geometry: Geometry, kind: StoreKind) -> String {
+fn describe_store_geometry(geometry: Geometry, kind: StoredNamespaceKind) -> String {
     let Geometry { capacity_bytes, block_bytes } = geometry;
     match kind {
-        StoreKind::KeyValue => {
+        StoredNamespaceKind::KeyValue => {
             format!("{capacity_bytes} bytes of values and their index, in granules of {block_bytes}")
         }
         _ => format!("{capacity_bytes} bytes in blocks of {block_bytes}"),

@@ -13,11 +13,11 @@ const LOCKS: usize = 32;
 /// Lock in a cache line of its own, so that threads that take different locks do not slow each other down.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Lock(RwLock<()>);
+struct CacheLineLock(RwLock<()>);
 
 /// Locks of a store's file, of which each copying thread takes one for reading.
 #[derive(Debug, Default)]
-pub(super) struct Holes([Lock; LOCKS]);
+pub(super) struct HolePunchLocks([CacheLineLock; LOCKS]);
 
 thread_local! {
     /// Index of this thread's lock, once it has one.
@@ -27,22 +27,22 @@ thread_local! {
 /// Number of threads that have been assigned a lock.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-impl Holes {
+impl HolePunchLocks {
     /// Locks for copying bytes: until the guard is dropped, no space is given back.
     #[inline]
     pub(super) fn copying(&self) -> RwLockReadGuard<'_, ()> {
-        self.0[own_lock_number()].0.read().expect("no thread panics with the lock")
+        self.0[calling_thread_lock_index()].0.read().expect("no thread panics with the lock")
     }
 
     /// Locks for giving space back: until the guards are dropped, no thread copies.
-    pub(super) fn lock_for_punching(&self) -> [RwLockWriteGuard<'_, ()>; LOCKS] {
+    pub(super) fn lock_all_for_punching(&self) -> [RwLockWriteGuard<'_, ()>; LOCKS] {
         self.0.each_ref().map(|lock| lock.0.write().expect("no thread panics with the lock"))
     }
 }
 
 /// Returns the number of the lock that the calling thread uses for reading.
 #[inline]
-fn own_lock_number() -> usize {
+fn calling_thread_lock_index() -> usize {
     OWN.get().unwrap_or_else(|| {
         let own = THREADS.fetch_add(1, Ordering::Relaxed) % LOCKS;
         OWN.set(Some(own));
@@ -57,17 +57,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_copy_on_lines_of_their_own_and_nobody_copies_while_space_is_given_back() {
-        let holes = Holes::default();
-        let [here, there] = [own_lock_number(), thread::spawn(own_lock_number).join().unwrap()];
+    fn copying_threads_lock_separate_cache_lines_and_punching_excludes_them() {
+        let holes = HolePunchLocks::default();
+        let [here, there] = [calling_thread_lock_index(), thread::spawn(calling_thread_lock_index).join().unwrap()];
         assert_ne!(here, there);
         let line = |lock: usize| &raw const holes.0[lock] as usize / 64;
         assert_ne!(line(here), line(there));
         let copying = holes.copying();
         assert!(thread::scope(|scope| scope.spawn(|| holes.0[here].0.try_write().is_err()).join().unwrap()));
         drop(copying);
-        let punching = holes.lock_for_punching();
-        let is_held = || holes.0[own_lock_number()].0.try_read().is_err();
+        let punching = holes.lock_all_for_punching();
+        let is_held = || holes.0[calling_thread_lock_index()].0.try_read().is_err();
         assert!(thread::scope(|scope| scope.spawn(is_held).join().unwrap()));
         drop(punching);
         drop(holes.copying());

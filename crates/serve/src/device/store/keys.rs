@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use phaselink_core::media::keys::{Key, KeyLayout, KeyRefusal, KeySpace, StoreOptions, StoredValue};
+use phaselink_core::media::keys::{Key, KeyLayout, KeySpace, KeySpaceRefusal, StoreConditions, StoredKeyValue};
 
-use super::index_log::{IndexLog, LoggedKeys};
+use super::index_log::{KeyIndexLog, LoggedKeyValues};
 use crate::device::tally::locked;
 
 /// Keys and values of a store, shared by all threads.
@@ -22,7 +22,7 @@ use crate::device::tally::locked;
 pub struct StoreKeys {
     table: RwLock<KeyTable>,
     /// Log of the key index in the file; none for a store in memory. It stays locked for as long as a flush takes.
-    log: Option<Mutex<IndexLog>>,
+    log: Option<Mutex<KeyIndexLog>>,
 }
 
 /// Keys and values, with their changes since the last flush.
@@ -39,7 +39,7 @@ struct KeyTable {
 #[derive(Debug)]
 pub struct ReservedRoom {
     /// Length in bytes and place of the value.
-    pub value: StoredValue,
+    pub value: StoredKeyValue,
     /// Value of the table's `clears` at the reservation. If all keys are deleted at once later, the space becomes free
     /// without being given back.
     clears: u64,
@@ -52,12 +52,12 @@ impl KeyTable {
 
     /// Returns the index log's records of the keys that have changed since the last flush.
     fn changes(&self) -> Vec<Vec<u8>> {
-        self.changed.iter().map(|key| IndexLog::record(*key, self.space.find(*key))).collect()
+        self.changed.iter().map(|key| KeyIndexLog::record(*key, self.space.find(*key))).collect()
     }
 
     /// Returns the records of all keys, as the store's index log holds them.
     fn all(&self) -> Vec<Vec<u8>> {
-        self.space.from_key(Key::default()).map(|(key, value)| IndexLog::record(*key, Some(value))).collect()
+        self.space.iter_from_key(Key::default()).map(|(key, value)| KeyIndexLog::record(*key, Some(value))).collect()
     }
 }
 
@@ -69,7 +69,7 @@ struct FlushedChanges {
     is_all: bool,
     changed: BTreeSet<Key>,
     is_cleared: bool,
-    held: Vec<phaselink_core::media::keys::GranuleRun>,
+    held: Vec<phaselink_core::media::keys::GranuleRange>,
 }
 
 impl StoreKeys {
@@ -83,7 +83,7 @@ impl StoreKeys {
     /// # Errors
     ///
     /// If values overlap or lie outside the store, because the log is damaged.
-    pub(super) fn of_log(layout: KeyLayout, log: IndexLog, keys: LoggedKeys) -> io::Result<StoreKeys> {
+    pub(super) fn of_log(layout: KeyLayout, log: KeyIndexLog, keys: LoggedKeyValues) -> io::Result<StoreKeys> {
         let mut space = KeySpace::holding(layout);
         if keys.into_iter().any(|(key, value)| !space.restore(key, value)) {
             let found = "the store holds values that lie outside of it, or overlap: its index is damaged";
@@ -92,18 +92,18 @@ impl StoreKeys {
         Ok(StoreKeys { table: RwLock::new(KeyTable::new(space)), log: Some(Mutex::new(log)) })
     }
 
-    fn reading(&self) -> RwLockReadGuard<'_, KeyTable> {
+    fn lock_table_for_reading(&self) -> RwLockReadGuard<'_, KeyTable> {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_table(&self) -> RwLockWriteGuard<'_, KeyTable> {
+    fn lock_table_for_writing(&self) -> RwLockWriteGuard<'_, KeyTable> {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls `look` with the keys. Meanwhile no key changes, and the space of no value is used for another.
     #[inline]
     pub fn with<T>(&self, look: impl FnOnce(&KeySpace) -> T) -> T {
-        look(&self.reading().space)
+        look(&self.lock_table_for_reading().space)
     }
 
     /// Returns the number of bytes that keys and values occupy.
@@ -115,11 +115,11 @@ impl StoreKeys {
     ///
     /// # Errors
     ///
-    /// Errors of [`KeySpace::check_store`] and [`KeySpace::reserve`]. The refusal `Held` means that a flush frees
+    /// Errors of [`KeySpace::check_store_conditions`] and [`KeySpace::reserve`]. The refusal `Held` means that a flush frees
     /// enough space.
-    pub fn reserve(&self, key: Key, bytes: u32, options: StoreOptions) -> Result<ReservedRoom, KeyRefusal> {
-        let mut table = self.lock_table();
-        table.space.check_store(key, options)?;
+    pub fn reserve(&self, key: Key, bytes: u32, options: StoreConditions) -> Result<ReservedRoom, KeySpaceRefusal> {
+        let mut table = self.lock_table_for_writing();
+        table.space.check_store_conditions(key, options)?;
         Ok(ReservedRoom { value: table.space.reserve(bytes)?, clears: table.clears })
     }
 
@@ -129,8 +129,8 @@ impl StoreKeys {
     /// # Errors
     ///
     /// Errors of [`KeySpace::commit`].
-    pub fn commit(&self, key: Key, room: ReservedRoom, options: StoreOptions) -> Result<(), KeyRefusal> {
-        let mut table = self.lock_table();
+    pub fn commit(&self, key: Key, room: ReservedRoom, options: StoreConditions) -> Result<(), KeySpaceRefusal> {
+        let mut table = self.lock_table_for_writing();
         if room.clears == table.clears {
             table.space.commit(key, room.value, options)?;
             self.note(&mut table, key);
@@ -140,7 +140,7 @@ impl StoreKeys {
 
     /// Frees the reserved space of a value that could not be written.
     pub fn give_back(&self, room: &ReservedRoom) {
-        let mut table = self.lock_table();
+        let mut table = self.lock_table_for_writing();
         if room.clears == table.clears {
             table.space.give_back(&room.value);
         }
@@ -152,7 +152,7 @@ impl StoreKeys {
     ///
     /// Errors of `change`.
     pub fn change<T, E>(&self, key: Key, change: impl FnOnce(&mut KeySpace) -> Result<T, E>) -> Result<T, E> {
-        let mut table = self.lock_table();
+        let mut table = self.lock_table_for_writing();
         let changed = change(&mut table.space)?;
         self.note(&mut table, key);
         Ok(changed)
@@ -167,7 +167,7 @@ impl StoreKeys {
 
     /// Deletes all keys, after the caller has cleared the bytes of the store.
     pub fn clear(&self) {
-        let mut table = self.lock_table();
+        let mut table = self.lock_table_for_writing();
         table.space.clear();
         table.changed.clear();
         table.clears += 1;
@@ -189,7 +189,7 @@ impl StoreKeys {
         let mut log = locked(log);
         let changes = self.begin_flush(&log);
         let kept = flush().and_then(|()| match (changes.is_all, changes.records.is_empty()) {
-            (true, _) => log.begin_again(&changes.records, &write, &flush),
+            (true, _) => log.rewrite_other_half(&changes.records, &write, &flush),
             (false, true) => Ok(()),
             (false, false) => log.append(&changes.records, &write, &flush),
         });
@@ -198,8 +198,8 @@ impl StoreKeys {
     }
 
     /// Takes the changes that a flush is to make durable out of the table.
-    fn begin_flush(&self, log: &IndexLog) -> FlushedChanges {
-        let mut table = self.lock_table();
+    fn begin_flush(&self, log: &KeyIndexLog) -> FlushedChanges {
+        let mut table = self.lock_table_for_writing();
         let mut records = table.changes();
         // Each record has a head of 8 bytes in the log.
         let bytes = records.iter().map(|record| record.len() + 8).sum();
@@ -212,14 +212,14 @@ impl StoreKeys {
             is_all,
             changed: std::mem::take(&mut table.changed),
             is_cleared: std::mem::take(&mut table.is_cleared),
-            held: table.space.take_held(),
+            held: table.space.take_held_space(),
         }
     }
 
     /// Ends a flush. If it succeeded, frees space that the saved index no longer needs; otherwise keeps the changes for
     /// the next flush.
     fn end_flush(&self, changes: FlushedChanges, is_kept: bool) {
-        let mut table = self.lock_table();
+        let mut table = self.lock_table_for_writing();
         match is_kept {
             // If all keys were deleted in the meantime, the space is free already.
             true if !table.is_cleared => table.space.release(changes.held),
@@ -244,13 +244,13 @@ mod tests {
 
     const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: 8 * 512, granule_bytes: 512, keys_max: 16 };
 
-    fn opened(disk: &Mutex<Vec<u8>>) -> StoreKeys {
+    fn open_keys_on_disk(disk: &Mutex<Vec<u8>>) -> StoreKeys {
         let bytes = locked(disk);
         let read = |at: u64, into: &mut [u8]| {
             into.copy_from_slice(&bytes[at as usize..][..into.len()]);
             Ok(())
         };
-        let (log, keys) = IndexLog::open(LAYOUT, 0, read).unwrap();
+        let (log, keys) = KeyIndexLog::open(LAYOUT, 0, read).unwrap();
         StoreKeys::of_log(LAYOUT, log, keys).unwrap()
     }
 
@@ -262,38 +262,42 @@ mod tests {
         keys.flush(meanwhile, write)
     }
 
-    fn store(keys: &StoreKeys, number: u64, granules: u32) -> Result<(), KeyRefusal> {
-        let (key, options) = (Key::of_number(number), StoreOptions::default());
+    fn store(keys: &StoreKeys, number: u64, granules: u32) -> Result<(), KeySpaceRefusal> {
+        let (key, options) = (Key::of_number(number), StoreConditions::default());
         let value = keys.reserve(key, granules * 512, options)?;
         keys.commit(key, value, options)
     }
 
-    fn numbers(keys: &StoreKeys) -> Vec<u32> {
-        keys.with(|space| space.from_key(Key::default()).map(|(_, value)| value.bytes / 512).collect())
+    fn stored_value_numbers(keys: &StoreKeys) -> Vec<u32> {
+        keys.with(|space| space.iter_from_key(Key::default()).map(|(_, value)| value.bytes / 512).collect())
     }
 
     #[test]
-    fn reopened_store_has_the_keys_of_the_last_flush_whose_space_is_not_reused_before() {
+    fn reopened_store_has_the_keys_of_the_last_flush_and_reuses_no_space_earlier() {
         let disk = Mutex::new(vec![0; index_bytes(&LAYOUT) as usize]);
-        let keys = opened(&disk);
+        let keys = open_keys_on_disk(&disk);
         store(&keys, 1, 3).unwrap();
         store(&keys, 2, 1).unwrap();
         flush(&keys, &disk, || Ok(())).unwrap();
         store(&keys, 1, 4).unwrap();
-        assert_eq!(numbers(&opened(&disk)), [3, 1], "the second value of key 1 is not kept yet");
-        assert_eq!(store(&keys, 3, 3), Err(KeyRefusal::Held));
+        assert_eq!(
+            stored_value_numbers(&open_keys_on_disk(&disk)),
+            [3, 1],
+            "the second value of key 1 is not kept yet"
+        );
+        assert_eq!(store(&keys, 3, 3), Err(KeySpaceRefusal::Held));
         flush(&keys, &disk, || Ok(())).unwrap();
-        assert_eq!((numbers(&opened(&disk)), store(&keys, 3, 3)), (vec![4, 1], Ok(())));
+        assert_eq!((stored_value_numbers(&open_keys_on_disk(&disk)), store(&keys, 3, 3)), (vec![4, 1], Ok(())));
         keys.change(Key::of_number(2), |space| space.delete(Key::of_number(2))).unwrap();
         flush(&keys, &disk, || Ok(())).unwrap();
-        assert_eq!(numbers(&opened(&disk)), [4, 3]);
-        assert_eq!(opened(&disk).with(KeySpace::inconsistency), None);
+        assert_eq!(stored_value_numbers(&open_keys_on_disk(&disk)), [4, 3]);
+        assert_eq!(open_keys_on_disk(&disk).with(KeySpace::inconsistency), None);
     }
 
     #[test]
-    fn changes_during_a_flush_are_those_of_the_next_one() {
+    fn key_changes_during_a_flush_belong_to_the_next_flush() {
         let disk = Mutex::new(vec![0; index_bytes(&LAYOUT) as usize]);
-        let keys = opened(&disk);
+        let keys = open_keys_on_disk(&disk);
         store(&keys, 1, 1).unwrap();
         let is_first = Cell::new(true);
         let meanwhile = || {
@@ -304,48 +308,51 @@ mod tests {
             Ok(())
         };
         flush(&keys, &disk, meanwhile).unwrap();
-        assert_eq!(numbers(&opened(&disk)), [1]);
-        assert_eq!(store(&keys, 3, 4), Err(KeyRefusal::Held), "the first value of key 1 is the one that is kept");
+        assert_eq!(stored_value_numbers(&open_keys_on_disk(&disk)), [1]);
+        assert_eq!(store(&keys, 3, 4), Err(KeySpaceRefusal::Held), "the first value of key 1 is the one that is kept");
         flush(&keys, &disk, || Ok(())).unwrap();
-        assert_eq!(numbers(&opened(&disk)), [2, 2]);
+        assert_eq!(stored_value_numbers(&open_keys_on_disk(&disk)), [2, 2]);
     }
 
     #[test]
-    fn flush_that_fails_leaves_its_changes_to_the_next_one() {
+    fn failed_flush_leaves_its_key_changes_to_the_next_flush() {
         let disk = Mutex::new(vec![0; index_bytes(&LAYOUT) as usize]);
-        let keys = opened(&disk);
+        let keys = open_keys_on_disk(&disk);
         store(&keys, 1, 4).unwrap();
         assert!(flush(&keys, &disk, || Err(io::ErrorKind::Other.into())).is_err());
         store(&keys, 1, 4).unwrap();
-        assert_eq!((numbers(&opened(&disk)), store(&keys, 2, 1)), (vec![], Err(KeyRefusal::Held)));
+        assert_eq!(
+            (stored_value_numbers(&open_keys_on_disk(&disk)), store(&keys, 2, 1)),
+            (vec![], Err(KeySpaceRefusal::Held))
+        );
         flush(&keys, &disk, || Ok(())).unwrap();
-        assert_eq!((numbers(&opened(&disk)), store(&keys, 2, 1)), (vec![4], Ok(())));
+        assert_eq!((stored_value_numbers(&open_keys_on_disk(&disk)), store(&keys, 2, 1)), (vec![4], Ok(())));
     }
 
     #[test]
-    fn log_begins_again_when_it_is_full_and_when_all_keys_go() {
+    fn index_log_is_rewritten_when_full_and_when_all_keys_are_deleted() {
         let disk = Mutex::new(vec![0; index_bytes(&LAYOUT) as usize]);
-        let keys = opened(&disk);
+        let keys = open_keys_on_disk(&disk);
         for round in 0..500 {
             store(&keys, round % 3, 1 + (round % 2) as u32).unwrap();
             flush(&keys, &disk, || Ok(())).unwrap();
         }
-        assert_eq!(numbers(&opened(&disk)), numbers(&keys));
+        assert_eq!(stored_value_numbers(&open_keys_on_disk(&disk)), stored_value_numbers(&keys));
         keys.clear();
         assert_eq!(store(&keys, 9, 8), Ok(()), "all room is free");
         flush(&keys, &disk, || Ok(())).unwrap();
-        assert_eq!((numbers(&opened(&disk)), keys.used_bytes()), (vec![8], 8 * 512 + 8));
+        assert_eq!((stored_value_numbers(&open_keys_on_disk(&disk)), keys.used_bytes()), (vec![8], 8 * 512 + 8));
     }
 
     #[test]
-    fn value_whose_room_was_reserved_before_all_keys_went_is_gone_with_them() {
+    fn value_reserved_before_deletion_of_all_keys_is_discarded() {
         let keys = StoreKeys::in_memory(LAYOUT);
-        let (key, options) = (Key::of_number(1), StoreOptions::default());
+        let (key, options) = (Key::of_number(1), StoreConditions::default());
         let [stored, failed] = [(); 2].map(|()| keys.reserve(key, 2 * 512, options).unwrap());
         keys.clear();
         keys.commit(key, stored, options).unwrap();
         keys.give_back(&failed);
-        assert_eq!((numbers(&keys), keys.with(KeySpace::inconsistency)), (vec![], None));
+        assert_eq!((stored_value_numbers(&keys), keys.with(KeySpace::inconsistency)), (vec![], None));
         assert_eq!(store(&keys, 2, 8), Ok(()));
     }
 
@@ -356,11 +363,11 @@ mod tests {
             into.fill(0);
             Ok(())
         };
-        let value = |first| StoredValue { bytes: 1, runs: [(first, 1)].into_iter().collect() };
+        let value = |first| StoredKeyValue { bytes: 1, runs: [(first, 1)].into_iter().collect() };
         for keys in
             [vec![(Key::of_number(1), value(1))], vec![(Key::of_number(1), value(0)), (Key::of_number(2), value(0))]]
         {
-            let (log, _) = IndexLog::open(layout, 0, read).unwrap();
+            let (log, _) = KeyIndexLog::open(layout, 0, read).unwrap();
             let refused = StoreKeys::of_log(layout, log, keys).unwrap_err().to_string();
             assert!(refused.contains("index is damaged"), "{refused}");
         }

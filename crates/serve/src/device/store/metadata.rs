@@ -16,9 +16,9 @@ use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use memmap2::MmapOptions;
 
-use super::file::FileBacking;
+use super::file::StoreFile;
 use super::header::{self, Geometry};
-use super::{Backing, Store};
+use super::{Store, StoreBacking};
 
 /// Length in bytes of a metadata entry of a store. `UNIT_BYTES` is the number of bytes of the device for each entry.
 const METADATA_BYTES: u64 = 8;
@@ -57,13 +57,19 @@ impl StoreMetadata {
     }
 
     /// Maps the metadata region of a file that has one.
-    fn in_file(path: &Path, file: File, data_start: u64, capacity_bytes: u64) -> io::Result<StoreMetadata> {
-        let (start, geometry) = (header::metadata_start(data_start, capacity_bytes), geometry(capacity_bytes));
+    fn map_metadata_of_file(
+        path: &Path,
+        file: File,
+        data_start: u64,
+        capacity_bytes: u64,
+    ) -> io::Result<StoreMetadata> {
+        let (start, geometry) =
+            (header::block_metadata_file_offset(data_start, capacity_bytes), geometry(capacity_bytes));
         // Another process may change the file while it is mapped. Guests then read other metadata, which are plain bytes.
         let map = MmapOptions::new().offset(start).len(geometry.len()).map_raw(&file)?;
         let length = start + geometry.capacity_bytes;
-        let backing = FileBacking::new(path, file, start, geometry.capacity_bytes, [length; 2], &map)?;
-        Ok(StoreMetadata::new(Store::of(geometry, Backing::File(Box::new(backing)), map)))
+        let backing = StoreFile::new(path, file, start, geometry.capacity_bytes, [length; 2], &map)?;
+        Ok(StoreMetadata::new(Store::of(geometry, StoreBacking::File(Box::new(backing)), map)))
     }
 
     fn new(bytes: Store) -> StoreMetadata {
@@ -71,18 +77,18 @@ impl StoreMetadata {
     }
 
     /// Returns the locks of the parts of the device that a range touches, in ascending order.
-    fn locks_of(&self, offset: u64, bytes: u64) -> impl Iterator<Item = &RwLock<()>> {
+    fn range_locks(&self, offset: u64, bytes: u64) -> impl Iterator<Item = &RwLock<()>> {
         let (first, last) = (offset / LOCK_BYTES, (offset + bytes.max(1) - 1) / LOCK_BYTES);
         let touched = (first..=last.min(first + LOCKS - 1)).fold(0, |bits: u64, part| bits | 1 << (part % LOCKS));
         self.locks.iter().enumerate().filter(move |(place, _)| touched >> place & 1 == 1).map(|(_, lock)| lock)
     }
 
-    fn reading(&self, offset: u64, bytes: u64) -> Vec<RwLockReadGuard<'_, ()>> {
-        self.locks_of(offset, bytes).map(|lock| lock.read().expect("no thread panics with the lock")).collect()
+    fn lock_range_for_reading(&self, offset: u64, bytes: u64) -> Vec<RwLockReadGuard<'_, ()>> {
+        self.range_locks(offset, bytes).map(|lock| lock.read().expect("no thread panics with the lock")).collect()
     }
 
-    fn writing(&self, offset: u64, bytes: u64) -> Vec<RwLockWriteGuard<'_, ()>> {
-        self.locks_of(offset, bytes).map(|lock| lock.write().expect("no thread panics with the lock")).collect()
+    fn lock_range_for_writing(&self, offset: u64, bytes: u64) -> Vec<RwLockWriteGuard<'_, ()>> {
+        self.range_locks(offset, bytes).map(|lock| lock.write().expect("no thread panics with the lock")).collect()
     }
 
     /// Reads the metadata of `blocks` blocks from `offset` of the device on, 8 bytes for each.
@@ -110,8 +116,8 @@ impl StoreMetadata {
     /// Checks that the file still has its metadata region.
     pub(super) fn check_length(&self) -> io::Result<()> {
         match &self.bytes.backing {
-            Backing::File(backing) => backing.check_length(),
-            Backing::Memory(_) => Ok(()),
+            StoreBacking::File(backing) => backing.check_length(),
+            StoreBacking::Memory(_) => Ok(()),
         }
     }
 }
@@ -138,13 +144,13 @@ impl Store {
         }
         let capacity_bytes = self.geometry.capacity_bytes;
         let metadata = match &self.backing {
-            Backing::Memory(_) => StoreMetadata::in_memory(capacity_bytes)?,
-            Backing::File(backing) => {
+            StoreBacking::Memory(_) => StoreMetadata::in_memory(capacity_bytes)?,
+            StoreBacking::File(backing) => {
                 backing.check_length()?;
                 backing.file.set_len(header::file_bytes(backing.data_start, capacity_bytes)[1])?;
                 backing.file.sync_all()?;
                 let file = backing.file.try_clone()?;
-                StoreMetadata::in_file(backing.path(), file, backing.data_start, capacity_bytes)?
+                StoreMetadata::map_metadata_of_file(backing.path(), file, backing.data_start, capacity_bytes)?
             }
         };
         // The caller holds the lock, so no other thread has set it.
@@ -154,7 +160,7 @@ impl Store {
 
     /// Opens the metadata of a file whose length tells that it has metadata.
     pub(super) fn open_metadata(&self) -> io::Result<()> {
-        let Backing::File(backing) = &self.backing else { return Ok(()) };
+        let StoreBacking::File(backing) = &self.backing else { return Ok(()) };
         let lengths = header::file_bytes(backing.data_start, self.geometry.capacity_bytes);
         if backing.file.metadata()?.len() == lengths[1] { self.add_metadata() } else { Ok(()) }
     }
@@ -171,7 +177,7 @@ impl Store {
     /// Errors of [`Store::read`], or if the store has no metadata.
     pub fn read_blocks_with_metadata(&self, offset: u64, block_bytes: u32, into: &mut [u8]) -> io::Result<Vec<u8>> {
         let metadata = self.metadata()?;
-        let _guards = metadata.reading(offset, length(into.len()));
+        let _guards = metadata.lock_range_for_reading(offset, length(into.len()));
         self.read(offset, into)?;
         metadata.read(offset, into.len() / index(block_bytes), block_bytes)
     }
@@ -204,7 +210,7 @@ impl Store {
         keep_space: bool,
         metadata: &[u8],
     ) -> io::Result<()> {
-        self.replace(offset, bytes, block_bytes, metadata, || self.zero_bytes(offset, bytes, keep_space))
+        self.replace(offset, bytes, block_bytes, metadata, || self.zero_stored_bytes(offset, bytes, keep_space))
     }
 
     /// Writes metadata, then the data of its blocks by `write`. So a full disk is found before the data changes. If
@@ -218,7 +224,7 @@ impl Store {
         write: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
         let found = self.metadata()?;
-        let _guards = found.writing(offset, bytes);
+        let _guards = found.lock_range_for_writing(offset, bytes);
         let before = found.read(offset, metadata.len() / wide_index(METADATA_BYTES), block_bytes)?;
         found.write(offset, metadata, block_bytes)?;
         write().inspect_err(|_| {
@@ -230,14 +236,14 @@ impl Store {
 
     /// Fills a range with zeros, and clears its metadata.
     #[cold]
-    pub(super) fn zero_with_metadata(
+    pub(super) fn zero_range_and_metadata(
         &self,
         metadata: &StoreMetadata,
         (offset, bytes): (u64, u64),
         keep_space: bool,
     ) -> io::Result<()> {
-        let _guards = metadata.writing(offset, bytes);
-        self.zero_bytes(offset, bytes, keep_space)?;
+        let _guards = metadata.lock_range_for_writing(offset, bytes);
+        self.zero_stored_bytes(offset, bytes, keep_space)?;
         metadata.forget(offset, bytes)
     }
 }
@@ -259,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_both_sizes_come_back_with_their_metadata() {
+    fn blocks_of_both_sizes_read_back_with_their_metadata() {
         let store = in_memory();
         for (block_bytes, offset) in [(512_u32, 512), (4096, 1 << 20)] {
             let (data, metadata) = (vec![7; 5 * block_bytes as usize], metadata(5, 0x30));
@@ -278,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_zeroed_blocks_is_forgotten_or_what_was_given() {
+    fn zeroed_blocks_have_cleared_or_given_metadata() {
         let store = in_memory();
         store.write_blocks_with_metadata(0, 512, &[1; 2048], &metadata(4, 1)).unwrap();
         store.zero(512, 512, false).unwrap();
@@ -290,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn block_that_is_written_in_part_keeps_its_metadata() {
+    fn partially_written_block_retains_its_metadata() {
         let store = in_memory();
         store.write_blocks_with_metadata(0, 4096, &[1; 8192], &metadata(2, 1)).unwrap();
         store.write_blocks_with_metadata(0, 4096, &[2; 4096 + 512], &metadata(1, 2)).unwrap();
@@ -301,13 +307,13 @@ mod tests {
     }
 
     #[test]
-    fn store_without_metadata_has_no_blocks_with_it() {
+    fn store_without_metadata_refuses_block_transfers_with_metadata() {
         let store = Store::in_memory(GEOMETRY).unwrap();
         assert!(!store.has_metadata() && store.read_blocks_with_metadata(0, 512, &mut [0; 512]).is_err());
     }
 
     #[test]
-    fn ranges_lock_each_part_of_the_device_once() {
+    fn range_lock_takes_each_part_of_the_device_once() {
         let metadata = StoreMetadata::in_memory(1 << 30).unwrap();
         for (offset, bytes, count) in [
             (0, 512, 1),
@@ -316,7 +322,7 @@ mod tests {
             (63 * LOCK_BYTES, 2 * LOCK_BYTES, 2),
             (0, 0, 1),
         ] {
-            assert_eq!(metadata.locks_of(offset, bytes).count(), count, "{offset} {bytes}");
+            assert_eq!(metadata.range_locks(offset, bytes).count(), count, "{offset} {bytes}");
         }
     }
 }

@@ -44,21 +44,21 @@ use phaselink_client::chunk;
 use phaselink_core::media::keys::KeyLayout;
 use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::number::{index, length, wide_index};
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use rustix::fs::FallocateFlags;
 
-use file::FileBacking;
+use file::StoreFile;
 use header::StoreHeader;
-use index_log::{IndexLog, index_bytes};
+use index_log::{KeyIndexLog, index_bytes};
 use metadata::StoreMetadata;
 use state::StoreState;
-use unreadable::Unreadable;
+use unreadable::UnreadableRanges;
 use written::WrittenPages;
 
 pub use extent::Extent;
-pub use header::{Geometry, MAGIC, StoreKind};
+pub use header::{Geometry, MAGIC, StoredNamespaceKind};
 pub use keys::{ReservedRoom, StoreKeys};
-pub use state::StateTag;
+pub use state::StateRecordTag;
 pub use zones::StoreZones;
 
 use crate::device::tally::locked;
@@ -68,30 +68,30 @@ use crate::device::tally::locked;
 pub struct Store {
     geometry: Geometry,
     /// Memory or file behind the mapping. Declared before the mapping so that its guard is dropped first.
-    backing: Backing,
+    backing: StoreBacking,
     /// Mapping of the device's bytes.
     map: MmapRaw,
     /// State that the store saves beside the device's bytes, in records by tag, and the header of its file if there is
     /// one.
     state: Mutex<(StoreState, Option<StoreHeader>)>,
-    unreadable: Unreadable,
-    command_set_state: CommandSetState,
+    unreadable: UnreadableRanges,
+    command_set_state: StoredCommandSetState,
     /// Metadata of the blocks, from the time when a namespace is formatted with metadata.
     metadata: OnceLock<Box<StoreMetadata>>,
 }
 
 /// Memory or file behind the mapping.
 #[derive(Debug)]
-enum Backing {
+enum StoreBacking {
     Memory(WrittenPages),
-    File(Box<FileBacking>),
+    File(Box<StoreFile>),
 }
 
 /// State of a namespace's I/O command set that the store keeps beside the bytes of the device.
 #[derive(Debug)]
-pub enum CommandSetState {
+pub enum StoredCommandSetState {
     /// Blocks without further state: any block can be written at any time.
-    Blocks,
+    EraseBlocks,
     /// Zones, whose blocks must be written in order.
     Zones(Box<StoreZones>),
     /// Keys and values; the bytes of the device are those of the values.
@@ -100,7 +100,7 @@ pub enum CommandSetState {
 
 /// Direction of a copy for which words of a store are lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreAccess {
+pub enum StoreCopyDirection {
     /// Data is copied out of the store.
     Read,
     /// Data is copied into the store.
@@ -113,24 +113,32 @@ impl Store {
     /// # Errors
     ///
     /// If the process has not enough address space.
-    pub fn in_memory(geometry: Geometry) -> Result<Store, Problem> {
+    pub fn in_memory(geometry: Geometry) -> Result<Store, InputProblem> {
         let map = MmapOptions::new().len(geometry.len()).no_reserve_swap().map_anon();
         let map = map.map_err(|error| {
-            Problem::new("store", None, format!("no memory for {} bytes: {error}", geometry.capacity_bytes), "")
+            InputProblem::new("store", None, format!("no memory for {} bytes: {error}", geometry.capacity_bytes), "")
         })?;
-        if geometry.capacity_bytes <= large_pages_bytes_max() {
+        if geometry.capacity_bytes <= max_large_page_store_bytes() {
             // Without large pages, address translation of a page takes about as long as its copy. The store works
             // without them, so ignore errors.
             let _ = map.advise(Advice::HugePage);
         }
         let written = WrittenPages::new(geometry.capacity_bytes);
-        Ok(Store::of(geometry, Backing::Memory(written), map.into()))
+        Ok(Store::of(geometry, StoreBacking::Memory(written), map.into()))
     }
 
     /// Returns a store with these mapped bytes and no saved state records.
-    fn of(geometry: Geometry, backing: Backing, map: MmapRaw) -> Store {
-        let (state, unreadable, metadata) = (Mutex::default(), Unreadable::default(), OnceLock::new());
-        Store { geometry, backing, map, state, unreadable, command_set_state: CommandSetState::Blocks, metadata }
+    fn of(geometry: Geometry, backing: StoreBacking, map: MmapRaw) -> Store {
+        let (state, unreadable, metadata) = (Mutex::default(), UnreadableRanges::default(), OnceLock::new());
+        Store {
+            geometry,
+            backing,
+            map,
+            state,
+            unreadable,
+            command_set_state: StoredCommandSetState::EraseBlocks,
+            metadata,
+        }
     }
 
     /// Gives the store zones, empty or as saved at the last flush. Blocks beyond a zone's write pointer read as zeros.
@@ -138,75 +146,75 @@ impl Store {
     /// # Errors
     ///
     /// If the store was made for other zones, or the file cannot be cleared beyond the write pointers.
-    pub fn with_zones(mut self, layout: ZoneLayout) -> Result<Store, Problem> {
+    pub fn with_zones(mut self, layout: ZoneLayout) -> Result<Store, InputProblem> {
         let refused = |error: io::Error| {
             let allowed = format!(
                 "a store of {} zones of {} blocks, of which {} can be written, or a path where there is no file yet",
                 layout.zones, layout.zone_blocks, layout.capacity_blocks
             );
-            Problem::new("store", None, error.to_string(), allowed)
+            InputProblem::new("store", None, error.to_string(), allowed)
         };
         let zones =
-            StoreZones::new(layout, self.geometry.block_bytes, self.record(StateTag::Zones)).map_err(refused)?;
+            StoreZones::new(layout, self.geometry.block_bytes, self.record(StateRecordTag::Zones)).map_err(refused)?;
         if !self.is_in_memory() {
             let clear = |(offset, bytes): (u64, u64)| self.zero(offset, bytes, false);
             zones.unwritten().into_iter().try_for_each(clear).map_err(refused)?;
         }
-        self.command_set_state = CommandSetState::Zones(Box::new(zones));
+        self.command_set_state = StoredCommandSetState::Zones(Box::new(zones));
         Ok(self)
     }
 
     /// Returns the state of the namespace's I/O command set, which the store keeps beside the bytes of the device.
     #[inline]
-    pub fn command_set_state(&self) -> &CommandSetState {
+    pub fn command_set_state(&self) -> &StoredCommandSetState {
         &self.command_set_state
     }
 
     /// Makes zones empty, or deletes all keys, after the caller has cleared the bytes of the store.
     pub fn clear_command_set_state(&self) {
         match &self.command_set_state {
-            CommandSetState::Blocks => {}
-            CommandSetState::Zones(zones) => zones.empty_all(),
-            CommandSetState::Keys(keys) => keys.clear(),
+            StoredCommandSetState::EraseBlocks => {}
+            StoredCommandSetState::Zones(zones) => zones.mark_all_zones_empty(),
+            StoredCommandSetState::Keys(keys) => keys.clear(),
         }
     }
 
     /// Returns the zones, if the device has blocks that must be written in order.
     #[inline]
     pub fn zones(&self) -> Option<&StoreZones> {
-        if let CommandSetState::Zones(zones) = &self.command_set_state { Some(zones) } else { None }
+        if let StoredCommandSetState::Zones(zones) = &self.command_set_state { Some(zones) } else { None }
     }
 
     /// Gives the store keys: none, or those saved at the last flush. A file has their index after the values; see
-    /// [`Geometry::with_index`].
+    /// [`Geometry::with_key_index`].
     ///
     /// # Errors
     ///
     /// If the index belongs to another namespace, or is damaged.
-    pub fn with_keys(mut self, layout: KeyLayout) -> Result<Store, Problem> {
+    pub fn with_keys(mut self, layout: KeyLayout) -> Result<Store, InputProblem> {
         let refused = |error: io::Error| {
             let allowed = format!(
                 "a store of up to {} keys, and {} bytes of values in granules of {}, or a path where there is no file yet",
                 layout.keys_max, layout.capacity_bytes, layout.granule_bytes
             );
-            Problem::new("store", None, error.to_string(), allowed)
+            InputProblem::new("store", None, error.to_string(), allowed)
         };
         let keys = match self.is_in_memory() {
             true => StoreKeys::in_memory(layout),
             false => {
                 let start = self.geometry.capacity_bytes - index_bytes(&layout);
-                let opened = IndexLog::open(layout, start, |offset, into| self.read(offset, into));
+                let opened = KeyIndexLog::open(layout, start, |offset, into| self.read(offset, into));
                 opened.and_then(|(log, keys)| StoreKeys::of_log(layout, log, keys)).map_err(refused)?
             }
         };
-        self.command_set_state = CommandSetState::Keys(Arc::new(keys));
+        self.command_set_state = StoredCommandSetState::Keys(Arc::new(keys));
         Ok(self)
     }
 
     /// Returns the keys and values, if the device stores values by their keys.
     #[inline]
     pub fn keys(&self) -> Option<&Arc<StoreKeys>> {
-        if let CommandSetState::Keys(keys) = &self.command_set_state { Some(keys) } else { None }
+        if let StoredCommandSetState::Keys(keys) = &self.command_set_state { Some(keys) } else { None }
     }
 
     /// Opens the store of a namespace with logical blocks in the file at `path`, and makes it if the file is missing or
@@ -216,8 +224,8 @@ impl Store {
     ///
     /// If the file cannot be this store: another server has it, it is something else or damaged, or the system refuses
     /// it. The file is then unchanged.
-    pub fn open(path: &Path, geometry: Geometry) -> Result<Store, Problem> {
-        Store::open_as(StoreKind::Conventional, path, geometry)
+    pub fn open(path: &Path, geometry: Geometry) -> Result<Store, InputProblem> {
+        Store::open_with_kind(StoredNamespaceKind::Conventional, path, geometry)
     }
 
     /// Opens the store of a kind of namespace in the file at `path`, and makes it if the file is missing or empty.
@@ -225,12 +233,12 @@ impl Store {
     /// # Errors
     ///
     /// Errors of [`Store::open`], or if the store holds another kind of namespace.
-    pub fn open_as(kind: StoreKind, path: &Path, geometry: Geometry) -> Result<Store, Problem> {
+    pub fn open_with_kind(kind: StoredNamespaceKind, path: &Path, geometry: Geometry) -> Result<Store, InputProblem> {
         open(path, geometry, kind).map_err(|refusal| refusal.into_problem(path))
     }
 
     /// Returns the state record saved under this tag, such as the namespaces; none if there is none.
-    pub fn record(&self, tag: StateTag) -> Option<Vec<u8>> {
+    pub fn record(&self, tag: StateRecordTag) -> Option<Vec<u8>> {
         locked(&self.state).0.record(tag).cloned()
     }
 
@@ -240,10 +248,10 @@ impl Store {
     /// # Errors
     ///
     /// If the store's file has no room for the saved record, or the disk refuses it.
-    pub fn save_record(&self, tag: StateTag, record: Vec<u8>) -> io::Result<()> {
+    pub fn save_state_record(&self, tag: StateRecordTag, record: Vec<u8>) -> io::Result<()> {
         let mut locked = locked(&self.state);
         let (state, header) = &mut *locked;
-        let Backing::File(backing) = &self.backing else { return state.save(tag, record, None) };
+        let StoreBacking::File(backing) = &self.backing else { return state.save(tag, record, None) };
         backing.check_length()?;
         if let Some(header) = header {
             header.migrate(&backing.file)?;
@@ -255,10 +263,11 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Errors of [`Store::save_record`].
+    /// Errors of [`Store::save_state_record`].
     pub fn make_unreadable(&self, offset: u64, bytes: u64) -> io::Result<()> {
         self.check(offset, bytes);
-        self.unreadable.set((offset, bytes), true, |record| self.save_record(StateTag::Unreadable, record))
+        self.unreadable
+            .set((offset, bytes), true, |record| self.save_state_record(StateRecordTag::UnreadableRanges, record))
     }
 
     /// Returns the unreadable ranges within `bytes` bytes from `offset` on, each as its first byte and its end.
@@ -267,7 +276,7 @@ impl Store {
     }
 
     /// Returns the number of changes to the unreadable ranges since the store was opened, modulo 2^16.
-    pub fn unreadable_changes(&self) -> u16 {
+    pub fn unreadable_change_count(&self) -> u16 {
         self.unreadable.changes()
     }
 
@@ -277,7 +286,8 @@ impl Store {
         if !self.unreadable.touches(offset, bytes) {
             return Ok(());
         }
-        self.unreadable.set((offset, bytes), false, |record| self.save_record(StateTag::Unreadable, record))
+        self.unreadable
+            .set((offset, bytes), false, |record| self.save_state_record(StateRecordTag::UnreadableRanges, record))
     }
 
     /// Returns the error EIO if one of the bytes is marked as unreadable.
@@ -296,7 +306,7 @@ impl Store {
 
     /// Returns true if the store is in memory and ends with the process, so that a flush does nothing.
     pub fn is_in_memory(&self) -> bool {
-        matches!(self.backing, Backing::Memory(_))
+        matches!(self.backing, StoreBacking::Memory(_))
     }
 
     /// Copies the bytes from `offset` on into `into`.
@@ -313,13 +323,13 @@ impl Store {
         self.check(offset, length(into.len()));
         self.check_readable(offset, length(into.len()))?;
         match &self.backing {
-            Backing::Memory(_) => self.copy_out(offset, into),
-            Backing::File(backing) => {
+            StoreBacking::Memory(_) => self.copy_bytes_out(offset, into),
+            StoreBacking::File(backing) => {
                 let _guard = backing.holes.copying();
                 if !backing.allocation.holds(offset, length(into.len())) {
-                    return backing.read_hole(offset, into);
+                    return backing.read_by_system_call(offset, into);
                 }
-                self.copy_out(offset, into);
+                self.copy_bytes_out(offset, into);
                 backing.check()?;
             }
         }
@@ -336,7 +346,7 @@ impl Store {
     pub fn words(&self, offset: u64, bytes: u32) -> Option<&[AtomicU64]> {
         self.check(offset, bytes.into());
         match &self.backing {
-            Backing::Memory(_) if !self.unreadable.touches(offset, bytes.into()) => {
+            StoreBacking::Memory(_) if !self.unreadable.touches(offset, bytes.into()) => {
                 Some(self.slice(offset, index(bytes)))
             }
             _ => None,
@@ -350,31 +360,31 @@ impl Store {
         &self,
         offset: u64,
         bytes: u32,
-        access: StoreAccess,
+        access: StoreCopyDirection,
         copy: impl FnOnce(&[AtomicU64]) -> T,
     ) -> Option<T> {
         self.check(offset, bytes.into());
-        let is_hidden = access == StoreAccess::Read && self.unreadable.touches(offset, bytes.into());
+        let is_hidden = access == StoreCopyDirection::Read && self.unreadable.touches(offset, bytes.into());
         if is_hidden || !(offset | u64::from(bytes)).is_multiple_of(8) {
             return None;
         }
-        let copied = self.lend_words(offset, bytes, access, copy);
-        copied.filter(|_| access == StoreAccess::Read || self.make_readable(offset, bytes.into()).is_ok())
+        let copied = self.with_lent_words(offset, bytes, access, copy);
+        copied.filter(|_| access == StoreCopyDirection::Read || self.make_readable(offset, bytes.into()).is_ok())
     }
 
     #[inline]
-    fn lend_words<T>(
+    fn with_lent_words<T>(
         &self,
         offset: u64,
         bytes: u32,
-        access: StoreAccess,
+        access: StoreCopyDirection,
         copy: impl FnOnce(&[AtomicU64]) -> T,
     ) -> Option<T> {
         let backing = match &self.backing {
-            Backing::File(backing) => backing,
-            Backing::Memory(written) => {
+            StoreBacking::File(backing) => backing,
+            StoreBacking::Memory(written) => {
                 let copied = copy(self.slice(offset, index(bytes)));
-                if access == StoreAccess::Write {
+                if access == StoreCopyDirection::Write {
                     written.note(offset, bytes.into());
                 }
                 return Some(copied);
@@ -382,8 +392,8 @@ impl Store {
         };
         let _guard = backing.holes.copying();
         let is_there = match access {
-            StoreAccess::Read => backing.allocation.holds(offset, bytes.into()),
-            StoreAccess::Write => backing.allocation.can_overwrite(offset, bytes.into()),
+            StoreCopyDirection::Read => backing.allocation.holds(offset, bytes.into()),
+            StoreCopyDirection::Write => backing.allocation.can_overwrite_in_place(offset, bytes.into()),
         };
         let copied = is_there.then(|| copy(self.slice(offset, index(bytes))));
         // If the check fails, the caller falls back to the slow path, which reports the error.
@@ -396,7 +406,7 @@ impl Store {
         assert!((offset | length(bytes)).is_multiple_of(8), "{bytes} bytes at {offset} are no words");
         let first = self.map.as_ptr().wrapping_add(wide_index(offset)).cast::<AtomicU64>();
         // SAFETY: every caller has checked that the words lie within the mapping. The mapping begins at a page and
-        // lives as long as `self`, and the words are aligned. For concurrent accesses, see `copy_out`.
+        // lives as long as `self`, and the words are aligned. For concurrent accesses, see `copy_bytes_out`.
         unsafe { std::slice::from_raw_parts(first, bytes / 8) }
     }
 
@@ -414,7 +424,7 @@ impl Store {
     #[inline]
     pub fn prefetch_to_write(&self, offset: u64, bytes: u32) {
         self.check(offset, bytes.into());
-        if copy::loads_lines(bytes) && (offset | u64::from(bytes)).is_multiple_of(8) {
+        if copy::copy_loads_overwritten_lines(bytes) && (offset | u64::from(bytes)).is_multiple_of(8) {
             chunk::prefetch_to_write(self.slice(offset, index(bytes)));
         }
     }
@@ -428,16 +438,16 @@ impl Store {
     pub fn write(&self, offset: u64, from: &[u8]) -> io::Result<()> {
         self.check(offset, length(from.len()));
         match &self.backing {
-            Backing::Memory(written) => {
-                self.copy_in(offset, from);
+            StoreBacking::Memory(written) => {
+                self.copy_bytes_in(offset, from);
                 written.note(offset, length(from.len()));
             }
-            Backing::File(backing) => {
+            StoreBacking::File(backing) => {
                 let _guard = backing.holes.copying();
-                match backing.allocation.can_overwrite(offset, length(from.len())) {
-                    false => backing.write_new(offset, from)?,
+                match backing.allocation.can_overwrite_in_place(offset, length(from.len())) {
+                    false => backing.write_and_allocate(offset, from)?,
                     true => {
-                        self.copy_in(offset, from);
+                        self.copy_bytes_in(offset, from);
                         backing.check()?;
                     }
                 }
@@ -455,15 +465,15 @@ impl Store {
     pub fn zero(&self, offset: u64, bytes: u64, keep_space: bool) -> io::Result<()> {
         self.check(offset, bytes);
         match self.metadata.get() {
-            None => self.zero_bytes(offset, bytes, keep_space),
-            Some(metadata) => self.zero_with_metadata(metadata, (offset, bytes), keep_space),
+            None => self.zero_stored_bytes(offset, bytes, keep_space),
+            Some(metadata) => self.zero_range_and_metadata(metadata, (offset, bytes), keep_space),
         }
     }
 
-    fn zero_bytes(&self, offset: u64, bytes: u64, keep_space: bool) -> io::Result<()> {
+    fn zero_stored_bytes(&self, offset: u64, bytes: u64, keep_space: bool) -> io::Result<()> {
         match &self.backing {
-            Backing::File(backing) if !keep_space => self.punch(backing, offset, bytes)?,
-            Backing::Memory(written) if !keep_space => self.forget(written, offset, bytes)?,
+            StoreBacking::File(backing) if !keep_space => self.punch_file_hole(backing, offset, bytes)?,
+            StoreBacking::Memory(written) if !keep_space => self.forget(written, offset, bytes)?,
             _ => self.write_zeros(offset, bytes)?,
         }
         self.make_readable(offset, bytes)
@@ -475,13 +485,15 @@ impl Store {
     ///
     /// If the disk refuses them. From then on every flush fails, since it is unknown which bytes are missing.
     pub fn flush(&self) -> io::Result<()> {
-        let Backing::File(backing) = &self.backing else { return Ok(()) };
+        let StoreBacking::File(backing) = &self.backing else { return Ok(()) };
         let check_metadata = || self.metadata.get().map_or(Ok(()), |metadata| metadata.check_length());
         let flush = || backing.commit(|| check_metadata().and_then(|()| backing.file.sync_data()));
         match &self.command_set_state {
-            CommandSetState::Blocks => flush(),
-            CommandSetState::Zones(zones) => zones.flush(flush, |record| self.save_record(StateTag::Zones, record)),
-            CommandSetState::Keys(keys) => keys.flush(flush, |offset, from| self.write(offset, from)),
+            StoredCommandSetState::EraseBlocks => flush(),
+            StoredCommandSetState::Zones(zones) => {
+                zones.flush(flush, |record| self.save_state_record(StateRecordTag::Zones, record))
+            }
+            StoredCommandSetState::Keys(keys) => keys.flush(flush, |offset, from| self.write(offset, from)),
         }
     }
 
@@ -492,7 +504,7 @@ impl Store {
     /// Errors of [`Store::flush`].
     pub fn flush_range(&self, offset: u64, bytes: u64) -> io::Result<()> {
         self.check(offset, bytes);
-        let Backing::File(backing) = &self.backing else { return Ok(()) };
+        let StoreBacking::File(backing) = &self.backing else { return Ok(()) };
         backing.commit(|| self.map.flush_range(wide_index(offset), wide_index(bytes)))
     }
 
@@ -501,7 +513,7 @@ impl Store {
         assert!(end.is_some_and(|end| end <= self.geometry.capacity_bytes), "{bytes} bytes at {offset}");
     }
 
-    fn copy_out(&self, offset: u64, into: &mut [u8]) {
+    fn copy_bytes_out(&self, offset: u64, into: &mut [u8]) {
         let from = self.map.as_ptr().wrapping_add(wide_index(offset));
         // SAFETY: every caller has checked that the range lies within the mapping, to which no other Rust reference
         // exists. `into` is a reference, so it does not overlap the mapping. Bytes change during the copy only if a
@@ -509,12 +521,12 @@ impl Store {
         unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
     }
 
-    fn copy_in(&self, offset: u64, from: &[u8]) {
+    fn copy_bytes_in(&self, offset: u64, from: &[u8]) {
         if (offset | length(from.len())).is_multiple_of(8) {
-            return copy::bytes_into_store(from, self.slice(offset, from.len()));
+            return copy::copy_bytes_into_store(from, self.slice(offset, from.len()));
         }
         let into = self.map.as_mut_ptr().wrapping_add(wide_index(offset));
-        // SAFETY: as in `copy_out`.
+        // SAFETY: as in `copy_bytes_out`.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) }
     }
 
@@ -530,13 +542,13 @@ impl Store {
         Ok(())
     }
 
-    fn punch(&self, backing: &FileBacking, offset: u64, bytes: u64) -> io::Result<()> {
+    fn punch_file_hole(&self, backing: &StoreFile, offset: u64, bytes: u64) -> io::Result<()> {
         if bytes == 0 {
             return Ok(());
         }
         backing.check_length()?;
         let punched = {
-            let _guard = backing.holes.lock_for_punching();
+            let _guard = backing.holes.lock_all_for_punching();
             backing.allocation.forget(offset, bytes);
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             rustix::fs::fallocate(&backing.file, flags, backing.data_start + offset, bytes)
@@ -579,7 +591,7 @@ const LARGE_PAGES_BYTES_MIN: u64 = 1 << 30;
 
 /// Returns the size in bytes of the largest store in memory that may use large pages: a quarter of the machine's
 /// memory, or 1 GiB if that is more. Random copies of 4 KiB take a quarter less time with large pages.
-fn large_pages_bytes_max() -> u64 {
+fn max_large_page_store_bytes() -> u64 {
     // SAFETY: `sysconf` only returns numbers.
     let (pages, page_bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     let memory_bytes = u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(page_bytes).unwrap_or(0));
@@ -612,8 +624,8 @@ impl StoreRefusal {
         StoreRefusal { found: found.into(), allowed: allowed.into() }
     }
 
-    fn into_problem(self, path: &Path) -> Problem {
-        Problem::new(path.display().to_string(), None, self.found, self.allowed)
+    fn into_problem(self, path: &Path) -> InputProblem {
+        InputProblem::new(path.display().to_string(), None, self.found, self.allowed)
     }
 }
 
@@ -623,16 +635,17 @@ impl From<io::Error> for StoreRefusal {
     }
 }
 
-fn open(path: &Path, geometry: Geometry, kind: StoreKind) -> Result<Store, StoreRefusal> {
+fn open(path: &Path, geometry: Geometry, kind: StoredNamespaceKind) -> Result<Store, StoreRefusal> {
     // If a file exceeds the process's limit (RLIMIT_FSIZE), report an error instead of being killed by SIGXFSZ.
     // SAFETY: no handler is installed, so none can run.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let is_new = !path.exists();
     // Other users must not read the contents of a drive, whatever the umask allows.
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    lock(&file)?;
+    lock_store_file(&file)?;
     let was_empty = file.metadata()?.len() == 0;
-    let opened = file.try_clone().map_err(StoreRefusal::from).and_then(|file| open_locked(path, file, geometry, kind));
+    let opened =
+        file.try_clone().map_err(StoreRefusal::from).and_then(|file| lock_and_open_store(path, file, geometry, kind));
     if opened.is_err() && was_empty {
         // Remove an incomplete file, which would make the next attempt fail. If that fails too, ignore it: the next
         // attempt can complete the file.
@@ -641,25 +654,32 @@ fn open(path: &Path, geometry: Geometry, kind: StoreKind) -> Result<Store, Store
     opened
 }
 
-fn open_locked(path: &Path, file: File, geometry: Geometry, kind: StoreKind) -> Result<Store, StoreRefusal> {
-    let header = header::check_or_create(&file, geometry, kind)?;
+fn lock_and_open_store(
+    path: &Path,
+    file: File,
+    geometry: Geometry,
+    kind: StoredNamespaceKind,
+) -> Result<Store, StoreRefusal> {
+    let header = header::check_or_initialize_store(&file, geometry, kind)?;
     let data_start = header.data_start;
     let state = if header.has_state() { StoreState::read(&file)? } else { StoreState::default() };
-    let unreadable = state.record(StateTag::Unreadable).map_or_else(Unreadable::default, |it| Unreadable::decode(it));
+    let unreadable = state
+        .record(StateRecordTag::UnreadableRanges)
+        .map_or_else(UnreadableRanges::default, |it| UnreadableRanges::decode(it));
     // SAFETY of the mapping's contents: a process that changes the file at the same time only changes the data that
     // guests read.
     let map = MmapOptions::new().offset(data_start).len(geometry.len()).map_raw(&file)?;
     let lengths = header::file_bytes(data_start, geometry.capacity_bytes);
-    let backing = FileBacking::new(path, file, data_start, geometry.capacity_bytes, lengths, &map)?;
+    let backing = StoreFile::new(path, file, data_start, geometry.capacity_bytes, lengths, &map)?;
     let state = Mutex::new((state, Some(header)));
-    let store = Store { state, unreadable, ..Store::of(geometry, Backing::File(Box::new(backing)), map) };
+    let store = Store { state, unreadable, ..Store::of(geometry, StoreBacking::File(Box::new(backing)), map) };
     store.open_metadata()?;
     Ok(store)
 }
 
 /// Locks a store's file. The lock belongs to the open file, so that it ends with the process. A process being started
 /// holds its parent's descriptors for a moment, so a lock may end late; hence several attempts.
-fn lock(file: &File) -> Result<(), StoreRefusal> {
+fn lock_store_file(file: &File) -> Result<(), StoreRefusal> {
     for _ in 0..LOCK_ATTEMPTS {
         match file.try_lock() {
             Ok(()) => return Ok(()),

@@ -25,15 +25,15 @@ const RECORD_HEAD_BYTES: usize = 8;
 
 /// Tag that identifies a record of the state that a store saves beside the device's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StateTag {
+pub enum StateRecordTag {
     /// Ranges of bytes that cannot be read until they are written.
-    Unreadable = 1,
+    UnreadableRanges = 1,
     /// Namespaces of the drive, with their formats.
     Namespaces = 2,
     /// Latest sanitize operation.
     Sanitize = 3,
     /// Persistent event log of the drive.
-    Events = 4,
+    TraceEventReader = 4,
     /// States and write pointers of zones.
     Zones = 5,
     /// Handles and settings of data placement.
@@ -57,7 +57,7 @@ impl StoreState {
     pub(super) fn read(file: &File) -> io::Result<StoreState> {
         let mut newest = StoreState::default();
         for slot in 0..2 {
-            if let Some(state) = read_slot(file, slot)?.filter(|state| state.saves > newest.saves) {
+            if let Some(state) = read_state_slot(file, slot)?.filter(|state| state.saves > newest.saves) {
                 newest = state;
             }
         }
@@ -65,13 +65,13 @@ impl StoreState {
     }
 
     /// Returns the state record with this tag, or none if it was never saved.
-    pub(super) fn record(&self, tag: StateTag) -> Option<&Vec<u8>> {
+    pub(super) fn record(&self, tag: StateRecordTag) -> Option<&Vec<u8>> {
         self.records.get(&(tag as u32))
     }
 
     /// Replaces the state record with this tag, and durably writes all records to the file, if there is one. After an
     /// error, they are unchanged.
-    pub(super) fn save(&mut self, tag: StateTag, record: Vec<u8>, file: Option<&File>) -> io::Result<()> {
+    pub(super) fn save(&mut self, tag: StateRecordTag, record: Vec<u8>, file: Option<&File>) -> io::Result<()> {
         let mut next = self.clone();
         next.records.insert(tag as u32, record);
         next.saves += 1;
@@ -118,7 +118,7 @@ impl StoreState {
     }
 }
 
-fn read_slot(file: &File, slot: u64) -> io::Result<Option<StoreState>> {
+fn read_state_slot(file: &File, slot: u64) -> io::Result<Option<StoreState>> {
     let at = SLOTS_AT + slot * SLOT_BYTES;
     let mut head = [0; HEAD_BYTES];
     file.read_exact_at(&mut head, at)?;
@@ -151,30 +151,33 @@ mod tests {
     }
 
     #[test]
-    fn newest_whole_state_is_read_and_a_damaged_one_gives_way_to_the_one_before() {
+    fn newest_intact_state_is_read_and_a_damaged_one_falls_back_to_the_previous() {
         let file = file();
         assert_eq!(StoreState::read(&file).unwrap(), StoreState::default());
         let mut state = StoreState::default();
         for value in 1..=3_u8 {
-            state.save(StateTag::Unreadable, vec![value; 40], Some(&file)).unwrap();
-            state.save(StateTag::Sanitize, vec![value], Some(&file)).unwrap();
+            state.save(StateRecordTag::UnreadableRanges, vec![value; 40], Some(&file)).unwrap();
+            state.save(StateRecordTag::Sanitize, vec![value], Some(&file)).unwrap();
         }
         let found = StoreState::read(&file).unwrap();
-        assert_eq!((found.record(StateTag::Unreadable), found.saves), (Some(&vec![3; 40]), 6));
+        assert_eq!((found.record(StateRecordTag::UnreadableRanges), found.saves), (Some(&vec![3; 40]), 6));
         file.write_all_at(&[0xff], SLOTS_AT + HEAD_BYTES as u64 + 9).unwrap();
         let before = StoreState::read(&file).unwrap();
-        assert_eq!((before.record(StateTag::Sanitize), before.saves), (Some(&vec![2]), 5));
+        assert_eq!((before.record(StateRecordTag::Sanitize), before.saves), (Some(&vec![2]), 5));
         StoreState::clear(&file).unwrap();
         assert_eq!(StoreState::read(&file).unwrap(), StoreState::default());
     }
 
     #[test]
-    fn record_that_has_no_room_is_refused_and_changes_nothing() {
+    fn state_record_too_large_for_its_slot_is_refused_without_changes() {
         let (file, mut state) = (file(), StoreState::default());
-        state.save(StateTag::Events, vec![1], Some(&file)).unwrap();
+        state.save(StateRecordTag::TraceEventReader, vec![1], Some(&file)).unwrap();
         let large = vec![0; SLOT_BYTES as usize];
-        let refused = state.save(StateTag::Events, large, Some(&file)).unwrap_err();
+        let refused = state.save(StateRecordTag::TraceEventReader, large, Some(&file)).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
-        assert_eq!((StoreState::read(&file).unwrap(), state.record(StateTag::Events)), (state.clone(), Some(&vec![1])));
+        assert_eq!(
+            (StoreState::read(&file).unwrap(), state.record(StateRecordTag::TraceEventReader)),
+            (state.clone(), Some(&vec![1]))
+        );
     }
 }

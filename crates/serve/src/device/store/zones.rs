@@ -24,7 +24,7 @@ const STATE_BITS: u32 = 4;
 #[derive(Debug)]
 pub struct StoreZones {
     block_shift: u32,
-    table: Mutex<ZoneTable>,
+    table: Mutex<ZoneTableWithResets>,
     /// Record of zone states that was saved last. It stays locked for as long as a flush takes, since an older record
     /// must not follow a newer one.
     saved: Mutex<Vec<u8>>,
@@ -32,7 +32,7 @@ pub struct StoreZones {
 
 /// Zones, with the resets since the flush in progress began.
 #[derive(Debug)]
-struct ZoneTable {
+struct ZoneTableWithResets {
     zones: Zones,
     /// True while a flush is in progress.
     is_flushing: bool,
@@ -53,7 +53,7 @@ impl StoreZones {
             restore(&mut zones, record).map_err(|found| io::Error::new(io::ErrorKind::InvalidData, found))?;
         }
         zones.lose_power();
-        let table = ZoneTable { zones, is_flushing: false, emptied: Vec::new() };
+        let table = ZoneTableWithResets { zones, is_flushing: false, emptied: Vec::new() };
         let saved = Mutex::new(record.unwrap_or_default());
         Ok(StoreZones { block_shift: block_bytes.trailing_zeros(), table: Mutex::new(table), saved })
     }
@@ -76,14 +76,14 @@ impl StoreZones {
     /// # Errors
     ///
     /// Errors of `change` and `clear`.
-    pub fn empty_zones_with<T, E>(
+    pub fn empty_zones_after_clearing<T, E>(
         &self,
         change: impl FnOnce(&mut Zones) -> Result<(T, Vec<u32>), E>,
         mut clear: impl FnMut(u64, u64) -> Result<(), E>,
     ) -> Result<T, E> {
         let mut table = self.locked();
         let (result, emptied) = change(&mut table.zones)?;
-        let ranges = self.zone_ends(&table.zones, emptied.iter().map(|zone| (*zone, 0)));
+        let ranges = self.zone_remainder_ranges(&table.zones, emptied.iter().map(|zone| (*zone, 0)));
         if table.is_flushing {
             table.emptied.extend(emptied);
         }
@@ -92,7 +92,7 @@ impl StoreZones {
     }
 
     /// Makes all zones empty, after the caller has cleared their bytes.
-    pub fn empty_all(&self) {
+    pub fn mark_all_zones_empty(&self) {
         let mut table = self.locked();
         let layout = *table.zones.layout();
         table.zones = Zones::new(layout);
@@ -105,12 +105,12 @@ impl StoreZones {
     pub(super) fn unwritten(&self) -> Vec<(u64, u64)> {
         let table = self.locked();
         let zones = 0..table.zones.layout().zones;
-        self.zone_ends(&table.zones, zones.map(|zone| (zone, table.zones.zone(zone).1)))
+        self.zone_remainder_ranges(&table.zones, zones.map(|zone| (zone, table.zones.zone(zone).1)))
     }
 
     /// Returns offset and length in bytes of the ends of zones, each from a block of the zone on. Ranges that touch are
     /// joined.
-    fn zone_ends(&self, zones: &Zones, parts: impl Iterator<Item = (u32, u64)>) -> Vec<(u64, u64)> {
+    fn zone_remainder_ranges(&self, zones: &Zones, parts: impl Iterator<Item = (u32, u64)>) -> Vec<(u64, u64)> {
         let layout = zones.layout();
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for (zone, first) in parts {
@@ -138,7 +138,7 @@ impl StoreZones {
         let mut record = {
             let mut table = self.locked();
             table.is_flushing = true;
-            encode(&table.zones)
+            encode_zone_states(&table.zones)
         };
         let flushed = flush();
         let emptied = {
@@ -147,7 +147,7 @@ impl StoreZones {
             mem::take(&mut table.emptied)
         };
         flushed?;
-        emptied.into_iter().for_each(|zone| put(&mut record, zone, ZoneState::Empty, 0));
+        emptied.into_iter().for_each(|zone| encode_zone_record_entry(&mut record, zone, ZoneState::Empty, 0));
         if *saved != record {
             save(record.clone())?;
             *saved = record;
@@ -156,7 +156,7 @@ impl StoreZones {
     }
 
     #[inline]
-    fn locked(&self) -> MutexGuard<'_, ZoneTable> {
+    fn locked(&self) -> MutexGuard<'_, ZoneTableWithResets> {
         locked(&self.table)
     }
 }
@@ -170,18 +170,18 @@ fn head(layout: &ZoneLayout) -> [u8; HEAD_BYTES] {
     head
 }
 
-fn encode(zones: &Zones) -> Vec<u8> {
+fn encode_zone_states(zones: &Zones) -> Vec<u8> {
     let layout = zones.layout();
     let mut record = head(layout).to_vec();
     record.resize(HEAD_BYTES + index(layout.zones) * 8, 0);
     for zone in 0..layout.zones {
         let (state, written) = zones.zone(zone);
-        put(&mut record, zone, state, written);
+        encode_zone_record_entry(&mut record, zone, state, written);
     }
     record
 }
 
-fn put(record: &mut [u8], zone: u32, state: ZoneState, written: u64) {
+fn encode_zone_record_entry(record: &mut [u8], zone: u32, state: ZoneState, written: u64) {
     let number = length(ZoneState::ALL.iter().position(|other| *other == state).unwrap_or(0));
     let at = HEAD_BYTES + index(zone) * 8;
     record[at..at + 8].copy_from_slice(&(written << STATE_BITS | number).to_le_bytes());
@@ -218,7 +218,7 @@ mod tests {
 
     const LAYOUT: ZoneLayout = ZoneLayout { zones: 3, zone_blocks: 8, capacity_blocks: 8, active_max: 2, open_max: 2 };
 
-    fn reopened(record: &[u8]) -> StoreZones {
+    fn reopen_zones_from_record(record: &[u8]) -> StoreZones {
         StoreZones::new(LAYOUT, 512, Some(record.to_vec())).unwrap()
     }
 
@@ -242,11 +242,11 @@ mod tests {
     }
 
     #[test]
-    fn record_of_a_flush_has_what_was_written_before_it_began() {
+    fn flush_record_has_the_zone_writes_made_before_the_flush_began() {
         let zones = StoreZones::new(LAYOUT, 512, None).unwrap();
         zones.with(|zones| zones.write(0, 5).and_then(|()| zones.write(8, 3))).unwrap();
         let record = flushed(&zones, || zones.with(|zones| zones.write(5, 2)).unwrap());
-        let after = reopened(&record);
+        let after = reopen_zones_from_record(&record);
         assert_eq!(states(&after), [(ZoneState::Closed, 5), (ZoneState::Closed, 3), (ZoneState::Empty, 0)]);
         assert_eq!(after.unwritten(), [(5 * 512, 3 * 512), (11 * 512, 13 * 512)]);
         assert_eq!(flushed(&zones, || ()).len(), HEAD_BYTES + 24);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn zone_that_is_emptied_during_a_flush_is_empty_in_its_record() {
+    fn zone_reset_during_a_flush_is_empty_in_the_flush_record() {
         let zones = StoreZones::new(LAYOUT, 512, None).unwrap();
         zones.with(|zones| zones.write(8, 8)).unwrap();
         let mut cleared = Vec::new();
@@ -264,14 +264,17 @@ mod tests {
                 cleared.push((offset, bytes));
                 Ok(())
             };
-            zones.empty_zones_with(reset, clear).unwrap();
+            zones.empty_zones_after_clearing(reset, clear).unwrap();
             zones.with(|zones| zones.write(8, 1)).unwrap();
         });
-        assert_eq!((states(&reopened(&record))[1], cleared), ((ZoneState::Empty, 0), vec![(4096, 4096)]));
+        assert_eq!(
+            (states(&reopen_zones_from_record(&record))[1], cleared),
+            ((ZoneState::Empty, 0), vec![(4096, 4096)])
+        );
     }
 
     #[test]
-    fn record_of_other_zones_or_with_too_many_active_ones_is_refused() {
+    fn zone_record_of_another_layout_or_with_too_many_active_zones_is_refused() {
         let zones = StoreZones::new(ZoneLayout { active_max: 0, open_max: 0, ..LAYOUT }, 512, None).unwrap();
         zones.with(|zones| [0, 8, 16].into_iter().for_each(|start| zones.write(start, 1).unwrap()));
         let record = flushed(&zones, || ());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::connection::{NbdConnection, OpenConnection};
+use super::connection::{NbdConnection, OpenConnectionGuard};
 use super::export::Export;
 use super::session::Session;
 use super::socket::{Listener, Stream};
@@ -36,7 +36,7 @@ impl ExportSocket {
         let stream = self.listener.accept().ok().flatten()?;
         match open {
             0..CONNECTIONS_MAX => Some((stream, Session::begin())),
-            _ if open < CONNECTIONS_MAX + REFUSED_MAX => Some((stream, Session::refusing(TOO_MANY))),
+            _ if open < CONNECTIONS_MAX + REFUSED_MAX => Some((stream, Session::session_that_refuses_client(TOO_MANY))),
             _ => None,
         }
     }
@@ -52,7 +52,7 @@ pub(super) fn accept<'a>(
     open: &'a AtomicUsize,
     mut connect: impl FnMut(NbdConnection<'a>),
 ) -> io::Result<()> {
-    let _stop = device.stop.at_the_end();
+    let _stop = device.stop.stop_when_dropped();
     let mut number = 0;
     while !device.stop.is_requested() {
         let mut polled: Vec<PollFd<'_>> = served.iter().map(|one| PollFd::new(&one.listener, PollFlags::IN)).collect();
@@ -61,7 +61,7 @@ pub(super) fn accept<'a>(
         for one in served {
             let Some(accepted) = one.accept(open.load(Ordering::Relaxed)) else { continue };
             let block_bytes = device.store.geometry().block_bytes;
-            connect(NbdConnection::new(number, accepted, &one.export, block_bytes, OpenConnection::new(open)));
+            connect(NbdConnection::new(number, accepted, &one.export, block_bytes, OpenConnectionGuard::new(open)));
             number += 1;
         }
     }

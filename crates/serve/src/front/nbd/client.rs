@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::socket::Stream;
 use super::uri::Uri;
-use super::wire::{self, Parsed, Request, command, handshake, option, reply};
+use super::wire::{self, NbdParseResult, Request, command, handshake, option, reply};
 use crate::front::buffer::Buffer;
 
 /// Client's connection to an NBD export.
@@ -47,12 +47,12 @@ impl Client {
             return Err(io::Error::other("the server does not speak NBD's fixed newstyle"));
         }
         client.output.push(&u32::from(flags & (handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES)).to_be_bytes());
-        client.choose_export(&uri.export)?;
+        client.negotiate_export(&uri.export)?;
         Ok(client)
     }
 
     /// Chooses the export `name` in the handshake (NBD_OPT_GO), and reads its size and transmission flags.
-    fn choose_export(&mut self, name: &str) -> io::Result<()> {
+    fn negotiate_export(&mut self, name: &str) -> io::Result<()> {
         let mut data = Vec::from(short_length(name.len()).to_be_bytes());
         data.extend(name.as_bytes());
         data.extend(0u16.to_be_bytes());
@@ -135,7 +135,7 @@ impl Client {
     /// # Errors
     /// If the received bytes are no reply.
     pub fn answer(&mut self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<ReplyHead>> {
-        let Some((answer, bytes)) = self.peek(bytes_of)? else { return Ok(None) };
+        let Some((answer, bytes)) = self.peek_reply_head(bytes_of)? else { return Ok(None) };
         self.input.consume(wire::SIMPLE_REPLY_BYTES + bytes);
         Ok(Some(answer))
     }
@@ -145,8 +145,11 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::answer`].
-    pub fn answer_with_data(&mut self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<(Vec<u8>, ReplyHead)>> {
-        let Some((answer, bytes)) = self.peek(bytes_of)? else { return Ok(None) };
+    pub fn take_reply_with_data(
+        &mut self,
+        bytes_of: impl Fn(u64) -> usize,
+    ) -> io::Result<Option<(Vec<u8>, ReplyHead)>> {
+        let Some((answer, bytes)) = self.peek_reply_head(bytes_of)? else { return Ok(None) };
         self.input.consume(wire::SIMPLE_REPLY_BYTES);
         let data = self.input.data()[..bytes].to_vec();
         self.input.consume(bytes);
@@ -155,12 +158,12 @@ impl Client {
 
     /// Returns the head of the next reply and the length of its data, and leaves both in the input; none if the reply
     /// is incomplete.
-    fn peek(&self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<(ReplyHead, usize)>> {
+    fn peek_reply_head(&self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<(ReplyHead, usize)>> {
         let data = self.input.data();
         match wire::parse_simple_reply(data) {
-            Parsed::Needs(_) => Ok(None),
-            Parsed::Broken(found) => Err(io::Error::other(found)),
-            Parsed::Whole((cookie, error), head_bytes) => {
+            NbdParseResult::Needs(_) => Ok(None),
+            NbdParseResult::Broken(found) => Err(io::Error::other(found)),
+            NbdParseResult::DescribedThing((cookie, error), head_bytes) => {
                 let bytes = if error == 0 { bytes_of(cookie) } else { 0 };
                 Ok((data.len() >= head_bytes + bytes).then_some((ReplyHead { cookie, error }, bytes)))
             }
@@ -178,12 +181,12 @@ impl Client {
     }
 
     /// Blocks until the next message of the handshake has arrived, and returns the message as `parse` reads it.
-    fn message<T>(&mut self, parse: impl Fn(&[u8]) -> Parsed<T>) -> io::Result<T> {
+    fn message<T>(&mut self, parse: impl Fn(&[u8]) -> NbdParseResult<T>) -> io::Result<T> {
         loop {
             match parse(self.input.data()) {
-                Parsed::Broken(found) => return Err(io::Error::other(found)),
-                Parsed::Needs(_) => self.wait_for_input()?,
-                Parsed::Whole(message, bytes) => {
+                NbdParseResult::Broken(found) => return Err(io::Error::other(found)),
+                NbdParseResult::Needs(_) => self.block_for_input()?,
+                NbdParseResult::DescribedThing(message, bytes) => {
                     self.input.consume(bytes);
                     return Ok(message);
                 }
@@ -193,7 +196,7 @@ impl Client {
 
     fn take(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
         while self.input.data().len() < bytes {
-            self.wait_for_input()?;
+            self.block_for_input()?;
         }
         let data = self.input.data()[..bytes].to_vec();
         self.input.consume(bytes);
@@ -201,7 +204,7 @@ impl Client {
     }
 
     /// Blocks until the server has sent more bytes, and receives them.
-    fn wait_for_input(&mut self) -> io::Result<()> {
+    fn block_for_input(&mut self) -> io::Result<()> {
         self.wait(PollFlags::IN, None)?;
         self.receive().map(drop)
     }
@@ -226,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_finds_no_room_in_the_socket_is_sent_as_the_server_reads() {
+    fn bytes_that_do_not_fit_the_socket_are_sent_as_the_server_reads() {
         let (own, mut server) = UnixStream::pair().unwrap();
         own.set_nonblocking(true).unwrap();
         let (input, output) = (Buffer::default(), Buffer::default());

@@ -53,7 +53,7 @@ impl ConnectionRequest {
     fn payload_bytes(&self) -> u64 {
         match self.wanted.command {
             Command::Read | Command::Write { .. } => self.wanted.bytes.into(),
-            Command::Flush | Command::Trim { .. } | Command::Zero { .. } | Command::BlockStatus { .. } => 0,
+            Command::DeepFlush | Command::Trim { .. } | Command::Zero { .. } | Command::BlockStatus { .. } => 0,
         }
     }
 }
@@ -88,7 +88,7 @@ impl Request for ConnectionRequest {
             1 if self.wanted.command.is_durable() => Io::flush(),
             _ => return None,
         };
-        Some(Submission::Software { turn: self.turn, io })
+        Some(Submission::EngineStack { turn: self.turn, io })
     }
 
     fn durable_range(&self) -> Option<(u64, u64)> {
@@ -98,17 +98,17 @@ impl Request for ConnectionRequest {
 
 /// Guard of one open connection, which the server's number of open connections includes until the guard is dropped.
 #[derive(Debug)]
-pub(super) struct OpenConnection<'a>(&'a AtomicUsize);
+pub(super) struct OpenConnectionGuard<'a>(&'a AtomicUsize);
 
-impl<'a> OpenConnection<'a> {
+impl<'a> OpenConnectionGuard<'a> {
     /// Adds one to the number of open connections `open`, until the guard is dropped.
-    pub(super) fn new(open: &'a AtomicUsize) -> OpenConnection<'a> {
+    pub(super) fn new(open: &'a AtomicUsize) -> OpenConnectionGuard<'a> {
         open.fetch_add(1, Ordering::Relaxed);
-        OpenConnection(open)
+        OpenConnectionGuard(open)
     }
 }
 
-impl Drop for OpenConnection<'_> {
+impl Drop for OpenConnectionGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -131,7 +131,7 @@ pub(super) struct NbdConnection<'a> {
     bytes_in_flight: u64,
     /// Tickets of the device's history for requests whose replies have not been sent yet.
     unsent: Vec<Ticket>,
-    _open: OpenConnection<'a>,
+    _open: OpenConnectionGuard<'a>,
 }
 
 impl<'a> NbdConnection<'a> {
@@ -141,7 +141,7 @@ impl<'a> NbdConnection<'a> {
         (stream, session): (Stream, Session),
         export: &'a Export,
         block_bytes: u32,
-        open: OpenConnection<'a>,
+        open: OpenConnectionGuard<'a>,
     ) -> NbdConnection<'a> {
         NbdConnection {
             number,
@@ -160,13 +160,13 @@ impl<'a> NbdConnection<'a> {
 
     /// Returns true if the client has taken too long to choose its export.
     pub(super) fn is_silent(&self) -> bool {
-        self.session.is_shaking_hands() && self.since.elapsed() > HANDSHAKE_MAX
+        self.session.is_in_nbd_handshake() && self.since.elapsed() > HANDSHAKE_MAX
     }
 
     /// Returns true if the client may have another request in flight: the limits on its requests and their bytes leave
     /// room.
     #[inline]
-    pub(super) fn may_submit(&self) -> bool {
+    pub(super) fn has_room_for_request(&self) -> bool {
         let bytes = self.bytes_in_flight + length(self.session.output.data().len());
         self.in_flight < IN_FLIGHT_MAX && bytes < u64::from(PAYLOAD_BYTES_MAX)
     }
@@ -180,7 +180,7 @@ impl<'a> NbdConnection<'a> {
     /// answered with an error, and counted.
     #[inline]
     pub(super) fn next_request(&mut self, counter: &mut Counter<'_>) -> Option<ConnectionRequest> {
-        if !self.may_submit() {
+        if !self.has_room_for_request() {
             return None;
         }
         let mut errors = 0;
@@ -199,7 +199,7 @@ impl<'a> NbdConnection<'a> {
     /// Reads the bytes that the client has sent, if there is room for another request. Returns false if the connection
     /// is broken or has ended.
     pub(super) fn receive(&mut self) -> bool {
-        if !self.may_submit() || self.session.is_closed() {
+        if !self.has_room_for_request() || self.session.is_closed() {
             return true;
         }
         match self.session.room().and_then(|room| self.stream.read(room)) {
@@ -227,7 +227,7 @@ impl<'a> NbdConnection<'a> {
     /// while replies wait to be sent.
     pub(super) fn polled(&self) -> PollFd<'_> {
         let mut flags = PollFlags::empty();
-        flags.set(PollFlags::IN, self.may_submit() && !self.session.is_closed());
+        flags.set(PollFlags::IN, self.has_room_for_request() && !self.session.is_closed());
         flags.set(PollFlags::OUT, !self.session.output.is_empty());
         PollFd::from_borrowed_fd(self.stream.as_fd(), flags)
     }
@@ -241,10 +241,10 @@ impl<'a> NbdConnection<'a> {
     fn reply(&mut self, request: &ConnectionRequest, status: Status, store: &Store) -> bool {
         let AcceptedRequest { command, cookie, offset, bytes } = request.wanted;
         if command == Command::Read && status == Status::Ok {
-            return self.session.answer_read(cookie, offset, bytes, store);
+            return self.session.add_read_reply(cookie, offset, bytes, store);
         }
         if let (Command::BlockStatus { one }, Status::Ok) = (command, status) {
-            return self.session.answer_block_status(cookie, offset, bytes, one, store);
+            return self.session.add_block_status_reply(cookie, offset, bytes, one, store);
         }
         self.session.answer(cookie, status);
         status == Status::Ok
@@ -254,7 +254,7 @@ impl<'a> NbdConnection<'a> {
     /// Returns the status for the reply.
     fn change(&mut self, wanted: &AcceptedRequest, data: &[u8], device: &Device) -> Status {
         let store = &device.store;
-        let Some((history, kind)) = device.history.as_ref().zip(wanted.command.change_kind()) else {
+        let Some((history, kind)) = device.history.as_ref().zip(wanted.command.recorded_change_kind()) else {
             return status(change(wanted, data, store));
         };
         let range = (wanted.offset, wanted.bytes);
@@ -264,11 +264,17 @@ impl<'a> NbdConnection<'a> {
         status(changed)
     }
 
-    fn execute(&mut self, wanted: &AcceptedRequest, data: &[u8], effect: FaultEffect, device: &Device) -> Status {
+    fn execute_on_store(
+        &mut self,
+        wanted: &AcceptedRequest,
+        data: &[u8],
+        effect: FaultEffect,
+        device: &Device,
+    ) -> Status {
         if effect == FaultEffect::default() {
             return self.change(wanted, data, device);
         }
-        let torn = wanted.torn_part(effect, data, self.export.geometry.block_bytes);
+        let torn = wanted.part_of_torn_write(effect, data, self.export.geometry.block_bytes);
         let changed = torn.map_or(Status::Ok, |(wanted, data)| self.change(&wanted, data, device));
         if effect.fails { Status::Io } else { changed }
     }
@@ -300,11 +306,11 @@ impl Endpoint<ConnectionRequest> for NbdConnection<'_> {
         Some(match (wanted.command, data) {
             (Command::Read, _) if effect.fails => Status::Io,
             (Command::Read, _) => Status::Ok,
-            (_, Some(data)) => self.execute(wanted, data, effect, device),
+            (_, Some(data)) => self.execute_on_store(wanted, data, effect, device),
             (command, None) => {
                 let payload = command.payload_bytes(wanted.bytes);
                 let input = std::mem::take(&mut self.session.input);
-                let status = self.execute(wanted, &input.data()[..payload], effect, device);
+                let status = self.execute_on_store(wanted, &input.data()[..payload], effect, device);
                 self.session.input = input;
                 self.session.input.consume(payload);
                 status
@@ -315,7 +321,7 @@ impl Endpoint<ConnectionRequest> for NbdConnection<'_> {
     #[inline]
     fn complete(&mut self, request: &ConnectionRequest, status: Status, _: Span, device: &Device) -> Completion {
         let command = request.wanted.command;
-        if status == Status::Ok && (command == Command::Flush || command.is_durable()) {
+        if status == Status::Ok && (command == Command::DeepFlush || command.is_durable()) {
             return Completion::AfterFlush;
         }
         self.forget(request);

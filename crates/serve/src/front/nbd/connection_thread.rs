@@ -25,7 +25,7 @@ use crate::clock::Wait;
 use crate::device::Device;
 use crate::device::flusher::Flusher;
 use crate::device::pace::SPIN_TIME;
-use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
+use crate::front::lifecycle::{Delivery, RequestInFlight, RequestLifecycle, Resume};
 use crate::front::model::Model;
 use crate::front::poll_group::{readable, sleep};
 
@@ -55,14 +55,14 @@ pub(super) fn serve(device: &Device, served: &[ExportSocket], wait: Wait) -> io:
     let processors = thread::available_parallelism().map_or(1, |number| number.get());
     let open = AtomicUsize::new(0);
     // Leave one processor to the clients. A process that has only one processor may still spin with one connection.
-    let has_room_to_spin = || wait != Wait::Block && open.load(Ordering::Relaxed) < processors.max(2);
+    let has_room_to_spin = || wait != Wait::PageBlock && open.load(Ordering::Relaxed) < processors.max(2);
     thread::scope(|scope| {
         accept(device, served, &open, |connection| {
             let builder = thread::Builder::new().name(String::from("nbd connection"));
             // If a connection fails, or no thread can be created for it, only that connection ends.
             let _ = builder.spawn_scoped(scope, || {
                 let flusher = Flusher::in_place(&device.store);
-                let life = Lifecycle::new(device, Model::None, flusher, Delivery::AtInstant).measuring_all();
+                let life = RequestLifecycle::new(device, Model::None, flusher, Delivery::AtInstant).measuring_all();
                 ConnectionThread { connection, may_spin_at: Instant::now(), has_replied: false }
                     .run(life, &has_room_to_spin)
             });
@@ -80,7 +80,11 @@ struct ConnectionThread<'a> {
 }
 
 impl Resume<ConnectionRequest> for ConnectionThread<'_> {
-    fn resume(&mut self, life: &mut Lifecycle<'_, ConnectionRequest>, request: RequestInFlight<ConnectionRequest>) {
+    fn resume(
+        &mut self,
+        life: &mut RequestLifecycle<'_, ConnectionRequest>,
+        request: RequestInFlight<ConnectionRequest>,
+    ) {
         life.advance(&mut self.connection, request);
     }
 
@@ -92,7 +96,7 @@ impl Resume<ConnectionRequest> for ConnectionThread<'_> {
 impl ConnectionThread<'_> {
     fn run(
         mut self,
-        mut life: Lifecycle<'_, ConnectionRequest>,
+        mut life: RequestLifecycle<'_, ConnectionRequest>,
         has_room_to_spin: &dyn Fn() -> bool,
     ) -> io::Result<()> {
         loop {
@@ -100,7 +104,7 @@ impl ConnectionThread<'_> {
             if self.connection.session.is_closed() || !self.receive(&mut life, has_room_to_spin)? {
                 return Ok(());
             }
-            self.work(&mut life)?;
+            self.execute_received_requests(&mut life)?;
         }
     }
 
@@ -108,30 +112,31 @@ impl ConnectionThread<'_> {
     /// the end of the connection or of the server.
     fn receive(
         &mut self,
-        life: &mut Lifecycle<'_, ConnectionRequest>,
+        life: &mut RequestLifecycle<'_, ConnectionRequest>,
         has_room_to_spin: &dyn Fn() -> bool,
     ) -> io::Result<bool> {
         let since = Instant::now();
         let may_spin = |thread: &Self| has_room_to_spin() && since >= thread.may_spin_at && since.elapsed() < SPIN_TIME;
         if mem::take(&mut self.has_replied) {
-            self.let_client_read(may_spin);
+            self.wait_for_client_to_read_replies(may_spin);
         }
         // Allocate the buffer for a large request before its data arrives, so that a client for which there is no
         // memory is disconnected at once.
-        if self.connection.session.missing_bytes() > PIECE_BYTES {
+        if self.connection.session.bytes_missing_for_next_message() > PIECE_BYTES {
             self.connection.session.room()?;
         }
         // If part of a request has arrived, the rest follows soon, so the first poll need not be a read.
         let mut looks = u32::from(!self.connection.session.input.is_empty());
         loop {
             if life.is_waiting() {
-                return self.receive_while_waiting(life);
+                return self.receive_or_wait_for_delayed(life);
             }
             let NbdConnection { session, stream, .. } = &mut self.connection;
             // Only a read shows the end of the connection, so read at the first poll, which may be the only one, and at
             // regular intervals.
             let is_read_due = looks.is_multiple_of(LOOKS_PER_READ);
-            if (is_read_due || stream.input_bytes() >= session.missing_bytes().min(PIECE_BYTES))
+            if (is_read_due
+                || stream.received_unread_bytes() >= session.bytes_missing_for_next_message().min(PIECE_BYTES))
                 && let Some(bytes) = stream.read(session.room()?)?
             {
                 session.input.filled(bytes);
@@ -143,13 +148,13 @@ impl ConnectionThread<'_> {
             looks += 1;
             if may_spin(self) {
                 if looks.is_multiple_of(LOOKS_PER_YIELD) {
-                    self.yield_processor();
+                    self.yield_processor_or_sleep();
                 }
                 continue;
             }
             looks = 0;
             life.counter.show();
-            if !self.wait_for(PollFlags::IN, life.device)? {
+            if !self.sleep_until_socket_ready(PollFlags::IN, life.device)? {
                 return Ok(false);
             }
         }
@@ -158,8 +163,8 @@ impl ConnectionThread<'_> {
     /// Waits for bytes of the client, if it may have another request in flight, or until a request that a fault delays
     /// is due. Returns false at the end of the connection or of the server.
     #[cold]
-    fn receive_while_waiting(&mut self, life: &Lifecycle<'_, ConnectionRequest>) -> io::Result<bool> {
-        let has_room = self.connection.may_submit();
+    fn receive_or_wait_for_delayed(&mut self, life: &RequestLifecycle<'_, ConnectionRequest>) -> io::Result<bool> {
+        let has_room = self.connection.has_room_for_request();
         if has_room {
             let session = &mut self.connection.session;
             if let Some(bytes) = self.connection.stream.read(session.room()?)? {
@@ -170,30 +175,30 @@ impl ConnectionThread<'_> {
         let flags = if has_room { PollFlags::IN } else { PollFlags::empty() };
         let socket = PollFd::from_borrowed_fd(self.connection.stream.as_fd(), flags);
         let stop = &life.device.stop;
-        sleep(&mut [socket, readable(stop.as_fd())], Some(life.rest_for(Wait::Block, true)))?;
+        sleep(&mut [socket, readable(stop.as_fd())], Some(life.rest_for(Wait::PageBlock, true)))?;
         Ok(!stop.is_requested())
     }
 
     /// Sleeps until the socket is ready for `flags` or the device is told to stop. Returns false if the client has
     /// taken too long to choose its export.
-    fn wait_for(&self, flags: PollFlags, device: &Device) -> io::Result<bool> {
+    fn sleep_until_socket_ready(&self, flags: PollFlags, device: &Device) -> io::Result<bool> {
         let NbdConnection { stream, session, since, .. } = &self.connection;
         let mut polled = [PollFd::from_borrowed_fd(stream.as_fd(), flags), readable(device.stop.as_fd())];
-        let left = session.is_shaking_hands().then(|| HANDSHAKE_MAX.saturating_sub(since.elapsed()));
+        let left = session.is_in_nbd_handshake().then(|| HANDSHAKE_MAX.saturating_sub(since.elapsed()));
         sleep(&mut polled, left)?;
         Ok(left.is_none() || since.elapsed() < HANDSHAKE_MAX)
     }
 
     /// Waits, while `may_spin` allows it, until the client has read half of the reply bytes that are unread now.
-    fn let_client_read(&mut self, may_spin: impl Fn(&Self) -> bool) {
-        let unread = self.connection.stream.unread_bytes();
-        while self.connection.stream.unread_bytes() > unread / 2 && may_spin(self) {
-            self.yield_processor();
+    fn wait_for_client_to_read_replies(&mut self, may_spin: impl Fn(&Self) -> bool) {
+        let unread = self.connection.stream.unread_sent_bytes();
+        while self.connection.stream.unread_sent_bytes() > unread / 2 && may_spin(self) {
+            self.yield_processor_or_sleep();
         }
     }
 
     /// Yields the processor. If another thread runs on it for long, this thread sleeps instead of spinning for a while.
-    fn yield_processor(&mut self) {
+    fn yield_processor_or_sleep(&mut self) {
         let left = Instant::now();
         thread::yield_now();
         if left.elapsed() > AWAY_MIN {
@@ -202,7 +207,7 @@ impl ConnectionThread<'_> {
     }
 
     /// Executes all requests that have been received, and sends the replies.
-    fn work(&mut self, life: &mut Lifecycle<'_, ConnectionRequest>) -> io::Result<()> {
+    fn execute_received_requests(&mut self, life: &mut RequestLifecycle<'_, ConnectionRequest>) -> io::Result<()> {
         life.poll(self);
         let mut executed: usize = 0;
         while let Some(request) = self.connection.next_request(&mut life.counter) {
@@ -218,13 +223,13 @@ impl ConnectionThread<'_> {
     }
 
     /// Sends all prepared replies, and waits for as long as the client takes to read them.
-    fn send(&mut self, life: &Lifecycle<'_, ConnectionRequest>) -> io::Result<()> {
+    fn send(&mut self, life: &RequestLifecycle<'_, ConnectionRequest>) -> io::Result<()> {
         self.has_replied |= !self.connection.session.output.is_empty();
         while !self.connection.send(life.device)? {
             if life.device.stop.is_requested() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
-            if !self.wait_for(PollFlags::OUT, life.device)? {
+            if !self.sleep_until_socket_ready(PollFlags::OUT, life.device)? {
                 return Err(io::ErrorKind::TimedOut.into());
             }
         }
@@ -237,7 +242,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::device::Stop;
+    use crate::device::StopRequest;
     use crate::device::history::History;
     use crate::device::store::{Geometry, Store};
     use crate::front::nbd::client::Client;
@@ -245,13 +250,13 @@ mod tests {
     use crate::front::nbd::socket::Listener;
     use crate::front::nbd::uri::Uri;
     use crate::front::nbd::wire::{Request, command};
-    use phaselink_core::crash::recording::{Durability, DurabilityRules, RecordedEvent};
+    use phaselink_core::crash::recording::{Durability, DurabilityRules, RecordedEventKind};
 
     const GEOMETRY: Geometry = Geometry { capacity_bytes: 4096, block_bytes: 512 };
 
     /// Makes a device in memory that keeps a history of its requests.
     fn device() -> Device {
-        let stop = Arc::new(Stop::new().unwrap());
+        let stop = Arc::new(StopRequest::new().unwrap());
         let rules = DurabilityRules { block_bytes: 512, atomic_bytes: 512, durability: Durability::OnFlush };
         Device {
             drive: Arc::new(phaselink_core::drive::Drive::shipped("nvme").unwrap()),
@@ -266,14 +271,14 @@ mod tests {
 
     /// A host that has not seen the reply to a write does not know that a flush covers the write.
     #[test]
-    fn requests_that_come_in_one_piece_complete_in_one_piece_in_a_history() {
+    fn requests_sent_in_one_piece_complete_together_in_the_recorded_history() {
         let listener = Listener::bind(&Uri::parse("nbd://127.0.0.1:0/").unwrap()).unwrap();
         let uri = listener.uri();
         let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: false };
         let (device, served) = (device(), [ExportSocket { listener, export }]);
         thread::scope(|scope| {
-            let server = scope.spawn(|| serve(&device, &served, Wait::Block));
-            let _stop = device.stop.at_the_end();
+            let server = scope.spawn(|| serve(&device, &served, Wait::PageBlock));
+            let _stop = device.stop.stop_when_dropped();
             let mut client = Client::connect(&uri).unwrap();
             let write = Request { flags: 0, command: command::WRITE, cookie: 1, offset: 0, length: 512 };
             client.ask(&write, &[7; 512]);
@@ -294,10 +299,10 @@ mod tests {
         assert_eq!(
             events,
             [
-                RecordedEvent::Arrived(0),
-                RecordedEvent::Arrived(1),
-                RecordedEvent::Completed(0),
-                RecordedEvent::Completed(1)
+                RecordedEventKind::Arrived(0),
+                RecordedEventKind::Arrived(1),
+                RecordedEventKind::CompletedInjection(0),
+                RecordedEventKind::CompletedInjection(1)
             ]
         );
     }

@@ -1,7 +1,7 @@
 //! Exports of an NBD server: name, range, and the requests that each accepts.
 
 use super::wire::{self, Request, Status, command, flag};
-use crate::device::history::ChangeKind;
+use crate::device::history::StoreChangeKind;
 use crate::device::store::Geometry;
 use phaselink_core::number::index;
 
@@ -28,7 +28,7 @@ pub enum Command {
         durable: bool,
     },
     /// Flush, which makes all completed writes durable.
-    Flush,
+    DeepFlush,
     /// Discard of a range, whose data the client no longer needs.
     Trim {
         /// True if the discard must be durable when the command completes (force unit access).
@@ -51,7 +51,7 @@ pub enum Command {
 
 impl Export {
     /// Returns true if clients that ask for `name` get this export; the empty name is the default export.
-    pub fn answers_to(&self, name: &[u8]) -> bool {
+    pub fn matches_requested_name(&self, name: &[u8]) -> bool {
         name.is_empty() || name == self.name.as_bytes()
     }
 
@@ -65,7 +65,7 @@ impl Export {
         let (command, flags) = match request.command {
             command::READ => (Command::Read, flag::FUA | flag::DF),
             command::WRITE => (Command::Write { durable }, flag::FUA),
-            command::FLUSH => (Command::Flush, flag::FUA),
+            command::FLUSH => (Command::DeepFlush, flag::FUA),
             command::TRIM => (Command::Trim { durable }, flag::FUA),
             command::WRITE_ZEROES => {
                 let keep_space = request.flags & flag::NO_HOLE != 0;
@@ -81,14 +81,14 @@ impl Export {
             return Err(Status::Invalid);
         }
         match command {
-            Command::Flush if request.offset != 0 || request.length != 0 => Err(Status::Invalid),
-            Command::Flush => Ok(command),
-            _ => self.within(request).map(|()| command),
+            Command::DeepFlush if request.offset != 0 || request.length != 0 => Err(Status::Invalid),
+            Command::DeepFlush => Ok(command),
+            _ => self.check_request_range(request).map(|()| command),
         }
     }
 
     #[inline]
-    fn within(&self, request: &Request) -> Result<(), Status> {
+    fn check_request_range(&self, request: &Request) -> Result<(), Status> {
         let Request { offset, length, .. } = *request;
         let block = u64::from(self.geometry.block_bytes);
         let end = offset.checked_add(length.into()).ok_or(Status::Invalid)?;
@@ -123,31 +123,31 @@ impl Command {
     pub fn is_durable(self) -> bool {
         match self {
             Command::Write { durable } | Command::Trim { durable } | Command::Zero { durable, .. } => durable,
-            Command::Read | Command::Flush | Command::BlockStatus { .. } => false,
+            Command::Read | Command::DeepFlush | Command::BlockStatus { .. } => false,
         }
     }
 
     /// Returns the kind under which the device's history records the command; none if the command changes nothing.
-    pub fn change_kind(self) -> Option<ChangeKind> {
+    pub fn recorded_change_kind(self) -> Option<StoreChangeKind> {
         match self {
             Command::Read | Command::BlockStatus { .. } => None,
-            Command::Write { .. } => Some(ChangeKind::Write),
-            Command::Flush => Some(ChangeKind::Flush),
-            Command::Trim { .. } => Some(ChangeKind::Trim),
-            Command::Zero { .. } => Some(ChangeKind::Zero),
+            Command::Write { .. } => Some(StoreChangeKind::Write),
+            Command::DeepFlush => Some(StoreChangeKind::DeepFlush),
+            Command::Trim { .. } => Some(StoreChangeKind::Trim),
+            Command::Zero { .. } => Some(StoreChangeKind::Zero),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::wire::Parsed;
+    use super::super::wire::NbdParseResult;
     use super::*;
 
     const CAPACITY_BYTES: u64 = 1536;
 
     /// Returns true if NBD's protocol document allows a request.
-    fn is_allowed(request: &Request) -> bool {
+    fn is_valid_nbd_request(request: &Request) -> bool {
         let Request { flags, command, offset, length, .. } = *request;
         let flags_of: [Option<u16>; 8] =
             [Some(0b101), Some(0b001), None, Some(0b001), Some(0b001), None, Some(0b011), Some(0b1001)];
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn of_all_requests_about_a_small_export_those_are_taken_that_the_protocol_allows() {
+    fn small_export_accepts_exactly_the_requests_that_nbd_allows() {
         let geometry = Geometry { capacity_bytes: CAPACITY_BYTES, block_bytes: 512 };
         let export = Export { name: String::new(), geometry, structured_replies: false };
         let near = || (0..=2560u64).step_by(256).chain([511, 513, 1535, 1537]);
@@ -173,9 +173,9 @@ mod tests {
                 for (&offset, &length) in offsets.iter().flat_map(|at| lengths.iter().map(move |bytes| (at, bytes))) {
                     let request = Request { flags, command, cookie: 7, offset, length };
                     let bytes = request.encode();
-                    assert_eq!(wire::parse_request(&bytes), Parsed::Whole(request, bytes.len()));
+                    assert_eq!(wire::parse_request_head(&bytes), NbdParseResult::DescribedThing(request, bytes.len()));
                     let is_taken = export.accept(&request).is_ok();
-                    assert_eq!(is_taken, is_allowed(&request), "{request:?}");
+                    assert_eq!(is_taken, is_valid_nbd_request(&request), "{request:?}");
                     taken += u64::from(is_taken);
                 }
             }
@@ -185,10 +185,10 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_cut_short_anywhere_asks_for_the_rest() {
+    fn truncated_nbd_request_waits_for_the_missing_bytes() {
         let bytes = Request { flags: 0, command: command::READ, cookie: 1, offset: 0, length: 512 }.encode();
         for end in 0..bytes.len() {
-            assert_eq!(wire::parse_request(&bytes[..end]), Parsed::Needs(bytes.len()));
+            assert_eq!(wire::parse_request_head(&bytes[..end]), NbdParseResult::Needs(bytes.len()));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A client that keeps to the protocol gets a reply to every option, known or not. One that breaks it is disconnected.
 
 use super::export::Export;
-use super::wire::{self, OptionHeader, Parsed, allocation, handshake, info, option, reply, transmission};
+use super::wire::{self, NbdParseResult, OptionHeader, allocation, handshake, info, option, reply, transmission};
 use phaselink_core::number::{index, short_length};
 
 /// Message that the handshake expects next from the client.
@@ -75,13 +75,13 @@ impl Handshake {
     /// message is incomplete, and the progress.
     fn step(&mut self, input: &[u8], export: &Export, output: &mut Vec<u8>) -> (usize, Progress) {
         match self.state {
-            State::ClientFlags => self.client_flags(input),
-            State::Options => self.process_option(input, export, output),
+            State::ClientFlags => self.process_client_flags(input),
+            State::Options => self.process_handshake_option(input, export, output),
             State::Skip { option, bytes_left } => {
                 let taken = input.len().min(index(bytes_left));
                 self.state = State::Skip { option, bytes_left: bytes_left - taken as u32 };
                 if taken == index(bytes_left) {
-                    wire::option_reply(output, option, reply::TOO_BIG, b"");
+                    wire::append_option_reply(output, option, reply::TOO_BIG, b"");
                     self.state = State::Options;
                 }
                 (taken, Progress::More)
@@ -89,11 +89,11 @@ impl Handshake {
         }
     }
 
-    fn client_flags(&mut self, input: &[u8]) -> (usize, Progress) {
+    fn process_client_flags(&mut self, input: &[u8]) -> (usize, Progress) {
         match wire::parse_client_flags(input) {
-            Parsed::Needs(_) => (0, Progress::More),
-            Parsed::Broken(found) => (0, Progress::Closed(Some(found))),
-            Parsed::Whole(flags, bytes) => {
+            NbdParseResult::Needs(_) => (0, Progress::More),
+            NbdParseResult::Broken(found) => (0, Progress::Closed(Some(found))),
+            NbdParseResult::DescribedThing(flags, bytes) => {
                 self.no_zeroes = flags & u32::from(handshake::NO_ZEROES) != 0;
                 self.state = State::Options;
                 (bytes, Progress::More)
@@ -102,11 +102,11 @@ impl Handshake {
     }
 
     /// Processes one option at the start of `input`. Returns the number of bytes consumed and the progress.
-    fn process_option(&mut self, input: &[u8], export: &Export, output: &mut Vec<u8>) -> (usize, Progress) {
-        let (header, head_bytes) = match wire::parse_option(input) {
-            Parsed::Needs(_) => return (0, Progress::More),
-            Parsed::Broken(found) => return (0, Progress::Closed(Some(found))),
-            Parsed::Whole(header, bytes) => (header, bytes),
+    fn process_handshake_option(&mut self, input: &[u8], export: &Export, output: &mut Vec<u8>) -> (usize, Progress) {
+        let (header, head_bytes) = match wire::parse_option_header(input) {
+            NbdParseResult::Needs(_) => return (0, Progress::More),
+            NbdParseResult::Broken(found) => return (0, Progress::Closed(Some(found))),
+            NbdParseResult::DescribedThing(header, bytes) => (header, bytes),
         };
         if header.length > wire::OPTION_BYTES_MAX {
             self.state = State::Skip { option: header.option, bytes_left: header.length };
@@ -125,38 +125,38 @@ impl Handshake {
         {
             // The reply to NBD_OPT_EXPORT_NAME has no field for an error message.
             if option != option::EXPORT_NAME {
-                wire::option_reply(output, option, reply::POLICY, reason.as_bytes());
+                wire::append_option_reply(output, option, reply::POLICY, reason.as_bytes());
             }
             return Progress::Closed(Some(reason));
         }
         match option {
-            option::EXPORT_NAME => return self.export_name(data, export, output),
+            option::EXPORT_NAME => return self.reply_to_export_name(data, export, output),
             option::ABORT => {
-                wire::option_reply(output, option, reply::ACK, b"");
+                wire::append_option_reply(output, option, reply::ACK, b"");
                 return Progress::Closed(None);
             }
-            option::LIST if data.is_empty() => write_list(export, output),
+            option::LIST if data.is_empty() => write_export_list(export, output),
             option::STRUCTURED_REPLY if !export.structured_replies => {
-                wire::option_reply(output, option, reply::UNSUPPORTED, b"");
+                wire::append_option_reply(output, option, reply::UNSUPPORTED, b"");
             }
             option::STRUCTURED_REPLY if data.is_empty() => {
                 self.structured = true;
-                wire::option_reply(output, option, reply::ACK, b"");
+                wire::append_option_reply(output, option, reply::ACK, b"");
             }
             option::LIST_META_CONTEXT | option::SET_META_CONTEXT if export.structured_replies => {
-                self.meta_contexts(option, data, export, output);
+                self.reply_to_meta_contexts(option, data, export, output);
             }
-            option::LIST | option::STRUCTURED_REPLY => wire::option_reply(output, option, reply::INVALID, b""),
-            option::INFO | option::GO => return self.answer_info(option, data, export, output),
-            _ => wire::option_reply(output, option, reply::UNSUPPORTED, b""),
+            option::LIST | option::STRUCTURED_REPLY => wire::append_option_reply(output, option, reply::INVALID, b""),
+            option::INFO | option::GO => return self.reply_to_info_or_go(option, data, export, output),
+            _ => wire::append_option_reply(output, option, reply::UNSUPPORTED, b""),
         }
         Progress::More
     }
 
     /// Replies to NBD_OPT_EXPORT_NAME, the oldest option that chooses an export. It has no error reply, so that a wrong
     /// name closes the connection.
-    fn export_name(&mut self, name: &[u8], export: &Export, output: &mut Vec<u8>) -> Progress {
-        if !export.answers_to(name) {
+    fn reply_to_export_name(&mut self, name: &[u8], export: &Export, output: &mut Vec<u8>) -> Progress {
+        if !export.matches_requested_name(name) {
             return Progress::Closed(Some("the name of no export"));
         }
         output.extend(export.geometry.capacity_bytes.to_be_bytes());
@@ -176,26 +176,26 @@ impl Handshake {
 
     /// Replies to an option that lists or chooses metadata contexts with those that match its queries, and keeps the
     /// choice.
-    fn meta_contexts(&mut self, option: u32, data: &[u8], export: &Export, output: &mut Vec<u8>) {
+    fn reply_to_meta_contexts(&mut self, option: u32, data: &[u8], export: &Export, output: &mut Vec<u8>) {
         let is_choice = option == option::SET_META_CONTEXT;
         if is_choice {
             self.allocation_of = None;
         }
         let (mut is_known, mut queries) = (false, 0);
-        let parsed = wire::parse_meta_contexts(data, |query| {
+        let parsed = wire::parse_meta_context_queries(data, |query| {
             is_known |= query == allocation::NAME || query == allocation::NAMESPACE && !is_choice;
             queries += 1;
         });
         let Some(name) = parsed.filter(|_| self.structured) else {
-            return wire::option_reply(output, option, reply::INVALID, b"");
+            return wire::append_option_reply(output, option, reply::INVALID, b"");
         };
-        if !export.answers_to(name) {
-            return wire::option_reply(output, option, reply::UNKNOWN, b"there is no such export");
+        if !export.matches_requested_name(name) {
+            return wire::append_option_reply(output, option, reply::UNKNOWN, b"there is no such export");
         }
         // A list request without queries asks for all contexts.
         if is_known || queries == 0 && !is_choice {
             let id = if is_choice { allocation::ID } else { 0 };
-            wire::option_reply(
+            wire::append_option_reply(
                 output,
                 option,
                 reply::META_CONTEXT,
@@ -203,23 +203,23 @@ impl Handshake {
             );
             self.allocation_of = is_choice.then(|| name.to_vec()).or(self.allocation_of.take());
         }
-        wire::option_reply(output, option, reply::ACK, b"");
+        wire::append_option_reply(output, option, reply::ACK, b"");
     }
 
     /// Replies to the option INFO or GO with size and block sizes of the export. After GO, the handshake ends.
-    fn answer_info(&mut self, option: u32, data: &[u8], export: &Export, output: &mut Vec<u8>) -> Progress {
-        let Some(name) = wire::parse_info(data) else {
-            wire::option_reply(output, option, reply::INVALID, b"");
+    fn reply_to_info_or_go(&mut self, option: u32, data: &[u8], export: &Export, output: &mut Vec<u8>) -> Progress {
+        let Some(name) = wire::parse_info_export_name(data) else {
+            wire::append_option_reply(output, option, reply::INVALID, b"");
             return Progress::More;
         };
-        if !export.answers_to(name) {
-            wire::option_reply(output, option, reply::UNKNOWN, b"there is no such export");
+        if !export.matches_requested_name(name) {
+            wire::append_option_reply(output, option, reply::UNKNOWN, b"there is no such export");
             return Progress::More;
         }
         let mut export_info = Vec::from(info::EXPORT.to_be_bytes());
         export_info.extend(export.geometry.capacity_bytes.to_be_bytes());
         export_info.extend(self.flags().to_be_bytes());
-        wire::option_reply(output, option, reply::INFO, &export_info);
+        wire::append_option_reply(output, option, reply::INFO, &export_info);
         // The server may send this block size without a request, and clients that read it respect it (NBD protocol,
         // "Block size constraints").
         let mut sizes = Vec::from(info::BLOCK_SIZE.to_be_bytes());
@@ -227,8 +227,8 @@ impl Handshake {
         for bytes in [export.geometry.block_bytes, preferred, wire::PAYLOAD_BYTES_MAX] {
             sizes.extend(bytes.to_be_bytes());
         }
-        wire::option_reply(output, option, reply::INFO, &sizes);
-        wire::option_reply(output, option, reply::ACK, b"");
+        wire::append_option_reply(output, option, reply::INFO, &sizes);
+        wire::append_option_reply(output, option, reply::ACK, b"");
         match option {
             option::GO => self.transmission(name),
             _ => Progress::More,
@@ -247,9 +247,9 @@ impl Handshake {
 /// Preferred size of a request that clients are told, in bytes, unless the block is larger: the page size of hosts.
 const PREFERRED_BYTES: u32 = 4096;
 
-fn write_list(export: &Export, output: &mut Vec<u8>) {
+fn write_export_list(export: &Export, output: &mut Vec<u8>) {
     let mut data = Vec::from(short_length(export.name.len()).to_be_bytes());
     data.extend(export.name.as_bytes());
-    wire::option_reply(output, option::LIST, reply::SERVER, &data);
-    wire::option_reply(output, option::LIST, reply::ACK, b"");
+    wire::append_option_reply(output, option::LIST, reply::SERVER, &data);
+    wire::append_option_reply(output, option::LIST, reply::ACK, b"");
 }

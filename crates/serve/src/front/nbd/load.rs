@@ -11,15 +11,15 @@ use phaselink_core::workload::Limits;
 use super::client::Client;
 use super::uri::Uri;
 use super::wire::{Request, command, transmission};
-use crate::bench::target::{Load, LoadConnection, Measurement, Target};
+use crate::bench::target::{LoadConnection, Measurement, ServerLoad, Target};
 use crate::clock::Clock;
-use crate::front::kind::ParsedTarget;
+use crate::front::kind::ParsedBenchTarget;
 
 /// Time before the next request for which a thread spins instead of sleeping, as it may wake up that late.
 const SLEEP_MIN: Span = Span::from_us(60);
 
 /// Parses the address of an NBD server; returns none if the text does not begin with `nbd`.
-pub(super) fn parse(text: &str) -> Option<ParsedTarget> {
+pub(super) fn parse(text: &str) -> Option<ParsedBenchTarget> {
     text.starts_with("nbd").then(|| Uri::parse(text).map(|uri| Box::new(uri) as Box<dyn Target>))
 }
 
@@ -34,25 +34,25 @@ impl Target for Uri {
         Ok(Limits { queue_pairs, queue_entries, ..limits })
     }
 
-    fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measurement)>> {
-        load.measure(|_| LoadSession::connect(self))
+    fn measure(&self, load: &ServerLoad<'_>) -> io::Result<Vec<(usize, Measurement)>> {
+        load.measure(|_| NbdLoadConnection::connect(self))
     }
 }
 
 /// NBD connection of one benchmark thread. The cookie of a request is its slot.
-pub(super) struct LoadSession {
+pub(super) struct NbdLoadConnection {
     client: Client,
     /// Number of data bytes in the reply to the request in each slot; 0 if it is not a read.
     answer_bytes: Vec<usize>,
 }
 
-impl LoadSession {
-    pub(super) fn connect(uri: &Uri) -> io::Result<LoadSession> {
-        Ok(LoadSession { client: Client::connect(uri)?, answer_bytes: Vec::new() })
+impl NbdLoadConnection {
+    pub(super) fn connect(uri: &Uri) -> io::Result<NbdLoadConnection> {
+        Ok(NbdLoadConnection { client: Client::connect(uri)?, answer_bytes: Vec::new() })
     }
 }
 
-impl LoadConnection for LoadSession {
+impl LoadConnection for NbdLoadConnection {
     fn submit(&mut self, slot: usize, io: Io, data: &[u8]) -> io::Result<()> {
         let Io { op, offset, bytes } = io;
         if slot >= self.answer_bytes.len() {
@@ -62,7 +62,7 @@ impl LoadConnection for LoadSession {
         let command = match op {
             Op::Read => command::READ,
             Op::Write => command::WRITE,
-            Op::Flush => command::FLUSH,
+            Op::DeepFlush => command::FLUSH,
             Op::Discard => command::TRIM,
             Op::WriteZeroes => command::WRITE_ZEROES,
         };
@@ -94,15 +94,15 @@ impl LoadConnection for LoadSession {
 
 #[cfg(test)]
 mod tests {
-    use phaselink_core::workload::{Flushes, Job};
+    use phaselink_core::workload::{FlushSchedule, Job};
 
     use super::*;
     use crate::bench;
 
     #[test]
-    fn job_that_flushes_is_refused_where_the_server_offers_no_flush() {
+    fn job_with_flushes_is_refused_if_the_server_offers_no_flush() {
         let uri = Uri::parse("nbd://127.0.0.1:10809/disk").unwrap();
-        let jobs = [Job { flushes: Flushes { fsync: 3, ..Flushes::default() }, ..Job::named("log") }];
+        let jobs = [Job { flushes: FlushSchedule { fsync: 3, ..FlushSchedule::default() }, ..Job::named("log") }];
         let limits = Limits::new(1 << 20, 512);
         assert_eq!(bench::check(&uri, &limits.flushed(true), &jobs), Ok(()));
         let told = bench::check(&uri, &limits.flushed(false), &jobs).unwrap_err().to_string();

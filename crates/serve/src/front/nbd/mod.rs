@@ -27,10 +27,10 @@ use std::io;
 
 use phaselink_core::ledger::Outcome;
 
-use super::kind::{Front, FrontArguments, FrontKind, Switch, TargetKind, all};
-use super::service::Service;
+use super::kind::{BenchTargetKind, Front, FrontEndArguments, FrontKind, Switch, all};
+use super::service::FrontEndService;
 use crate::device::empty_exchange;
-use crate::device::report::EmptyExchange;
+use crate::device::report::EmptyExchangeTime;
 use export::Export;
 use socket::Listener;
 use uri::{Address, Uri};
@@ -62,16 +62,16 @@ pub const KIND: FrontKind = FrontKind {
             Address::Tcp(_) => None,
         })
     },
-    bind: |FrontArguments { addresses, switches, .. }, _, geometry| {
+    bind: |FrontEndArguments { addresses, switches, .. }, _, geometry| {
         let structured_replies = !switches.contains(&SIMPLE_REPLIES);
         let uris = all(addresses.iter().map(|text| Uri::parse(text)))?;
         let bound = uris.iter().map(|uri| {
             let export = Export { name: uri.export.clone(), geometry, structured_replies };
             Ok(ExportSocket { listener: Listener::bind(uri)?, export })
         });
-        Ok(Box::new(Nbd(all(bound)?)))
+        Ok(Box::new(NbdFrontEnd(all(bound)?)))
     },
-    target: Some(TargetKind {
+    target: Some(BenchTargetKind {
         form: "nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT",
         parse: load::parse,
     }),
@@ -79,21 +79,21 @@ pub const KIND: FrontKind = FrontKind {
 
 /// NBD front-end with its bound sockets.
 #[derive(Debug)]
-pub struct Nbd(pub Vec<ExportSocket>);
+pub struct NbdFrontEnd(pub Vec<ExportSocket>);
 
-impl Front for Nbd {
+impl Front for NbdFrontEnd {
     fn addresses(&self) -> Vec<String> {
         self.0.iter().map(|one| one.listener.uri().to_string()).collect()
     }
 
     /// Measures the round trip of a request without data and its simple reply, over the transport of the first address.
-    fn empty_exchange(&self) -> io::Result<EmptyExchange> {
+    fn empty_exchange(&self) -> io::Result<EmptyExchangeTime> {
         let is_tcp = self.0.first().is_some_and(|one| matches!(one.listener.uri().place, uri::Address::Tcp(_)));
-        let measure = if is_tcp { empty_exchange::over_tcp } else { empty_exchange::over_unix_socket };
+        let measure = if is_tcp { empty_exchange::over_tcp } else { empty_exchange::measure_over_unix_socket };
         measure(KIND.flag, [wire::REQUEST_BYTES, wire::SIMPLE_REPLY_BYTES])
     }
 
-    fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>> {
+    fn serve(&self, service: &FrontEndService<'_>) -> io::Result<Option<Outcome>> {
         match service.timing {
             true => serve::serve(service, &self.0),
             false => connection_thread::serve(service.device, &self.0, service.wait).map(|()| None),

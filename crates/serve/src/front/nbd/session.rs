@@ -8,7 +8,7 @@ use phaselink_core::request::{Io, Op};
 
 use super::export::{self, Command, Export};
 use super::handshake::{Handshake, Progress};
-use super::wire::{self, Parsed, Request, Status, allocation};
+use super::wire::{self, NbdParseResult, Request, Status, allocation};
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 use crate::front::buffer::Buffer;
@@ -23,7 +23,7 @@ const EXTENTS_MAX: usize = 8192;
 /// Protocol state of an NBD connection, with the bytes received and the bytes to send.
 #[derive(Debug)]
 pub struct Session {
-    phase: Phase,
+    phase: NbdConnectionPhase,
     /// Bytes that have been received from the client and not processed yet. The owner of the socket adds them.
     pub input: Buffer,
     /// Bytes of replies, which the owner of the socket has yet to send.
@@ -34,7 +34,7 @@ pub struct Session {
 
 /// Phase of an NBD connection: handshake, transmission with the negotiated options, or closed.
 #[derive(Debug)]
-enum Phase {
+enum NbdConnectionPhase {
     Handshake(Handshake),
     Transmission { structured: bool, has_allocation: bool },
     Closed,
@@ -61,7 +61,7 @@ impl AcceptedRequest {
         let op = match self.command {
             Command::Read => Op::Read,
             Command::Write { .. } => Op::Write,
-            Command::Flush => Op::Flush,
+            Command::DeepFlush => Op::DeepFlush,
             Command::Trim { .. } => Op::Discard,
             Command::Zero { .. } => Op::WriteZeroes,
             Command::BlockStatus { .. } => return None,
@@ -74,7 +74,7 @@ impl AcceptedRequest {
 
     /// Returns the part of a request that the effect of a fault lets reach the store, with its data; none if that part
     /// is empty.
-    pub fn torn_part<'a>(
+    pub fn part_of_torn_write<'a>(
         &self,
         effect: FaultEffect,
         data: &'a [u8],
@@ -90,34 +90,34 @@ impl Session {
     /// Makes the session of a client that has just connected, with the server's greeting in the output.
     pub fn begin() -> Session {
         let mut greeting = Vec::new();
-        let phase = Phase::Handshake(Handshake::begin(&mut greeting));
+        let phase = NbdConnectionPhase::Handshake(Handshake::begin(&mut greeting));
         let mut output = Buffer::with_room(INPUT_BYTES);
         output.push(&greeting);
         Session { phase, input: Buffer::with_room(INPUT_BYTES), output, needs: 1 }
     }
 
     /// Makes the session of a client that is refused: the handshake tells the client the reason.
-    pub fn refusing(reason: &'static str) -> Session {
+    pub fn session_that_refuses_client(reason: &'static str) -> Session {
         let mut session = Session::begin();
-        if let Phase::Handshake(handshake) = &mut session.phase {
+        if let NbdConnectionPhase::Handshake(handshake) = &mut session.phase {
             handshake.refuse(reason);
         }
         session
     }
 
     /// Returns true if the handshake is not over: the client has not chosen its export yet.
-    pub fn is_shaking_hands(&self) -> bool {
-        matches!(self.phase, Phase::Handshake(_))
+    pub fn is_in_nbd_handshake(&self) -> bool {
+        matches!(self.phase, NbdConnectionPhase::Handshake(_))
     }
 
     /// Returns true if the connection is to be closed once the output has been sent.
     pub fn is_closed(&self) -> bool {
-        matches!(self.phase, Phase::Closed)
+        matches!(self.phase, NbdConnectionPhase::Closed)
     }
 
     /// Closes the NBD session, so that no more requests are accepted.
     pub fn close(&mut self) {
-        self.phase = Phase::Closed;
+        self.phase = NbdConnectionPhase::Closed;
     }
 
     /// Returns room in the input for bytes from the socket, at least as many as the next message still needs.
@@ -125,12 +125,12 @@ impl Session {
     /// # Errors
     /// If there is no memory for that.
     pub fn room(&mut self) -> io::Result<&mut [u8]> {
-        let missing = self.missing_bytes();
+        let missing = self.bytes_missing_for_next_message();
         self.input.room(missing)
     }
 
     /// Returns the number of bytes that must still arrive before the next message can be processed; at least one.
-    pub fn missing_bytes(&self) -> usize {
+    pub fn bytes_missing_for_next_message(&self) -> usize {
         self.needs.saturating_sub(self.input.data().len()).max(1)
     }
 
@@ -140,10 +140,10 @@ impl Session {
     pub fn next(&mut self, export: &Export, errors: &mut u64) -> Option<AcceptedRequest> {
         loop {
             match &mut self.phase {
-                Phase::Closed => return None,
-                Phase::Handshake(_) => self.shake_hands(export)?,
-                &mut Phase::Transmission { has_allocation, .. } => {
-                    let request = self.take_request()?;
+                NbdConnectionPhase::Closed => return None,
+                NbdConnectionPhase::Handshake(_) => self.advance_nbd_handshake(export)?,
+                &mut NbdConnectionPhase::Transmission { has_allocation, .. } => {
+                    let request = self.take_complete_request()?;
                     let is_known =
                         |command: &Command| has_allocation || !matches!(command, Command::BlockStatus { .. });
                     let accepted = export.accept(&request);
@@ -164,8 +164,8 @@ impl Session {
     }
 
     /// Advances the handshake with the bytes received; returns none if it needs more of them.
-    fn shake_hands(&mut self, export: &Export) -> Option<()> {
-        let Phase::Handshake(handshake) = &mut self.phase else { return Some(()) };
+    fn advance_nbd_handshake(&mut self, export: &Export) -> Option<()> {
+        let NbdConnectionPhase::Handshake(handshake) = &mut self.phase else { return Some(()) };
         let mut output = Vec::new();
         let (used, progress) = handshake.advance(self.input.data(), export, &mut output);
         self.input.consume(used);
@@ -175,9 +175,9 @@ impl Session {
         match progress {
             Progress::More => return None,
             Progress::Transmission { structured, has_allocation } => {
-                self.phase = Phase::Transmission { structured, has_allocation };
+                self.phase = NbdConnectionPhase::Transmission { structured, has_allocation };
             }
-            Progress::Closed(_) => self.phase = Phase::Closed,
+            Progress::Closed(_) => self.phase = NbdConnectionPhase::Closed,
         }
         Some(())
     }
@@ -185,15 +185,15 @@ impl Session {
     /// Takes the head of the next request from the input, once the request's data has arrived too. Closes the session
     /// after a disconnect request, an invalid head or an excessive length.
     #[inline]
-    fn take_request(&mut self) -> Option<Request> {
+    fn take_complete_request(&mut self) -> Option<Request> {
         let data = self.input.data();
-        let (request, head_bytes) = match wire::parse_request(data) {
-            Parsed::Whole(request, bytes) => (request, bytes),
-            Parsed::Needs(bytes) => {
+        let (request, head_bytes) = match wire::parse_request_head(data) {
+            NbdParseResult::DescribedThing(request, bytes) => (request, bytes),
+            NbdParseResult::Needs(bytes) => {
                 self.needs = bytes;
                 return None;
             }
-            Parsed::Broken(_) => {
+            NbdParseResult::Broken(_) => {
                 self.close();
                 return None;
             }
@@ -214,19 +214,19 @@ impl Session {
 
     /// Adds the reply to a request, with a status and no data, to the output.
     pub fn answer(&mut self, cookie: u64, status: Status) {
-        if matches!(self.phase, Phase::Transmission { structured: true, .. }) && status != Status::Ok {
-            self.output.push(&wire::chunk_header(cookie, wire::chunk::ERROR, 6));
-            return self.output.push(&wire::error_body(status));
+        if matches!(self.phase, NbdConnectionPhase::Transmission { structured: true, .. }) && status != Status::Ok {
+            self.output.push(&wire::encode_chunk_header(cookie, wire::chunk::ERROR, 6));
+            return self.output.push(&wire::encode_error_chunk_body(status));
         }
         // The protocol allows simple replies to commands that return no data.
-        self.output.push(&wire::simple_reply(cookie, status));
+        self.output.push(&wire::encode_simple_reply(cookie, status));
     }
 
     /// Adds the reply to a read, with bytes of `store`, to the output. Returns false if the reply reports an error
     /// instead, for lack of memory or because the store fails.
     #[inline]
-    pub fn answer_read(&mut self, cookie: u64, offset: u64, bytes: u32, store: &Store) -> bool {
-        let structured = matches!(self.phase, Phase::Transmission { structured: true, .. });
+    pub fn add_read_reply(&mut self, cookie: u64, offset: u64, bytes: u32, store: &Store) -> bool {
+        let structured = matches!(self.phase, NbdConnectionPhase::Transmission { structured: true, .. });
         let head_bytes = if structured { wire::CHUNK_HEADER_BYTES + 8 } else { wire::SIMPLE_REPLY_BYTES };
         let Ok(room) = self.output.room(head_bytes + index(bytes)) else {
             self.answer(cookie, Status::NoMemory);
@@ -239,10 +239,10 @@ impl Session {
         }
         if structured {
             let (chunk, place) = head.split_at_mut(wire::CHUNK_HEADER_BYTES);
-            chunk.copy_from_slice(&wire::chunk_header(cookie, wire::chunk::OFFSET_DATA, bytes + 8));
+            chunk.copy_from_slice(&wire::encode_chunk_header(cookie, wire::chunk::OFFSET_DATA, bytes + 8));
             place.copy_from_slice(&offset.to_be_bytes());
         } else {
-            head.copy_from_slice(&wire::simple_reply(cookie, Status::Ok));
+            head.copy_from_slice(&wire::encode_simple_reply(cookie, Status::Ok));
         }
         self.output.filled(head_bytes + index(bytes));
         true
@@ -252,14 +252,14 @@ impl Session {
 impl Session {
     /// Adds the reply to a block status request to the output: extents of `store` from `offset` on, or the first alone.
     /// Returns false if the store cannot tell them, which the reply reports.
-    pub fn answer_block_status(&mut self, cookie: u64, offset: u64, bytes: u32, one: bool, store: &Store) -> bool {
+    pub fn add_block_status_reply(&mut self, cookie: u64, offset: u64, bytes: u32, one: bool, store: &Store) -> bool {
         let most = if one { 1 } else { EXTENTS_MAX };
         let Ok(extents) = store.extents(offset, bytes.into(), most) else {
             self.answer(cookie, Status::Io);
             return false;
         };
         let body_bytes = 4 + 8 * short_length(extents.len());
-        self.output.push(&wire::chunk_header(cookie, wire::chunk::BLOCK_STATUS, body_bytes));
+        self.output.push(&wire::encode_chunk_header(cookie, wire::chunk::BLOCK_STATUS, body_bytes));
         self.output.push(&allocation::ID.to_be_bytes());
         for extent in extents {
             let state = if extent.is_data { 0 } else { allocation::HOLE | allocation::ZERO };
@@ -275,7 +275,7 @@ impl Session {
 /// Flushes and durable requests are on the disk when this returns.
 pub fn apply(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> Status {
     let done = change(wanted, data, store).and_then(|()| match wanted.command {
-        Command::Flush => store.flush(),
+        Command::DeepFlush => store.flush(),
         command if command.is_durable() => store.flush_range(wanted.offset, wanted.bytes.into()),
         _ => Ok(()),
     });
@@ -287,7 +287,7 @@ pub fn apply(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> Status {
 pub fn change(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> io::Result<()> {
     let AcceptedRequest { command, offset, bytes, .. } = *wanted;
     match command {
-        Command::Read | Command::Flush | Command::BlockStatus { .. } => Ok(()),
+        Command::Read | Command::DeepFlush | Command::BlockStatus { .. } => Ok(()),
         Command::Write { .. } => store.write(offset, data),
         // A trim may be ignored, but this server frees the space and returns zeros afterwards.
         Command::Trim { .. } => store.zero(offset, bytes.into(), false),

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
 use phaselink_core::number::wide_index;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use rustix::net::sockopt;
 
 use super::uri::{Address, Uri};
@@ -46,7 +46,7 @@ impl Listener {
     ///
     /// # Errors
     /// If the address is in use or not allowed.
-    pub fn bind(uri: &Uri) -> Result<Listener, Problem> {
+    pub fn bind(uri: &Uri) -> Result<Listener, InputProblem> {
         let socket = match &uri.place {
             Address::Unix(path) => bind_unix(path).map(|socket| ListeningSocket::Unix(socket, path.clone())),
             Address::Tcp(address) => TcpListener::bind(address).map(ListeningSocket::Tcp),
@@ -58,7 +58,7 @@ impl Listener {
             }
             Ok(Listener { socket, uri: uri.clone() })
         });
-        bound.map_err(|error| Problem::new("--nbd", None, format!("{uri} cannot be served: {error}"), ""))
+        bound.map_err(|error| InputProblem::new("--nbd", None, format!("{uri} cannot be served: {error}"), ""))
     }
 
     /// Returns the address of the socket, with the port that the system has chosen if `uri` left it open.
@@ -82,7 +82,7 @@ impl Listener {
             ListeningSocket::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
         };
         match accepted {
-            Ok(stream) => stream.configured().map(Some),
+            Ok(stream) => stream.configure_accepted_socket().map(Some),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
         }
@@ -132,10 +132,10 @@ impl Stream {
             Address::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
             Address::Tcp(address) => Stream::Tcp(TcpStream::connect(address)?),
         };
-        stream.configured()
+        stream.configure_accepted_socket()
     }
 
-    fn configured(self) -> io::Result<Stream> {
+    fn configure_accepted_socket(self) -> io::Result<Stream> {
         match &self {
             Stream::Unix(stream) => stream.set_nonblocking(true)?,
             Stream::Tcp(stream) => {
@@ -155,7 +155,7 @@ impl Stream {
     /// # Errors
     /// If the connection is broken.
     pub fn read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        unless_blocked(match self {
+        none_if_would_block(match self {
             Stream::Unix(stream) => (&mut &*stream).read(into),
             Stream::Tcp(stream) => (&mut &*stream).read(into),
         })
@@ -167,7 +167,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::read`].
     pub fn write(&self, from: &[u8]) -> io::Result<Option<usize>> {
-        unless_blocked(match self {
+        none_if_would_block(match self {
             Stream::Unix(stream) => (&mut &*stream).write(from),
             Stream::Tcp(stream) => (&mut &*stream).write(from),
         })
@@ -177,14 +177,14 @@ impl Stream {
 impl Stream {
     /// Returns the number of bytes that have been received and not read; 0 also at the end of the connection. Unlike a
     /// read, this call takes no lock that the sender needs.
-    pub fn input_bytes(&self) -> usize {
+    pub fn received_unread_bytes(&self) -> usize {
         // If the kernel cannot tell, assume that there is input, so that the caller reads.
         rustix::io::ioctl_fionread(self.as_fd()).map_or(usize::MAX, wide_index)
     }
 
     /// Returns how much kernel memory holds bytes that have been sent and that the client has not read. Returns 0 for
     /// TCP, which does not tell what the client has read.
-    pub fn unread_bytes(&self) -> usize {
+    pub fn unread_sent_bytes(&self) -> usize {
         let Stream::Unix(stream) = self else { return 0 };
         let mut bytes: libc::c_int = 0;
         // SAFETY: this request (SIOCOUTQ in unix(7)) stores one integer, for which `bytes` has room.
@@ -202,7 +202,7 @@ impl AsFd for Stream {
     }
 }
 
-fn unless_blocked(moved: io::Result<usize>) -> io::Result<Option<usize>> {
+fn none_if_would_block(moved: io::Result<usize>) -> io::Result<Option<usize>> {
     match moved {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
@@ -215,27 +215,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_other_end_has_not_read_counts_until_it_has_read_the_whole_message() {
+    fn sent_bytes_count_as_unread_until_the_peer_reads_the_whole_message() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let ours = Stream::Unix(ours);
-        assert_eq!(ours.unread_bytes(), 0);
+        assert_eq!(ours.unread_sent_bytes(), 0);
         ours.write(&[7; 1000]).unwrap();
-        let unread = ours.unread_bytes();
+        let unread = ours.unread_sent_bytes();
         assert!(unread >= 1000);
         theirs.read_exact(&mut [0; 999]).unwrap();
-        assert_eq!(ours.unread_bytes(), unread);
+        assert_eq!(ours.unread_sent_bytes(), unread);
         theirs.read_exact(&mut [0; 1]).unwrap();
-        assert_eq!(ours.unread_bytes(), 0);
+        assert_eq!(ours.unread_sent_bytes(), 0);
     }
 
     #[test]
-    fn bytes_that_have_come_are_counted_until_they_are_read() {
+    fn received_bytes_count_as_input_until_they_are_read() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let ours = Stream::Unix(ours);
-        assert_eq!(ours.input_bytes(), 0);
+        assert_eq!(ours.received_unread_bytes(), 0);
         theirs.write_all(&[7; 30]).unwrap();
-        assert_eq!(ours.input_bytes(), 30);
+        assert_eq!(ours.received_unread_bytes(), 30);
         ours.read(&mut [0; 10]).unwrap();
-        assert_eq!(ours.input_bytes(), 20);
+        assert_eq!(ours.received_unread_bytes(), 20);
     }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use phaselink_core::number::low_u8;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 
 /// TCP port that IANA has assigned to NBD.
 const PORT: u16 = 10809;
@@ -33,12 +33,12 @@ impl Uri {
     ///
     /// # Errors
     /// If the text is no NBD URI, or if other machines can reach the address: the server does not authenticate clients.
-    pub fn parse(text: &str) -> Result<Uri, Problem> {
-        let problem = |found: &str, allowed: &str| Problem::new(text, None, found, allowed);
+    pub fn parse(text: &str) -> Result<Uri, InputProblem> {
+        let problem = |found: &str, allowed: &str| InputProblem::new(text, None, found, allowed);
         let shape = "nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT";
         if let Some(rest) = text.strip_prefix("nbd+unix://") {
             let parts = rest.strip_prefix('/').and_then(|rest| rest.split_once("?socket="));
-            let decoded = parts.and_then(|(export, path)| Some((decode(export)?, decode(path)?)));
+            let decoded = parts.and_then(|(export, path)| Some((percent_decode(export)?, percent_decode(path)?)));
             let (export, path) = decoded.ok_or_else(|| problem("not an address of a Unix socket", shape))?;
             if path.is_empty() {
                 return Err(problem("the socket has no path", shape));
@@ -47,7 +47,7 @@ impl Uri {
         }
         let rest = text.strip_prefix("nbd://").ok_or_else(|| problem("not an NBD address", shape))?;
         let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
-        let export = decode(export).ok_or_else(|| problem("the name of the export is not text", shape))?;
+        let export = percent_decode(export).ok_or_else(|| problem("the name of the export is not text", shape))?;
         let address = address(host).ok_or_else(|| problem("the host is no IP address", shape))?;
         if !address.ip().is_loopback() {
             return Err(problem("the address can be reached from other machines", "127.0.0.1, [::1] or localhost"));
@@ -73,7 +73,7 @@ fn address(host: &str) -> Option<SocketAddr> {
 }
 
 /// Decodes percent-encoded bytes (`%41` is `A`); none if one is malformed, or if the result is no UTF-8.
-fn decode(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -89,7 +89,7 @@ fn decode(text: &str) -> Option<String> {
 }
 
 /// Percent-encodes the characters that have a meaning in a URI: `%`, `?`, `#` and control characters.
-fn encode(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     let has_meaning = |character: char| matches!(character, '%' | '?' | '#') || character.is_ascii_control();
     let encoded = |character: char| match has_meaning(character) {
         true => format!("%{:02x}", u32::from(character)),
@@ -100,9 +100,9 @@ fn encode(text: &str) -> String {
 
 impl fmt::Display for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let export = encode(&self.export);
+        let export = percent_encode(&self.export);
         match &self.place {
-            Address::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", encode(&path.to_string_lossy())),
+            Address::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", percent_encode(&path.to_string_lossy())),
             Address::Tcp(address) => write!(f, "nbd://{address}/{export}"),
         }
     }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_both_kinds_are_read_and_printed() {
+    fn unix_and_tcp_nbd_uris_parse_and_print_unchanged() {
         for text in ["nbd+unix:///?socket=/run/a b", "nbd://127.0.0.1:10810/disk", "nbd://[::1]:10809/"] {
             assert_eq!(Uri::parse(text).unwrap().to_string(), text);
         }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_meaning_in_an_address_is_printed_so_that_it_reads_back() {
+    fn reserved_characters_in_an_nbd_uri_print_escaped_and_parse_back() {
         for text in ["nbd+unix:///a%3fsocket=b?socket=100%25%3f", "nbd://[::1]:10809/%2541%23%0a"] {
             let uri = Uri::parse(text).unwrap();
             assert_eq!(uri.to_string(), text);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_other_machines_reach_is_refused() {
+    fn nbd_address_reachable_from_other_machines_is_refused() {
         for text in ["nbd://0.0.0.0/", "nbd://192.168.1.1:10809/", "nbd://[::]/"] {
             let problem = Uri::parse(text).unwrap_err().to_string();
             assert!(problem.contains("can be reached from other machines"), "{problem}");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn malformed_nbd_uri_is_refused() {
         let wrong = [
             "",
             "nbd",

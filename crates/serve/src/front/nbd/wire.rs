@@ -191,9 +191,9 @@ pub enum Status {
 
 /// Result of parsing the bytes that have been received so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed<T> {
+pub enum NbdParseResult<T> {
     /// A complete message, and its length in bytes.
-    Whole(T, usize),
+    DescribedThing(T, usize),
     /// The message is incomplete: at least this many bytes are needed.
     Needs(usize),
     /// The bytes break the protocol, for this reason. The connection cannot go on.
@@ -224,63 +224,63 @@ pub struct Request {
     pub length: u32,
 }
 
-fn be16(bytes: &[u8], at: usize) -> u16 {
+fn decode_be16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn be32(bytes: &[u8], at: usize) -> u32 {
-    u32::from(be16(bytes, at)) << 16 | u32::from(be16(bytes, at + 2))
+fn decode_be32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from(decode_be16_at(bytes, at)) << 16 | u32::from(decode_be16_at(bytes, at + 2))
 }
 
-fn be64(bytes: &[u8], at: usize) -> u64 {
-    u64::from(be32(bytes, at)) << 32 | u64::from(be32(bytes, at + 4))
+fn decode_be64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(decode_be32_at(bytes, at)) << 32 | u64::from(decode_be32_at(bytes, at + 4))
 }
 
 /// Parses the client's handshake flags, the first message that it sends. Flags that the server does not offer are
 /// refused.
-pub fn parse_client_flags(bytes: &[u8]) -> Parsed<u32> {
+pub fn parse_client_flags(bytes: &[u8]) -> NbdParseResult<u32> {
     if bytes.len() < 4 {
-        return Parsed::Needs(4);
+        return NbdParseResult::Needs(4);
     }
     let known = u32::from(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES);
-    match be32(bytes, 0) {
-        flags if flags & !known == 0 => Parsed::Whole(flags, 4),
-        _ => Parsed::Broken("client flags that nobody has offered"),
+    match decode_be32_at(bytes, 0) {
+        flags if flags & !known == 0 => NbdParseResult::DescribedThing(flags, 4),
+        _ => NbdParseResult::Broken("client flags that nobody has offered"),
     }
 }
 
 /// Parses the header of a handshake option.
-pub fn parse_option(bytes: &[u8]) -> Parsed<OptionHeader> {
+pub fn parse_option_header(bytes: &[u8]) -> NbdParseResult<OptionHeader> {
     if bytes.len() < OPTION_HEADER_BYTES {
-        return Parsed::Needs(OPTION_HEADER_BYTES);
+        return NbdParseResult::Needs(OPTION_HEADER_BYTES);
     }
-    match be64(bytes, 0) {
+    match decode_be64_at(bytes, 0) {
         OPTION_MAGIC => {
-            let header = OptionHeader { option: be32(bytes, 8), length: be32(bytes, 12) };
-            Parsed::Whole(header, OPTION_HEADER_BYTES)
+            let header = OptionHeader { option: decode_be32_at(bytes, 8), length: decode_be32_at(bytes, 12) };
+            NbdParseResult::DescribedThing(header, OPTION_HEADER_BYTES)
         }
-        _ => Parsed::Broken("an option without its magic number"),
+        _ => NbdParseResult::Broken("an option without its magic number"),
     }
 }
 
 /// Returns the export's name from the data of NBD_OPT_INFO or NBD_OPT_GO; none if the data is malformed. The kinds of
 /// information that follow the name are not evaluated.
-pub fn parse_info(data: &[u8]) -> Option<&[u8]> {
-    let name_end = 4 + usize::try_from(be32(data.get(..4)?, 0)).ok()?;
+pub fn parse_info_export_name(data: &[u8]) -> Option<&[u8]> {
+    let name_end = 4 + usize::try_from(decode_be32_at(data.get(..4)?, 0)).ok()?;
     let name = data.get(4..name_end)?;
-    let count = usize::from(be16(data.get(name_end..name_end + 2)?, 0));
+    let count = usize::from(decode_be16_at(data.get(name_end..name_end + 2)?, 0));
     let kinds = &data[name_end + 2..];
     (kinds.len() == 2 * count).then_some(name)
 }
 
 /// Parses the data of an option about metadata contexts: calls `each` with every query, and returns the export's name.
 /// Returns none if the data is malformed.
-pub fn parse_meta_contexts<'a>(data: &'a [u8], mut each: impl FnMut(&'a [u8])) -> Option<&'a [u8]> {
-    let (name, rest) = take_string(data)?;
+pub fn parse_meta_context_queries<'a>(data: &'a [u8], mut each: impl FnMut(&'a [u8])) -> Option<&'a [u8]> {
+    let (name, rest) = split_length_prefixed_string(data)?;
     let (count, mut rest) = rest.split_at_checked(4)?;
     // Each query has at least four bytes, so a count that is too large ends with the data.
-    for _ in 0..be32(count, 0) {
-        let (query, behind) = take_string(rest)?;
+    for _ in 0..decode_be32_at(count, 0) {
+        let (query, behind) = split_length_prefixed_string(rest)?;
         each(query);
         rest = behind;
     }
@@ -288,28 +288,28 @@ pub fn parse_meta_contexts<'a>(data: &'a [u8], mut each: impl FnMut(&'a [u8])) -
 }
 
 /// Splits `data` into a string, which follows its 32-bit length, and the rest; none if `data` is too short.
-fn take_string(data: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split_length_prefixed_string(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = data.split_at_checked(4)?;
-    rest.split_at_checked(index(be32(length, 0)))
+    rest.split_at_checked(index(decode_be32_at(length, 0)))
 }
 
 /// Parses the head of a request, without the data of a write.
 #[inline]
-pub fn parse_request(bytes: &[u8]) -> Parsed<Request> {
+pub fn parse_request_head(bytes: &[u8]) -> NbdParseResult<Request> {
     if bytes.len() < REQUEST_BYTES {
-        return Parsed::Needs(REQUEST_BYTES);
+        return NbdParseResult::Needs(REQUEST_BYTES);
     }
-    if be32(bytes, 0) != REQUEST_MAGIC {
-        return Parsed::Broken("a request without its magic number");
+    if decode_be32_at(bytes, 0) != REQUEST_MAGIC {
+        return NbdParseResult::Broken("a request without its magic number");
     }
     let request = Request {
-        flags: be16(bytes, 4),
-        command: be16(bytes, 6),
-        cookie: be64(bytes, 8),
-        offset: be64(bytes, 16),
-        length: be32(bytes, 24),
+        flags: decode_be16_at(bytes, 4),
+        command: decode_be16_at(bytes, 6),
+        cookie: decode_be64_at(bytes, 8),
+        offset: decode_be64_at(bytes, 16),
+        length: decode_be32_at(bytes, 24),
     };
-    Parsed::Whole(request, REQUEST_BYTES)
+    NbdParseResult::DescribedThing(request, REQUEST_BYTES)
 }
 
 impl Request {
@@ -336,7 +336,7 @@ pub fn greeting() -> [u8; 18] {
 }
 
 /// Appends a reply to an option to `into`, with its type `kind` and its data.
-pub fn option_reply(into: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
+pub fn append_option_reply(into: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     into.extend(OPTION_REPLY_MAGIC.to_be_bytes());
     into.extend(option.to_be_bytes());
     into.extend(kind.to_be_bytes());
@@ -346,7 +346,7 @@ pub fn option_reply(into: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
 
 /// Returns a simple reply to the request with this cookie. The data of a read must follow it.
 #[inline]
-pub fn simple_reply(cookie: u64, status: Status) -> [u8; SIMPLE_REPLY_BYTES] {
+pub fn encode_simple_reply(cookie: u64, status: Status) -> [u8; SIMPLE_REPLY_BYTES] {
     let mut bytes = [0; SIMPLE_REPLY_BYTES];
     bytes[..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
     bytes[4..8].copy_from_slice(&(status as u32).to_be_bytes());
@@ -356,7 +356,7 @@ pub fn simple_reply(cookie: u64, status: Status) -> [u8; SIMPLE_REPLY_BYTES] {
 
 /// Returns the header of the only chunk of a structured reply, which `length` bytes must follow.
 #[inline]
-pub fn chunk_header(cookie: u64, kind: u16, length: u32) -> [u8; CHUNK_HEADER_BYTES] {
+pub fn encode_chunk_header(cookie: u64, kind: u16, length: u32) -> [u8; CHUNK_HEADER_BYTES] {
     let mut bytes = [0; CHUNK_HEADER_BYTES];
     bytes[..4].copy_from_slice(&STRUCTURED_REPLY_MAGIC.to_be_bytes());
     bytes[4..6].copy_from_slice(&chunk::FLAG_DONE.to_be_bytes());
@@ -367,49 +367,53 @@ pub fn chunk_header(cookie: u64, kind: u16, length: u32) -> [u8; CHUNK_HEADER_BY
 }
 
 /// Returns the body of an error chunk in a structured reply: the status, and no message.
-pub fn error_body(status: Status) -> [u8; 6] {
+pub fn encode_error_chunk_body(status: Status) -> [u8; 6] {
     let [a, b, c, d] = (status as u32).to_be_bytes();
     [a, b, c, d, 0, 0]
 }
 
 /// Parses the server's greeting on the client's side, and returns its handshake flags.
-pub fn parse_greeting(bytes: &[u8]) -> Parsed<u16> {
+pub fn parse_greeting(bytes: &[u8]) -> NbdParseResult<u16> {
     if bytes.len() < 18 {
-        return Parsed::Needs(18);
+        return NbdParseResult::Needs(18);
     }
-    match be64(bytes, 0) == MAGIC && be64(bytes, 8) == OPTION_MAGIC {
-        true => Parsed::Whole(be16(bytes, 16), 18),
-        false => Parsed::Broken("a greeting that is not that of NBD's fixed newstyle handshake"),
+    match decode_be64_at(bytes, 0) == MAGIC && decode_be64_at(bytes, 8) == OPTION_MAGIC {
+        true => NbdParseResult::DescribedThing(decode_be16_at(bytes, 16), 18),
+        false => NbdParseResult::Broken("a greeting that is not that of NBD's fixed newstyle handshake"),
     }
 }
 
 /// Parses the header of a reply to an option on the client's side. Returns its type, and the length of its data in
 /// bytes.
-pub fn parse_option_reply(bytes: &[u8]) -> Parsed<(u32, u32)> {
+pub fn parse_option_reply(bytes: &[u8]) -> NbdParseResult<(u32, u32)> {
     if bytes.len() < 20 {
-        return Parsed::Needs(20);
+        return NbdParseResult::Needs(20);
     }
-    match (be64(bytes, 0), be32(bytes, 16)) {
-        (OPTION_REPLY_MAGIC, length @ 0..=OPTION_BYTES_MAX) => Parsed::Whole((be32(bytes, 12), length), 20),
-        _ => Parsed::Broken("a reply to an option that is none"),
+    match (decode_be64_at(bytes, 0), decode_be32_at(bytes, 16)) {
+        (OPTION_REPLY_MAGIC, length @ 0..=OPTION_BYTES_MAX) => {
+            NbdParseResult::DescribedThing((decode_be32_at(bytes, 12), length), 20)
+        }
+        _ => NbdParseResult::Broken("a reply to an option that is none"),
     }
 }
 
 /// Returns the size in bytes and the transmission flags of an export from the data of NBD_REP_INFO, on the client's
 /// side; none for other information.
 pub fn parse_export_info(data: &[u8]) -> Option<(u64, u16)> {
-    let is_export = data.len() == 12 && be16(data, 0) == info::EXPORT;
-    is_export.then(|| (be64(data, 2), be16(data, 10)))
+    let is_export = data.len() == 12 && decode_be16_at(data, 0) == info::EXPORT;
+    is_export.then(|| (decode_be64_at(data, 2), decode_be16_at(data, 10)))
 }
 
 /// Parses a simple reply on the client's side: the cookie of the request, and the error number, zero for success.
 #[inline]
-pub fn parse_simple_reply(bytes: &[u8]) -> Parsed<(u64, u32)> {
+pub fn parse_simple_reply(bytes: &[u8]) -> NbdParseResult<(u64, u32)> {
     if bytes.len() < SIMPLE_REPLY_BYTES {
-        return Parsed::Needs(SIMPLE_REPLY_BYTES);
+        return NbdParseResult::Needs(SIMPLE_REPLY_BYTES);
     }
-    match be32(bytes, 0) {
-        SIMPLE_REPLY_MAGIC => Parsed::Whole((be64(bytes, 8), be32(bytes, 4)), SIMPLE_REPLY_BYTES),
-        _ => Parsed::Broken("a reply without its magic number"),
+    match decode_be32_at(bytes, 0) {
+        SIMPLE_REPLY_MAGIC => {
+            NbdParseResult::DescribedThing((decode_be64_at(bytes, 8), decode_be32_at(bytes, 4)), SIMPLE_REPLY_BYTES)
+        }
+        _ => NbdParseResult::Broken("a reply without its magic number"),
     }
 }

@@ -15,11 +15,12 @@ use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{PollFd, PollFlags};
 
-use super::address::parse_port;
+use super::address::parse_port_address;
 use super::connection::HostConnection;
 use super::directory::Directory;
 use super::fabrics::{
-    ANY_CONTROLLER, Connect, ConnectData, DISCOVERY_NQN, FabricsCommand, InvalidParameter, field, status,
+    ANY_CONTROLLER, ConnectCommandFields, ConnectData, DISCOVERY_NQN, FabricsCommand, InvalidConnectParameter, field,
+    status,
 };
 use super::keyring::Keyring;
 use super::stream::ByteStream;
@@ -45,7 +46,7 @@ pub(super) struct Arrival {
     pub connection: Box<HostConnection>,
     /// Slot of the Connect command if it is still to be answered; none if the host has authenticated since.
     pub slot: Option<u16>,
-    pub connect: Connect,
+    pub connect: ConnectCommandFields,
     /// Identifier of the host.
     pub host_id: [u8; 16],
     /// Identifier of the controller.
@@ -74,7 +75,7 @@ pub(super) struct Admission {
 /// Reason for which a Connect is refused: its status, and dword 0 of the response.
 type Refusal = (Status, u32);
 
-fn invalid(parameter: InvalidParameter) -> Refusal {
+fn invalid_parameter_refusal(parameter: InvalidConnectParameter) -> Refusal {
     (status::INVALID_PARAMETERS, parameter.result())
 }
 
@@ -101,48 +102,53 @@ impl Admission {
             admin_entries: ADMIN_ENTRIES_MAX,
             security: ChannelSecurity::None,
         };
-        let referrals = self.referral_addresses().into_iter().map(referral);
+        let referrals = self.read_referral_addresses().into_iter().map(referral);
         self.discovery.replace(drives.chain(referrals).collect());
     }
 
     /// Checks that the keys let a host connect over this connection.
-    fn check_keys(&self, connection: &mut HostConnection, queue: u16, data: &ConnectData) -> Result<(), Refusal> {
+    fn check_host_authentication_keys(
+        &self,
+        connection: &mut HostConnection,
+        queue: u16,
+        data: &ConnectData,
+    ) -> Result<(), Refusal> {
         let Some(keyring) = &self.keyring else { return Ok(()) };
         keyring.admit(connection, queue, data).map_err(|status| (status, 0))
     }
 
     /// Returns the addresses in the file of referrals. Lines without an address count as comments.
-    fn referral_addresses(&self) -> Vec<SocketAddr> {
+    fn read_referral_addresses(&self) -> Vec<SocketAddr> {
         let text = self.referrals.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
-        text.lines().filter_map(|line| parse_port(line.trim(), true).ok()).collect()
+        text.lines().filter_map(|line| parse_port_address(line.trim(), true).ok()).collect()
     }
 
     /// Checks a Connect command, and returns its data with the identifier of the controller.
-    fn admit(&self, connect: &Connect, data: &[u8]) -> Result<(ConnectData, u16), Refusal> {
+    fn admit(&self, connect: &ConnectCommandFields, data: &[u8]) -> Result<(ConnectData, u16), Refusal> {
         if connect.record_format != 0 {
             return Err((status::INCOMPATIBLE_FORMAT, 0));
         }
-        let data = data.try_into().map_err(|_| invalid(field::DATA_POINTER))?;
-        let data = ConnectData::decode(data).map_err(invalid)?;
+        let data = data.try_into().map_err(|_| invalid_parameter_refusal(field::DATA_POINTER))?;
+        let data = ConnectData::decode(data).map_err(invalid_parameter_refusal)?;
         let is_discovery = data.subsystem == DISCOVERY_NQN;
         if !is_discovery && data.subsystem != self.subsystem {
-            return Err(invalid(field::SUBSYSTEM));
+            return Err(invalid_parameter_refusal(field::SUBSYSTEM));
         }
         if self.hosts.as_ref().is_some_and(|hosts| !hosts.contains(&data.host)) {
             return Err((status::INVALID_HOST, 0));
         }
         if connect.entries_field == 0 || connect.queue == 0 && connect.entries_field >= ADMIN_ENTRIES_MAX {
-            return Err(invalid(field::ENTRIES));
+            return Err(invalid_parameter_refusal(field::ENTRIES));
         }
         match connect.queue {
-            0 if data.controller != ANY_CONTROLLER => Err(invalid(field::CONTROLLER)),
+            0 if data.controller != ANY_CONTROLLER => Err(invalid_parameter_refusal(field::CONTROLLER)),
             0 => {
-                let id = self.directory.reserve_id(&data).ok_or((status::CONTROLLER_BUSY, 0))?;
+                let id = self.directory.reserve_controller_id(&data).ok_or((status::CONTROLLER_BUSY, 0))?;
                 Ok((data, id))
             }
-            _ if is_discovery => Err(invalid(field::QUEUE)),
+            _ if is_discovery => Err(invalid_parameter_refusal(field::QUEUE)),
             _ => {
-                self.directory.find(&data).map_err(invalid)?;
+                self.directory.find(&data).map_err(invalid_parameter_refusal)?;
                 let id = data.controller;
                 Ok((data, id))
             }
@@ -150,30 +156,30 @@ impl Admission {
     }
 
     /// Returns the place of an admitted queue's controller. An admin queue takes a place.
-    fn place(&self, connect: &Connect, data: &ConnectData, controller_id: u16) -> Result<usize, Refusal> {
+    fn place(&self, connect: &ConnectCommandFields, data: &ConnectData, controller_id: u16) -> Result<usize, Refusal> {
         match connect.queue {
             0 => self.directory.open(data, controller_id).ok_or((status::CONTROLLER_BUSY, 0)),
-            _ => self.directory.find(data).map_err(invalid),
+            _ => self.directory.find(data).map_err(invalid_parameter_refusal),
         }
     }
 }
 
 /// Admin queue that has been connected, and whose host has still to authenticate.
-struct UnprovenHost {
-    connect: Connect,
+struct UnauthenticatedHost {
+    connect: ConnectCommandFields,
     data: ConnectData,
     controller_id: u16,
 }
 
 /// Connection without a controller, and the instant at which it was accepted.
-struct Newcomer {
+struct ConnectionWithoutController {
     connection: Box<HostConnection>,
     since: Instant,
     /// Host that has still to authenticate; none before Connect.
-    unproven: Option<UnprovenHost>,
+    unproven: Option<UnauthenticatedHost>,
 }
 
-impl Newcomer {
+impl ConnectionWithoutController {
     /// True if the host has taken longer than it may, `waited` after the connection was accepted.
     fn is_late(&self, waited: Duration) -> bool {
         let authentication = if self.unproven.is_some() { AUTHENTICATION_TIME_MAX } else { Duration::ZERO };
@@ -191,9 +197,9 @@ pub(super) fn accept(
     admission: &Admission,
     deliver: impl Fn(usize, Arrival),
 ) -> io::Result<()> {
-    let _stop = device.stop.at_the_end();
+    let _stop = device.stop.stop_when_dropped();
     let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<SocketAddr>>>()?;
-    let mut newcomers: Vec<Newcomer> = Vec::new();
+    let mut newcomers: Vec<ConnectionWithoutController> = Vec::new();
     while !device.stop.is_requested() {
         // The file of referrals may have changed.
         if admission.referrals.is_some() {
@@ -209,15 +215,18 @@ pub(super) fn accept(
                 let stream =
                     stream.with_keys(admission.keyring.as_ref().map_or_else(Vec::new, |keyring| keyring.psks()));
                 let connection = Box::new(HostConnection::new(stream, admission.data_max));
-                newcomers.push(Newcomer { connection, since: Instant::now(), unproven: None });
+                newcomers.push(ConnectionWithoutController { connection, since: Instant::now(), unproven: None });
             }
         }
-        newcomers = newcomers.into_iter().filter_map(|newcomer| attend(newcomer, admission, &deliver)).collect();
+        newcomers = newcomers
+            .into_iter()
+            .filter_map(|newcomer| receive_pdus_before_controller(newcomer, admission, &deliver))
+            .collect();
     }
     Ok(())
 }
 
-fn wait(device: &Device, listeners: &[TcpListener], newcomers: &mut [Newcomer]) -> io::Result<()> {
+fn wait(device: &Device, listeners: &[TcpListener], newcomers: &mut [ConnectionWithoutController]) -> io::Result<()> {
     let watched: Vec<_> = newcomers.iter_mut().map(|newcomer| newcomer.connection.watched()).collect();
     let mut polled: Vec<PollFd<'_>> = vec![PollFd::new(&*device.stop, PollFlags::IN)];
     if newcomers.len() < WAITING_MAX {
@@ -229,9 +238,14 @@ fn wait(device: &Device, listeners: &[TcpListener], newcomers: &mut [Newcomer]) 
 
 /// Receives the PDUs of a connection without a controller. Returns the connection unless it has ended or has been
 /// delivered.
-fn attend(mut newcomer: Newcomer, admission: &Admission, deliver: &impl Fn(usize, Arrival)) -> Option<Newcomer> {
+fn receive_pdus_before_controller(
+    mut newcomer: ConnectionWithoutController,
+    admission: &Admission,
+    deliver: &impl Fn(usize, Arrival),
+) -> Option<ConnectionWithoutController> {
     loop {
-        // Decrypted bytes may be left of which the socket does not tell.
+        // TLS may have decrypted more bytes than have been taken, which the socket does not report, so read until
+        // nothing is left.
         while newcomer.connection.receive(true) && !newcomer.connection.session.has_arrived() {
             newcomer.connection.flush();
         }
@@ -240,7 +254,7 @@ fn attend(mut newcomer: Newcomer, admission: &Admission, deliver: &impl Fn(usize
         newcomer.connection.session.take_arrived();
         newcomer = match newcomer.unproven.take() {
             None => connect(newcomer, slot, command, admission, deliver)?,
-            Some(host) => authenticate(newcomer, host, (slot, command), admission, deliver)?,
+            Some(host) => execute_authentication_command(newcomer, host, (slot, command), admission, deliver)?,
         };
     }
     newcomer.connection.flush();
@@ -251,31 +265,31 @@ fn attend(mut newcomer: Newcomer, admission: &Admission, deliver: &impl Fn(usize
 /// Executes the first command of a connection, which has to be Connect. Returns the connection unless it has been
 /// delivered.
 fn connect(
-    mut newcomer: Newcomer,
+    mut newcomer: ConnectionWithoutController,
     slot: u16,
     command: Option<FabricsCommand>,
     admission: &Admission,
     deliver: &impl Fn(usize, Arrival),
-) -> Option<Newcomer> {
+) -> Option<ConnectionWithoutController> {
     let connection = &mut newcomer.connection;
-    let Some(FabricsCommand::Connect(connect)) = command else {
+    let Some(FabricsCommand::ConnectCommandFields(connect)) = command else {
         connection.session.respond(slot, refusal(Status::COMMAND_SEQUENCE_ERROR), 0);
         return Some(newcomer);
     };
     let admitted = admission.admit(&connect, connection.session.data(slot)).and_then(|(data, controller_id)| {
-        admission.check_keys(connection, connect.queue, &data)?;
+        admission.check_host_authentication_keys(connection, connect.queue, &data)?;
         let is_unproven = connect.queue == 0 && !connection.is_authenticated;
         let place = if is_unproven { None } else { Some(admission.place(&connect, &data, controller_id)?) };
-        Ok((place, UnprovenHost { connect, data, controller_id }))
+        Ok((place, UnauthenticatedHost { connect, data, controller_id }))
     });
     match admitted {
-        Ok((Some(place), UnprovenHost { data: ConnectData { host_id, .. }, controller_id, .. })) => {
-            let Newcomer { connection, .. } = newcomer;
+        Ok((Some(place), UnauthenticatedHost { data: ConnectData { host_id, .. }, controller_id, .. })) => {
+            let ConnectionWithoutController { connection, .. } = newcomer;
             deliver(place, Arrival { connection, slot: Some(slot), connect, host_id, controller_id });
             return None;
         }
         Ok((None, host)) => {
-            connection.accept_queue(slot, &connect, host.controller_id);
+            connection.accept_connect_command(slot, &connect, host.controller_id);
             newcomer.unproven = Some(host);
         }
         Err((status, result)) => connection.session.respond_to_connect(slot, refusal(status), result),
@@ -285,17 +299,19 @@ fn connect(
 
 /// Executes a command of a host that has still to authenticate. Returns the connection unless it has been delivered, or
 /// all places have been taken meanwhile.
-fn authenticate(
-    mut newcomer: Newcomer,
-    host: UnprovenHost,
+fn execute_authentication_command(
+    mut newcomer: ConnectionWithoutController,
+    host: UnauthenticatedHost,
     (slot, command): (u16, Option<FabricsCommand>),
     admission: &Admission,
     deliver: &impl Fn(usize, Arrival),
-) -> Option<Newcomer> {
+) -> Option<ConnectionWithoutController> {
     let connection = &mut newcomer.connection;
     let done = match command {
-        Some(FabricsCommand::AuthenticationSend(transfer)) => connection.take_message(slot, transfer),
-        Some(FabricsCommand::AuthenticationReceive(transfer)) => connection.give_message(slot, transfer),
+        Some(FabricsCommand::AuthenticationSend(transfer)) => connection.receive_authentication_message(slot, transfer),
+        Some(FabricsCommand::AuthenticationReceive(transfer)) => {
+            connection.return_authentication_message(slot, transfer)
+        }
         _ => Err(status::AUTHENTICATION_REQUIRED),
     };
     match done {
@@ -307,9 +323,9 @@ fn authenticate(
         newcomer.unproven = Some(host);
         return Some(newcomer);
     }
-    let UnprovenHost { connect, data, controller_id } = host;
+    let UnauthenticatedHost { connect, data, controller_id } = host;
     let place = admission.place(&connect, &data, controller_id).ok()?;
-    let Newcomer { connection, .. } = newcomer;
+    let ConnectionWithoutController { connection, .. } = newcomer;
     deliver(place, Arrival { connection, slot: None, connect, host_id: data.host_id, controller_id });
     None
 }
@@ -335,28 +351,43 @@ mod tests {
     }
 
     #[test]
-    fn connect_is_refused_with_the_status_and_the_field_that_are_wrong() {
+    fn invalid_connect_is_refused_with_status_and_offset_of_the_wrong_field() {
         let admission = admission();
-        let admin = Connect { entries_field: 31, ..Connect::default() };
-        let io = Connect { queue: 1, ..admin };
+        let admin = ConnectCommandFields { entries_field: 31, ..ConnectCommandFields::default() };
+        let io = ConnectCommandFields { queue: 1, ..admin };
         let (a, any) = ("nqn.a", ANY_CONTROLLER);
         for (connect, data, expected) in [
-            (Connect { record_format: 1, ..admin }, data(a, "nqn.drive", any), (status::INCOMPATIBLE_FORMAT, 0)),
-            (admin, data(a, "nqn.other", any), invalid(field::SUBSYSTEM)),
+            (
+                ConnectCommandFields { record_format: 1, ..admin },
+                data(a, "nqn.drive", any),
+                (status::INCOMPATIBLE_FORMAT, 0),
+            ),
+            (admin, data(a, "nqn.other", any), invalid_parameter_refusal(field::SUBSYSTEM)),
             (admin, data("nqn.c", "nqn.drive", any), (status::INVALID_HOST, 0)),
-            (Connect { entries_field: 0, ..admin }, data(a, "nqn.drive", any), invalid(field::ENTRIES)),
-            (Connect { entries_field: 128, ..admin }, data(a, "nqn.drive", any), invalid(field::ENTRIES)),
-            (admin, data(a, "nqn.drive", 1), invalid(field::CONTROLLER)),
-            (io, data(a, "nqn.drive", 9), invalid(field::CONTROLLER)),
-            (io, data(a, DISCOVERY_NQN, 9), invalid(field::QUEUE)),
+            (
+                ConnectCommandFields { entries_field: 0, ..admin },
+                data(a, "nqn.drive", any),
+                invalid_parameter_refusal(field::ENTRIES),
+            ),
+            (
+                ConnectCommandFields { entries_field: 128, ..admin },
+                data(a, "nqn.drive", any),
+                invalid_parameter_refusal(field::ENTRIES),
+            ),
+            (admin, data(a, "nqn.drive", 1), invalid_parameter_refusal(field::CONTROLLER)),
+            (io, data(a, "nqn.drive", 9), invalid_parameter_refusal(field::CONTROLLER)),
+            (io, data(a, DISCOVERY_NQN, 9), invalid_parameter_refusal(field::QUEUE)),
         ] {
             assert_eq!(admission.admit(&connect, &data.encode()), Err(expected), "{connect:?} {data:?}");
         }
-        assert_eq!(admission.admit(&admin, &[0; 100]), Err(invalid(field::DATA_POINTER)));
+        assert_eq!(admission.admit(&admin, &[0; 100]), Err(invalid_parameter_refusal(field::DATA_POINTER)));
         let (admitted, id) = admission.admit(&admin, &data(a, "nqn.drive", any).encode()).unwrap();
         assert_eq!((admission.place(&admin, &admitted, id), id), (Ok(0), 1));
-        // The queues of a controller belong to the host that has it.
-        assert_eq!(admission.admit(&io, &data("nqn.b", "nqn.drive", 1).encode()), Err(invalid(field::HOST)));
+        // An I/O queue of another host must not join the controller.
+        assert_eq!(
+            admission.admit(&io, &data("nqn.b", "nqn.drive", 1).encode()),
+            Err(invalid_parameter_refusal(field::HOST))
+        );
         assert!(admission.admit(&io, &data(a, "nqn.drive", 1).encode()).is_ok());
     }
 }

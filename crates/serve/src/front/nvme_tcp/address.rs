@@ -3,9 +3,9 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 
-use super::fabrics::is_nqn;
+use super::fabrics::is_valid_nqn;
 use super::wire::Digests;
 
 /// TCP port that IANA has assigned to NVMe over TCP.
@@ -22,10 +22,11 @@ pub const FORM: &str =
 ///
 /// # Errors
 /// If the text has another form, or other machines can reach the address and `is_public` does not allow that.
-pub fn parse_port(text: &str, is_public: bool) -> Result<SocketAddr, Problem> {
-    let problem = |found: &str, allowed: &str| Problem::new(text, None, found, allowed);
+pub fn parse_port_address(text: &str, is_public: bool) -> Result<SocketAddr, InputProblem> {
+    let problem = |found: &str, allowed: &str| InputProblem::new(text, None, found, allowed);
     let host = text.strip_prefix(SCHEME).unwrap_or(text).trim_end_matches('/');
-    let address = socket_address(host).ok_or_else(|| problem("not an IP address with a port", "127.0.0.1:4420"))?;
+    let address =
+        parse_socket_address(host).ok_or_else(|| problem("not an IP address with a port", "127.0.0.1:4420"))?;
     if !address.ip().is_loopback() && !is_public {
         let allowed = "127.0.0.1, [::1] or localhost, or --beyond-loopback in a network that you trust";
         return Err(problem("the address can be reached from other machines", allowed));
@@ -33,7 +34,7 @@ pub fn parse_port(text: &str, is_public: bool) -> Result<SocketAddr, Problem> {
     Ok(address)
 }
 
-fn socket_address(host: &str) -> Option<SocketAddr> {
+fn parse_socket_address(host: &str) -> Option<SocketAddr> {
     if let Ok(address) = host.parse() {
         return Some(address);
     }
@@ -74,12 +75,12 @@ impl TargetAddress {
     ///
     /// # Errors
     /// If the text has another form, or other machines can reach the address.
-    pub fn parse(text: &str) -> Result<TargetAddress, Problem> {
-        let problem = |found: &str| Problem::new(text, None, found, FORM);
+    pub fn parse(text: &str) -> Result<TargetAddress, InputProblem> {
+        let problem = |found: &str| InputProblem::new(text, None, found, FORM);
         let rest = text.strip_prefix(SCHEME).ok_or_else(|| problem("not an address of an NVMe/TCP port"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, name) = rest.split_once('/').unwrap_or((rest, ""));
-        let mut target = TargetAddress::of(parse_port(host, false)?);
+        let mut target = TargetAddress::of(parse_port_address(host, false)?);
         for option in query.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
                 None if option == "digests" => target.digests = Digests { header: true, data: true },
@@ -88,7 +89,7 @@ impl TargetAddress {
                 _ => return Err(problem("the only options are `digests`, `keys=FILE` and `follow-records`")),
             }
         }
-        if !name.is_empty() && !is_nqn(name) {
+        if !name.is_empty() && !is_valid_nqn(name) {
             return Err(problem("the name of the subsystem is no NVMe Qualified Name"));
         }
         target.subsystem = (!name.is_empty()).then(|| String::from(name));
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_targets_are_printed_as_they_were_read() {
+    fn target_addresses_parse_and_print_unchanged() {
         for text in [
             "nvme-tcp://127.0.0.1:4420",
             "nvme-tcp://[::1]:8009/nqn.2014-08.org.nvmexpress.discovery",
@@ -130,9 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn port_that_other_machines_reach_is_refused_without_its_flag() {
-        assert!(parse_port("0.0.0.0:4420", false).is_err());
-        assert_eq!(parse_port("0.0.0.0:4420", true).unwrap().port(), 4420);
-        assert_eq!(parse_port("[::1]", false).unwrap().port(), 4420);
+    fn port_reachable_from_other_machines_is_refused_without_the_public_flag() {
+        assert!(parse_port_address("0.0.0.0:4420", false).is_err());
+        assert_eq!(parse_port_address("0.0.0.0:4420", true).unwrap().port(), 4420);
+        assert_eq!(parse_port_address("[::1]", false).unwrap().port(), 4420);
     }
 }

@@ -12,14 +12,14 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::address::TargetAddress;
 use super::authentication::message::{MESSAGE_BYTES_MAX, PROTOCOL_SPECIFIC, SECURITY_PROTOCOL};
-use super::client_keys::{AuthenticationExchange, ClientKeys};
-use super::fabrics::{Connect, ConnectData, FabricsCommand, SecurityTransfer, authentication};
-use super::keyring::read_keys;
+use super::client_keys::{AuthenticationCommandExchange, ClientKeys};
+use super::fabrics::{AuthenticationTransferFields, ConnectCommandFields, ConnectData, FabricsCommand, authentication};
+use super::keyring::read_host_key_file;
 use super::output::Output;
 use super::stream::ByteStream;
 use super::wire::{
-    COMMON_HEADER_BYTES, DIGEST_BYTES, DataPlace, Digests, Encoder, Parameters, PduHeader, PduLayout, PduLimits,
-    PduType, Sender, Transfer, digest,
+    COMMON_HEADER_BYTES, CommandDataLocation, DIGEST_BYTES, Digests, Encoder, InitializationParameters, PduHeader,
+    PduLayout, PduLimits, PduType, Sender, Transfer, digest,
 };
 use crate::front::buffer::Buffer;
 
@@ -37,7 +37,7 @@ const NO_PROOF: &str = "the target does not authenticate, although the file of k
 
 /// Name and identifier of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostName {
+pub struct HostNameAndIdentifier {
     /// NVMe Qualified Name of the host (HOSTNQN).
     pub name: String,
     /// Identifier of the host (HOSTID).
@@ -46,31 +46,31 @@ pub struct HostName {
     pub keys: Option<ClientKeys>,
 }
 
-impl Default for HostName {
-    fn default() -> HostName {
+impl Default for HostNameAndIdentifier {
+    fn default() -> HostNameAndIdentifier {
         let name = String::from("nqn.2014-08.org.nvmexpress:uuid:70686173-656c-696e-6b2d-686f73743031");
-        HostName { name, id: *b"phaselink-host01", keys: None }
+        HostNameAndIdentifier { name, id: *b"phaselink-host01", keys: None }
     }
 }
 
-impl HostName {
+impl HostNameAndIdentifier {
     /// Returns the host that the file of keys of a target names, or one without keys.
     ///
     /// # Errors
     /// If the file cannot be read, or names no host.
-    pub fn of(target: &TargetAddress) -> io::Result<HostName> {
-        let Some(path) = &target.keys else { return Ok(HostName::default()) };
-        let file = read_keys(path).map_err(io::Error::other)?;
+    pub fn of(target: &TargetAddress) -> io::Result<HostNameAndIdentifier> {
+        let Some(path) = &target.keys else { return Ok(HostNameAndIdentifier::default()) };
+        let file = read_host_key_file(path).map_err(io::Error::other)?;
         let (name, keys) =
             file.hosts().next().ok_or_else(|| io::Error::other(format!("{path}: no host in the file")))?;
         let keys = Some(ClientKeys::new(Arc::clone(keys)));
-        Ok(HostName { name: String::from(name), keys, ..HostName::default() })
+        Ok(HostNameAndIdentifier { name: String::from(name), keys, ..HostNameAndIdentifier::default() })
     }
 }
 
 /// Data of a command that a client submits.
 #[derive(Clone, Copy, Debug)]
-pub enum ClientData<'d> {
+pub enum ClientCommandData<'d> {
     /// No data.
     None,
     /// Bytes that go to the controller.
@@ -99,7 +99,7 @@ pub struct ClientCompletion {
 
 /// Command in flight.
 #[derive(Debug, Default)]
-struct OpenCommand {
+struct ClientCommandInFlight {
     is_open: bool,
     /// Bytes to be sent after R2T, or received bytes that are kept.
     data: Vec<u8>,
@@ -110,7 +110,7 @@ struct OpenCommand {
 
 /// Data of a C2HData PDU that is being received.
 #[derive(Clone, Copy, Debug)]
-struct ClientPayload {
+struct IncomingReadData {
     id: u16,
     at: usize,
     left: usize,
@@ -132,8 +132,8 @@ pub struct Client {
     host_data_max: u32,
     /// True if the target has asked the host to authenticate.
     is_challenged: bool,
-    commands: Vec<OpenCommand>,
-    payload: Option<ClientPayload>,
+    commands: Vec<ClientCommandInFlight>,
+    payload: Option<IncomingReadData>,
     spare: Vec<Vec<u8>>,
 }
 
@@ -150,7 +150,11 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::connect`], or if the keys of host and target differ.
-    pub fn connect_host(target: &TargetAddress, host: &HostName, subsystem: &str) -> io::Result<Client> {
+    pub fn connect_host_with_keys(
+        target: &TargetAddress,
+        host: &HostNameAndIdentifier,
+        subsystem: &str,
+    ) -> io::Result<Client> {
         let stream = ByteStream::new(TcpStream::connect(target.port)?)?;
         let psks = host.keys.as_ref().map_or_else(Vec::new, |keys| keys.psks(&host.name, subsystem));
         let stream = if psks.is_empty() { stream } else { stream.secured(psks) };
@@ -173,20 +177,20 @@ impl Client {
         };
         client.stream.flush()?;
         let until = Instant::now() + PATIENCE;
-        while client.stream.is_in_handshake() {
-            client.block(until)?;
+        while client.stream.is_in_tls_handshake() {
+            client.block_for_bytes_until(until)?;
         }
-        let own = Parameters { alignment: 0, digests, limit: 0 };
+        let own = InitializationParameters { alignment: 0, digests, limit: 0 };
         client.output.push(Encoder::default().initialize(PduType::InitializeRequest, &own).bytes());
         client.send()?;
         let response = loop {
-            if let Some(PduHeader::InitializeResponse(response)) = client.next_header()? {
+            if let Some(PduHeader::InitializeResponse(response)) = client.take_next_pdu_header()? {
                 break response;
             }
-            client.block(Instant::now() + PATIENCE)?;
+            client.block_for_bytes_until(Instant::now() + PATIENCE)?;
         };
         client.limits = PduLimits { digests: response.digests, ..client.limits };
-        client.encoder = Encoder { digests: response.digests, alignment: response.alignment_bytes() };
+        client.encoder = Encoder { digests: response.digests, alignment: response.data_alignment_bytes() };
         client.host_data_max = response.limit;
         Ok(client)
     }
@@ -203,30 +207,36 @@ impl Client {
 
     /// Prepares a command, which the next [`send`](Client::send) sends. No command with the identifier `id` may be in
     /// flight.
-    pub fn submit(&mut self, id: u16, entry: &SubmissionEntry, data: ClientData<'_>) {
+    pub fn submit(&mut self, id: u16, entry: &SubmissionEntry, data: ClientCommandData<'_>) {
         if self.commands.len() <= usize::from(id) {
-            self.commands.resize_with(usize::from(id) + 1, OpenCommand::default);
+            self.commands.resize_with(usize::from(id) + 1, ClientCommandInFlight::default);
         }
-        let (place, capsule): (DataPlace, &[u8]) = match data {
-            ClientData::None => (DataPlace::Transport { bytes: 0 }, &[]),
-            ClientData::Send(bytes) if bytes.len() <= index(self.capsule_data_max) => {
-                (DataPlace::InCapsule { offset: 0, bytes: short_length(bytes.len()) }, bytes)
+        let (place, capsule): (CommandDataLocation, &[u8]) = match data {
+            ClientCommandData::None => (CommandDataLocation::Transport { bytes: 0 }, &[]),
+            ClientCommandData::Send(bytes) if bytes.len() <= index(self.capsule_data_max) => {
+                (CommandDataLocation::InCapsule { offset: 0, bytes: short_length(bytes.len()) }, bytes)
             }
-            ClientData::Send(bytes) => (DataPlace::Transport { bytes: short_length(bytes.len()) }, &[]),
-            ClientData::Receive { bytes, .. } => (DataPlace::Transport { bytes }, &[]),
+            ClientCommandData::Send(bytes) => {
+                (CommandDataLocation::Transport { bytes: short_length(bytes.len()) }, &[])
+            }
+            ClientCommandData::Receive { bytes, .. } => (CommandDataLocation::Transport { bytes }, &[]),
         };
         let (prp1, prp2) = place.descriptor();
         let entry = SubmissionEntry { command_id: id, flags: PSDT_SGL, prp1, prp2, ..*entry };
         let spare = self.spare.pop();
         let command = &mut self.commands[usize::from(id)];
-        *command = OpenCommand { is_open: true, data: std::mem::take(&mut command.data), ..OpenCommand::default() };
+        *command = ClientCommandInFlight {
+            is_open: true,
+            data: std::mem::take(&mut command.data),
+            ..ClientCommandInFlight::default()
+        };
         match data {
-            ClientData::Send(bytes) if capsule.is_empty() => {
+            ClientCommandData::Send(bytes) if capsule.is_empty() => {
                 command.data = spare.unwrap_or_default();
                 command.data.clear();
                 command.data.extend_from_slice(bytes);
             }
-            ClientData::Receive { bytes, is_kept } => {
+            ClientCommandData::Receive { bytes, is_kept } => {
                 self.spare.extend(spare);
                 (command.receivable, command.is_kept) = (bytes, is_kept);
                 if is_kept {
@@ -315,7 +325,7 @@ impl Client {
         }
     }
 
-    fn block(&mut self, until: Instant) -> io::Result<()> {
+    fn block_for_bytes_until(&mut self, until: Instant) -> io::Result<()> {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the target does not answer"));
@@ -332,20 +342,20 @@ impl Client {
     pub fn completion(&mut self) -> io::Result<Option<ClientCompletion>> {
         loop {
             if let Some(payload) = self.payload {
-                match self.receive_payload(payload)? {
+                match self.receive_read_data(payload)? {
                     None => return Ok(None),
                     Some(true) => return self.finish(payload.id, Status::SUCCESS, 0).map(Some),
                     Some(false) => continue,
                 }
             }
-            match self.next_header()? {
+            match self.take_next_pdu_header()? {
                 None => return Ok(None),
                 Some(PduHeader::Response(entry)) => {
                     let CompletionEntry { command_id, status, result, .. } = CompletionEntry::decode(&entry);
                     return self.finish(command_id, status, result).map(Some);
                 }
-                Some(PduHeader::ReadyToTransfer(transfer)) => self.send_data(&transfer)?,
-                // Data sets the payload.
+                Some(PduHeader::ReadyToTransfer(transfer)) => self.send_requested_write_data(&transfer)?,
+                // The payload has been set when the data header was parsed.
                 Some(PduHeader::ControllerData { .. }) => {}
                 Some(PduHeader::Termination { status, information }) => {
                     let text =
@@ -358,7 +368,7 @@ impl Client {
     }
 
     /// Decodes the PDU at the start of the input, and removes it, but for its data. Returns none if a part is missing.
-    fn next_header(&mut self) -> io::Result<Option<PduHeader>> {
+    fn take_next_pdu_header(&mut self) -> io::Result<Option<PduHeader>> {
         let bytes = self.input.data();
         let Some(common) = bytes.first_chunk::<COMMON_HEADER_BYTES>() else { return Ok(None) };
         let check = |error| broken(&format!("an invalid PDU: {error:?}"));
@@ -379,7 +389,7 @@ impl Client {
                 return Err(broken("data of no command"));
             }
             let start = index(transfer.offset);
-            self.payload = Some(ClientPayload {
+            self.payload = Some(IncomingReadData {
                 id: transfer.command_id,
                 at: start,
                 left: layout.data_bytes,
@@ -392,9 +402,9 @@ impl Client {
     }
 
     /// Receives data; returns none if bytes are missing, and true if the command has ended.
-    fn receive_payload(&mut self, mut payload: ClientPayload) -> io::Result<Option<bool>> {
+    fn receive_read_data(&mut self, mut payload: IncomingReadData) -> io::Result<Option<bool>> {
         let command = &mut self.commands[usize::from(payload.id)];
-        // Data is checked as a whole, so it has to be there as a whole if it is not kept.
+        // Data with a digest is checked as a whole, so it must be complete unless it is kept.
         let here = self.input.data().len().min(payload.left);
         if command.is_kept || payload.has_digest {
             if command.data.len() < payload.at + here {
@@ -421,7 +431,7 @@ impl Client {
     }
 
     /// Sends the data that the target is ready for.
-    fn send_data(&mut self, transfer: &Transfer) -> io::Result<()> {
+    fn send_requested_write_data(&mut self, transfer: &Transfer) -> io::Result<()> {
         let command = self.commands.get_mut(usize::from(transfer.command_id)).filter(|command| command.is_open);
         let command = command.ok_or_else(|| broken("R2T for no command"))?;
         let (start, bytes) = (index(transfer.offset), index(transfer.bytes));
@@ -430,9 +440,9 @@ impl Client {
         let most = index(self.host_data_max);
         if start == 0 && end == command.data.len() && bytes <= most {
             let data = std::mem::take(&mut command.data);
-            self.output.push(self.encoder.host_data(transfer, true).bytes());
+            self.output.push(self.encoder.encode_h2c_data_header(transfer, true).bytes());
             let digest = self.encoder.digests.data.then(|| digest(&data));
-            self.output.push_data(data, bytes, 0);
+            self.output.push_data_without_copy(data, bytes, 0);
             digest.into_iter().for_each(|digest| self.output.push(&digest.to_le_bytes()));
             return Ok(());
         }
@@ -440,7 +450,7 @@ impl Client {
             let piece_end = end.min(piece + most);
             let data = &command.data[piece..piece_end];
             let part = Transfer { offset: short_length(piece), bytes: short_length(data.len()), ..*transfer };
-            self.output.push(self.encoder.host_data(&part, piece_end == end).bytes());
+            self.output.push(self.encoder.encode_h2c_data_header(&part, piece_end == end).bytes());
             self.output.push(data);
             if self.encoder.digests.data {
                 self.output.push(&digest(data).to_le_bytes());
@@ -461,14 +471,14 @@ impl Client {
     ///
     /// # Errors
     /// If the connection breaks, or the target does not answer in time.
-    pub fn execute(&mut self, entry: &SubmissionEntry, data: ClientData<'_>) -> io::Result<ClientCompletion> {
+    pub fn execute(&mut self, entry: &SubmissionEntry, data: ClientCommandData<'_>) -> io::Result<ClientCompletion> {
         self.submit(0, entry, data);
         let until = Instant::now() + PATIENCE;
         loop {
             self.send()?;
             match self.completion()? {
                 Some(completion) => return Ok(completion),
-                None if self.output.is_empty() => self.block(until)?,
+                None if self.output.is_empty() => self.block_for_bytes_until(until)?,
                 None => {}
             }
         }
@@ -478,9 +488,9 @@ impl Client {
     ///
     /// # Errors
     /// If the connection breaks, or the target refuses the queue.
-    pub fn connect_queue(&mut self, connect: Connect, data: &ConnectData) -> io::Result<u16> {
-        let entry = FabricsCommand::Connect(connect).entry(0);
-        let completion = self.execute(&entry, ClientData::Send(&data.encode()))?;
+    pub fn connect_queue(&mut self, connect: ConnectCommandFields, data: &ConnectData) -> io::Result<u16> {
+        let entry = FabricsCommand::ConnectCommandFields(connect).entry(0);
+        let completion = self.execute(&entry, ClientCommandData::Send(&data.encode()))?;
         let result = fine(&completion, "Connect")?;
         self.is_challenged = low_u32(result) & (authentication::IN_BAND | authentication::SECURE_CHANNEL) != 0;
         Ok(low_u16(result))
@@ -491,26 +501,26 @@ impl Client {
     /// # Errors
     /// If the host has no keys, or those of host and target differ, or the host has a key of the controller and the target
     /// does not authenticate: any program could answer at its address.
-    pub(super) fn authenticate(&mut self, host: &HostName, subsystem: &str) -> io::Result<()> {
+    pub(super) fn authenticate(&mut self, host: &HostNameAndIdentifier, subsystem: &str) -> io::Result<()> {
         if !std::mem::take(&mut self.is_challenged) {
-            let needs_proof = host.keys.as_ref().is_some_and(ClientKeys::authenticates_target);
+            let needs_proof = host.keys.as_ref().is_some_and(ClientKeys::requires_target_authentication);
             return if needs_proof { Err(io::Error::new(io::ErrorKind::PermissionDenied, NO_PROOF)) } else { Ok(()) };
         }
         let Some(keys) = &host.keys else {
             return Err(io::Error::other("the target asks the host to authenticate: keys=FILE behind its address"));
         };
         keys.authenticate([&host.name, subsystem], |exchange| {
-            let transfer = |bytes: usize| SecurityTransfer {
+            let transfer = |bytes: usize| AuthenticationTransferFields {
                 protocol: SECURITY_PROTOCOL,
                 specific: PROTOCOL_SPECIFIC,
                 bytes: short_length(bytes),
             };
             let (command, data) = match exchange {
-                AuthenticationExchange::Send(message) => {
-                    (FabricsCommand::AuthenticationSend(transfer(message.len())), ClientData::Send(message))
+                AuthenticationCommandExchange::Send(message) => {
+                    (FabricsCommand::AuthenticationSend(transfer(message.len())), ClientCommandData::Send(message))
                 }
-                AuthenticationExchange::Receive => {
-                    let data = ClientData::Receive { bytes: short_length(MESSAGE_BYTES_MAX), is_kept: true };
+                AuthenticationCommandExchange::Receive => {
+                    let data = ClientCommandData::Receive { bytes: short_length(MESSAGE_BYTES_MAX), is_kept: true };
                     (FabricsCommand::AuthenticationReceive(transfer(MESSAGE_BYTES_MAX)), data)
                 }
             };

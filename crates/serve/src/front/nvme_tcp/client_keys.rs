@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use phaselink_core::number::low_u16;
 
-use super::authentication::controller::SequenceNumbers;
-use super::authentication::host::{HostAuthentication, HostFailure};
-use super::authentication::key_file::HostKeys;
+use super::authentication::controller::TransactionSequenceNumbers;
+use super::authentication::host::{HostAuthentication, HostAuthenticationFailure};
+use super::authentication::key_file::HostAuthenticationKeys;
 use super::authentication::keys::Psk;
 use super::authentication::secret::system_random;
 
 /// Command of an authentication transaction.
 #[derive(Clone, Copy, Debug)]
-pub enum AuthenticationExchange<'m> {
+pub enum AuthenticationCommandExchange<'m> {
     /// Authentication Send with a message.
     Send(&'m [u8]),
     /// Authentication Receive, which returns a message.
@@ -23,8 +23,8 @@ pub enum AuthenticationExchange<'m> {
 /// Keys of a host, with the sequence numbers of its transactions.
 #[derive(Clone, Debug)]
 pub struct ClientKeys {
-    keys: Arc<HostKeys>,
-    sequences: Arc<SequenceNumbers>,
+    keys: Arc<HostAuthenticationKeys>,
+    sequences: Arc<TransactionSequenceNumbers>,
 }
 
 /// Keys are equal if they are the same object: who compares secrets byte by byte tells their bytes.
@@ -38,8 +38,8 @@ impl Eq for ClientKeys {}
 
 impl ClientKeys {
     /// Takes the keys of a host.
-    pub fn new(keys: Arc<HostKeys>) -> ClientKeys {
-        ClientKeys { keys, sequences: Arc::new(SequenceNumbers::new(&mut system_random)) }
+    pub fn new(keys: Arc<HostAuthenticationKeys>) -> ClientKeys {
+        ClientKeys { keys, sequences: Arc::new(TransactionSequenceNumbers::new(&mut system_random)) }
     }
 
     /// Returns the keys of TLS between the host and a subsystem; none if the host has no key for TLS. Offers those that
@@ -51,7 +51,7 @@ impl ClientKeys {
     }
 
     /// True if the host has a key by which a target has to prove who it is.
-    pub fn authenticates_target(&self) -> bool {
+    pub fn requires_target_authentication(&self) -> bool {
         self.keys.dhchap_controller.is_some()
     }
 
@@ -62,33 +62,33 @@ impl ClientKeys {
     pub fn authenticate(
         &self,
         names: [&str; 2],
-        mut exchange: impl FnMut(AuthenticationExchange<'_>) -> io::Result<Vec<u8>>,
+        mut exchange: impl FnMut(AuthenticationCommandExchange<'_>) -> io::Result<Vec<u8>>,
     ) -> io::Result<()> {
         let mut host = HostAuthentication::new(&self.keys, names, low_u16(self.sequences.next()));
-        exchange(AuthenticationExchange::Send(&host.negotiate()))?;
-        let challenge = exchange(AuthenticationExchange::Receive)?;
+        exchange(AuthenticationCommandExchange::Send(&host.negotiate()))?;
+        let challenge = exchange(AuthenticationCommandExchange::Receive)?;
         let reply = match host.reply(&challenge, &self.sequences, &mut system_random) {
             Ok(reply) => reply,
-            Err(failure) => return Err(tell(&failure, exchange)),
+            Err(failure) => return Err(report_failed_transaction(&failure, exchange)),
         };
-        exchange(AuthenticationExchange::Send(&reply))?;
-        let success = exchange(AuthenticationExchange::Receive)?;
+        exchange(AuthenticationCommandExchange::Send(&reply))?;
+        let success = exchange(AuthenticationCommandExchange::Receive)?;
         match host.finish(&success) {
-            Ok(Some(message)) => exchange(AuthenticationExchange::Send(&message)).map(drop),
+            Ok(Some(message)) => exchange(AuthenticationCommandExchange::Send(&message)).map(drop),
             Ok(None) => Ok(()),
-            Err(failure) => Err(tell(&failure, exchange)),
+            Err(failure) => Err(report_failed_transaction(&failure, exchange)),
         }
     }
 }
 
 /// Tells the controller that the transaction has failed, if it does not know, and returns the error.
-fn tell(
-    failure: &HostFailure,
-    mut exchange: impl FnMut(AuthenticationExchange<'_>) -> io::Result<Vec<u8>>,
+fn report_failed_transaction(
+    failure: &HostAuthenticationFailure,
+    mut exchange: impl FnMut(AuthenticationCommandExchange<'_>) -> io::Result<Vec<u8>>,
 ) -> io::Error {
     if let Some(message) = &failure.message {
-        // The controller closes the connection, perhaps before it answers.
-        let _ = exchange(AuthenticationExchange::Send(message));
+        // The controller closes the connection, perhaps before it reads this message, so ignore an error.
+        let _ = exchange(AuthenticationCommandExchange::Send(message));
     }
     io::Error::new(io::ErrorKind::PermissionDenied, failure.reason.to_string())
 }

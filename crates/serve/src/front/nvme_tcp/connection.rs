@@ -10,9 +10,9 @@ use rustix::event::PollFlags;
 use rustix::net::sockopt;
 
 use super::accept::AUTHENTICATION_TIME_MAX;
-use super::fabrics::{Connect, status};
-use super::keyring::HostSecurity;
-use super::session::QueueSession;
+use super::fabrics::{ConnectCommandFields, status};
+use super::keyring::QueueAuthenticationState;
+use super::session::QueueConnectionState;
 use super::stream::ByteStream;
 use crate::device::faults::ConnectionFault;
 use crate::front::nvme_command::CommandFate;
@@ -29,11 +29,11 @@ const ROUNDS_OF_IDLE: u32 = 32;
 pub(super) struct HostConnection {
     stream: ByteStream,
     /// State of the connection.
-    pub session: QueueSession,
+    pub session: QueueConnectionState,
     /// True if the host may send other commands than those of authentication.
     pub is_authenticated: bool,
     /// Authentication of the host on this queue, if there are keys.
-    pub security: Option<Box<HostSecurity>>,
+    pub security: Option<Box<QueueAuthenticationState>>,
     is_broken: bool,
     /// True if the connection ends as soon as its output has been sent.
     is_closing: bool,
@@ -41,12 +41,12 @@ pub(super) struct HostConnection {
     accepted: Instant,
     /// Instant at which a termination request was sent.
     ended: Option<Instant>,
-    disturbance: Disturbance,
+    disturbance: ConnectionDisturbance,
 }
 
 /// Disturbance of a connection by a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Disturbance {
+enum ConnectionDisturbance {
     #[default]
     None,
     /// Nothing is received or sent until this instant.
@@ -58,7 +58,7 @@ enum Disturbance {
 impl HostConnection {
     /// Returns the connection of a host that has just connected. Its commands transfer at most `data_max` bytes.
     pub(super) fn new(stream: ByteStream, data_max: u32) -> HostConnection {
-        let session = QueueSession::new(data_max);
+        let session = QueueConnectionState::new(data_max);
         HostConnection {
             stream,
             session,
@@ -69,7 +69,7 @@ impl HostConnection {
             idle_rounds: 0,
             accepted: Instant::now(),
             ended: None,
-            disturbance: Disturbance::None,
+            disturbance: ConnectionDisturbance::None,
         }
     }
 
@@ -77,11 +77,11 @@ impl HostConnection {
     pub(super) fn disturb(&mut self, command_id: u16, fault: ConnectionFault) -> CommandFate {
         match fault {
             ConnectionFault::Stalled(time) => {
-                if self.disturbance != Disturbance::HalfOpen {
-                    self.disturbance = Disturbance::Stalled(Instant::now() + time);
+                if self.disturbance != ConnectionDisturbance::HalfOpen {
+                    self.disturbance = ConnectionDisturbance::Stalled(Instant::now() + time);
                 }
             }
-            ConnectionFault::HalfOpen => self.disturbance = Disturbance::HalfOpen,
+            ConnectionFault::HalfOpen => self.disturbance = ConnectionDisturbance::HalfOpen,
             ConnectionFault::Reset => {
                 // Closing the socket sends a reset. If the socket refuses the setting, the host sees an orderly end.
                 let _ = sockopt::set_socket_linger(&**self.stream.socket(), Some(Duration::ZERO));
@@ -99,18 +99,18 @@ impl HostConnection {
 
     /// Returns the time until the end of a stall; `None` if the connection is not stalled.
     #[inline]
-    pub(super) fn stalled_for(&mut self) -> Option<Duration> {
+    pub(super) fn remaining_stall_time(&mut self) -> Option<Duration> {
         match self.disturbance {
-            Disturbance::Stalled(until) => self.rest_of_stall(until),
-            Disturbance::None | Disturbance::HalfOpen => None,
+            ConnectionDisturbance::Stalled(until) => self.remaining_stall_time_until(until),
+            ConnectionDisturbance::None | ConnectionDisturbance::HalfOpen => None,
         }
     }
 
     #[cold]
-    fn rest_of_stall(&mut self, until: Instant) -> Option<Duration> {
+    fn remaining_stall_time_until(&mut self, until: Instant) -> Option<Duration> {
         let rest = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero());
         if rest.is_none() {
-            (self.disturbance, self.idle_rounds) = (Disturbance::None, 0);
+            (self.disturbance, self.idle_rounds) = (ConnectionDisturbance::None, 0);
         }
         rest
     }
@@ -121,16 +121,16 @@ impl HostConnection {
     }
 
     /// Opens the queue that a Connect command asks for, and answers the command.
-    pub(super) fn accept_queue(&mut self, slot: u16, connect: &Connect, controller_id: u16) {
+    pub(super) fn accept_connect_command(&mut self, slot: u16, connect: &ConnectCommandFields, controller_id: u16) {
         let entries = u32::from(connect.entries_field) + 1;
-        self.session.open_queue(connect.queue, entries, !connect.attributes.disables_flow_control());
-        let result = u32::from(controller_id) | self.requirements();
+        self.session.open_connected_queue(connect.queue, entries, !connect.attributes.disables_sq_flow_control());
+        let result = u32::from(controller_id) | self.connect_response_requirements();
         self.session.respond_to_connect(slot, Status::SUCCESS, result);
     }
 
     /// True if the host has had longer to authenticate on this queue than it may.
     #[inline]
-    pub(super) fn is_unproven_for_too_long(&self) -> bool {
+    pub(super) fn has_exceeded_authentication_time(&self) -> bool {
         !self.is_authenticated && self.accepted.elapsed() > AUTHENTICATION_TIME_MAX
     }
 
@@ -141,7 +141,7 @@ impl HostConnection {
 
     /// Returns true if decrypted bytes wait for which there is room. The socket does not tell of them.
     pub(super) fn has_unread(&mut self) -> bool {
-        if self.disturbance != Disturbance::None {
+        if self.disturbance != ConnectionDisturbance::None {
             return false;
         }
         let Ok([data, input]) = self.session.room() else { return false };
@@ -163,9 +163,9 @@ impl HostConnection {
     pub(super) fn watched(&mut self) -> (Arc<TcpStream>, PollFlags) {
         let has_output = self.has_output();
         let events = match self.disturbance {
-            Disturbance::None if has_output => PollFlags::IN | PollFlags::OUT,
-            Disturbance::None | Disturbance::HalfOpen => PollFlags::IN,
-            Disturbance::Stalled(_) => PollFlags::empty(),
+            ConnectionDisturbance::None if has_output => PollFlags::IN | PollFlags::OUT,
+            ConnectionDisturbance::None | ConnectionDisturbance::HalfOpen => PollFlags::IN,
+            ConnectionDisturbance::Stalled(_) => PollFlags::empty(),
         };
         (Arc::clone(self.stream.socket()), events)
     }
@@ -184,25 +184,25 @@ impl HostConnection {
             self.idle_rounds += 1;
             return false;
         }
-        match self.receive_now() {
+        match self.receive_available_pdus() {
             true => self.idle_rounds = 0,
             false => self.idle_rounds = self.idle_rounds.wrapping_add(1).max(1),
         }
         self.idle_rounds == 0
     }
 
-    fn receive_now(&mut self) -> bool {
+    fn receive_available_pdus(&mut self) -> bool {
         if self.is_broken {
             return false;
         }
-        if self.disturbance != Disturbance::None && self.stalled_for().is_some() {
+        if self.disturbance != ConnectionDisturbance::None && self.remaining_stall_time().is_some() {
             return false;
         }
-        if self.disturbance == Disturbance::HalfOpen {
-            return self.discard();
+        if self.disturbance == ConnectionDisturbance::HalfOpen {
+            return self.discard_received_bytes();
         }
         if self.session.has_ended() {
-            return self.drain();
+            return self.drain_after_connection_end();
         }
         let Ok([data, input]) = self.session.room() else {
             self.is_broken = true;
@@ -226,16 +226,16 @@ impl HostConnection {
 
     /// Discards what the host still sends after the end of the connection. Closing the socket before would reset the
     /// connection, and the host could lose the termination request.
-    fn drain(&mut self) -> bool {
+    fn drain_after_connection_end(&mut self) -> bool {
         if self.ended.is_none() && !self.has_output() {
             self.stream.finish();
             self.ended = Some(Instant::now());
         }
-        self.discard()
+        self.discard_received_bytes()
     }
 
     /// Discards received bytes. Returns true if the connection has ended.
-    fn discard(&mut self) -> bool {
+    fn discard_received_bytes(&mut self) -> bool {
         let mut rest = [0; 4096];
         match self.stream.read(&mut [IoSliceMut::new(&mut rest)]) {
             Ok(None) => {}
@@ -248,8 +248,8 @@ impl HostConnection {
     /// Sends the output, as far as the socket has room.
     #[inline]
     pub(super) fn flush(&mut self) {
-        if self.disturbance != Disturbance::None
-            && (self.disturbance == Disturbance::HalfOpen || self.stalled_for().is_some())
+        if self.disturbance != ConnectionDisturbance::None
+            && (self.disturbance == ConnectionDisturbance::HalfOpen || self.remaining_stall_time().is_some())
         {
             return;
         }

@@ -11,14 +11,16 @@ use phaselink_core::protocol::nvme::spec::Status;
 use super::accept::{Admission, Arrival};
 use super::connection::HostConnection;
 use super::directory::DRIVE_PLACES;
-use super::fabrics::{CONFIGURATION, FabricsCommand, InvalidParameter, field, is_property, property_bytes, status};
-use super::host::{FabricHost, QueueConnections, data_address, queue_addresses};
-use super::lending::{LentConnections, OwnerMessage, PlaceGroups};
+use super::fabrics::{
+    CONFIGURATION, FabricsCommand, InvalidConnectParameter, field, is_existing_property, property_bytes, status,
+};
+use super::host::{NvmeTcpFabricHost, OwnedQueueConnections, queue_ring_addresses, slot_data_address};
+use super::lending::{ControllerOwnerMessage, ControllerPollGroups, LentConnections};
 use super::session::CAPSULE_DATA_BYTES;
 use crate::device::Device;
 use crate::device::pace::BATCH;
 use crate::front::nvme_command::QueueHost;
-use crate::front::poll_group::QueueHandover;
+use crate::front::poll_group::PollGroupMailbox;
 use crate::nvme::registers::Registers;
 use crate::nvme::{Command, Controller, FabricIdentity, Identity, NextCommand, QueueSet};
 
@@ -28,7 +30,7 @@ const UNUSED_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Settings of the front-end that all places share.
 #[derive(Debug)]
-pub(super) struct PlaceSettings<'a> {
+pub(super) struct ControllerPlaceSettings<'a> {
     pub identity: &'a Identity,
     /// Ports of the server, each with the number of its path.
     pub paths: &'a [(u16, u32)],
@@ -39,9 +41,9 @@ pub(super) struct PlaceSettings<'a> {
 
 /// Controller of a host, with its connections.
 #[derive(Debug)]
-struct Association {
+struct HostAssociation {
     controller: Controller,
-    host: FabricHost,
+    host: NvmeTcpFabricHost,
     /// Keep-alive timeout in milliseconds that the Connect command has asked for; 0 for none.
     keep_alive_ms: u32,
     /// Instant at which the keep-alive timer last noticed the host.
@@ -51,43 +53,47 @@ struct Association {
 
 /// Place of a controller, on the thread that owns the controller.
 #[derive(Debug)]
-pub(super) struct ServedPlace<'a> {
+pub(super) struct ServedControllerPlace<'a> {
     /// Number of the place: those of the drive's controllers first, then those of discovery controllers.
     pub number: usize,
-    settings: &'a PlaceSettings<'a>,
-    groups: &'a PlaceGroups<'a>,
-    association: Option<Box<Association>>,
+    settings: &'a ControllerPlaceSettings<'a>,
+    groups: &'a ControllerPollGroups<'a>,
+    association: Option<Box<HostAssociation>>,
     /// Number of hosts that the place has had, which is also the number of the present one.
     pub clients_ever: u64,
     is_lent: bool,
 }
 
-impl<'a> ServedPlace<'a> {
+impl<'a> ServedControllerPlace<'a> {
     /// Returns a place without a controller.
-    pub(super) fn new(number: usize, settings: &'a PlaceSettings<'a>, groups: &'a PlaceGroups<'a>) -> ServedPlace<'a> {
-        ServedPlace { number, settings, groups, association: None, clients_ever: 0, is_lent: false }
+    pub(super) fn new(
+        number: usize,
+        settings: &'a ControllerPlaceSettings<'a>,
+        groups: &'a ControllerPollGroups<'a>,
+    ) -> ServedControllerPlace<'a> {
+        ServedControllerPlace { number, settings, groups, association: None, clients_ever: 0, is_lent: false }
     }
 
     /// Returns the poll groups that serve the controller's queues.
     #[inline]
-    pub(super) fn groups(&self) -> &'a PlaceGroups<'a> {
+    pub(super) fn groups(&self) -> &'a ControllerPollGroups<'a> {
         self.groups
     }
 
     /// Returns the handover from which the place takes what other threads have for it.
     #[inline]
-    pub(super) fn inbox(&self) -> &'a QueueHandover<'a, OwnerMessage> {
+    pub(super) fn inbox(&self) -> &'a PollGroupMailbox<'a, ControllerOwnerMessage> {
         &self.groups.handover
     }
 
     /// Returns true if there is a controller with a host.
     #[inline]
-    pub(super) fn has_host(&self) -> bool {
+    pub(super) fn has_connected_host(&self) -> bool {
         self.association.is_some()
     }
 
     /// Returns the connections of the place that are not lent.
-    pub(super) fn connections(&mut self) -> Option<&mut QueueConnections> {
+    pub(super) fn connections(&mut self) -> Option<&mut OwnedQueueConnections> {
         Some(&mut self.association.as_mut()?.host.queues)
     }
 
@@ -100,12 +106,12 @@ impl<'a> ServedPlace<'a> {
     pub(super) fn connect(&mut self, arrival: Arrival, device: &Device) {
         self.take_back();
         match arrival.connect.queue {
-            0 => self.connect_admin(arrival, device),
+            0 => self.connect_admin_queue(arrival, device),
             _ => self.connect_io(arrival),
         }
     }
 
-    fn connect_admin(&mut self, arrival: Arrival, device: &Device) {
+    fn connect_admin_queue(&mut self, arrival: Arrival, device: &Device) {
         let Arrival { mut connection, slot, connect, host_id, controller_id } = arrival;
         let discovery = (self.number >= DRIVE_PLACES).then(|| Arc::clone(&self.settings.admission.discovery));
         let reached = connection.reached();
@@ -120,22 +126,22 @@ impl<'a> ServedPlace<'a> {
         };
         let identity = self.settings.identity.clone().in_fabric(fabric).on_path(path);
         if let Some(slot) = slot {
-            connection.accept_queue(slot, &connect, controller_id);
+            connection.accept_connect_command(slot, &connect, controller_id);
         }
         let mut registers = Registers::new(&identity.limits);
-        set_admin_queue(&mut registers, connection.session.ring_entries());
+        set_admin_queue_properties(&mut registers, connection.session.controller_ring_entries());
         if self.settings.is_strict {
             registers.check_strictly();
         }
         let controller = Controller::new(identity).with_queue_sets(self.groups.sets());
         let controller = if self.settings.is_strict { controller.with_strict_checks() } else { controller };
-        let mut queues = QueueConnections::new(self.settings.is_timed);
+        let mut queues = OwnedQueueConnections::new(self.settings.is_timed);
         queues.put(0, connection);
         queues.flush();
         let now = Instant::now();
-        let mut association = Association {
+        let mut association = HostAssociation {
             controller,
-            host: FabricHost { queues, registers, begun: now },
+            host: NvmeTcpFabricHost { queues, registers, begun: now },
             keep_alive_ms: connect.keep_alive_ms,
             heard_at: now,
             was_enabled: false,
@@ -147,7 +153,7 @@ impl<'a> ServedPlace<'a> {
 
     fn connect_io(&mut self, arrival: Arrival) {
         let Arrival { mut connection, slot, connect, controller_id, .. } = arrival;
-        // Only admin queues are answered before they arrive here.
+        // Only admin queues connect without a controller, and they have been answered already.
         let Some(slot) = slot else { return };
         let refused = match &mut self.association {
             None => Err((status::INVALID_PARAMETERS, field::CONTROLLER.result())),
@@ -155,7 +161,7 @@ impl<'a> ServedPlace<'a> {
         };
         let result = match refused {
             Ok(()) => {
-                connection.accept_queue(slot, &connect, controller_id);
+                connection.accept_connect_command(slot, &connect, controller_id);
                 Ok(())
             }
             Err((status, result)) => {
@@ -174,20 +180,20 @@ impl<'a> ServedPlace<'a> {
     #[inline]
     pub(super) fn receive(&mut self, is_forced: bool, device: &Device) -> bool {
         let Some(association) = &mut self.association else { return false };
-        let (any, needs_owner) = receive_all(&mut association.host.queues, is_forced);
+        let (any, needs_owner) = receive_pdus_and_submit_commands(&mut association.host.queues, is_forced);
         if needs_owner {
-            self.administer_fabrics(device);
+            self.execute_arrived_fabrics_commands(device);
         }
         any
     }
 
     /// Executes the Fabrics commands that have arrived, and refuses commands that come too early.
     #[cold]
-    fn administer_fabrics(&mut self, device: &Device) {
+    fn execute_arrived_fabrics_commands(&mut self, device: &Device) {
         self.take_back();
         let Some(association) = &mut self.association else { return };
         for queue in 0..=low_u16(self.settings.identity.limits.queue_pairs) {
-            association.execute_arrived(queue, device);
+            association.execute_arrived_on_connection(queue, device);
         }
     }
 
@@ -196,13 +202,13 @@ impl<'a> ServedPlace<'a> {
     #[inline]
     pub(super) fn administer(&mut self, answered: impl FnMut(Status)) -> bool {
         let Some(association) = &mut self.association else { return false };
-        association.controller.has_admin_commands(&mut association.host) && self.administer_some(answered)
+        association.controller.has_admin_commands(&mut association.host) && self.execute_admin_command_batch(answered)
     }
 
     #[cold]
-    fn administer_some(&mut self, mut answered: impl FnMut(Status)) -> bool {
+    fn execute_admin_command_batch(&mut self, mut answered: impl FnMut(Status)) -> bool {
         self.take_back();
-        let Some(Association { controller, host, .. }) = self.association.as_deref_mut() else { return false };
+        let Some(HostAssociation { controller, host, .. }) = self.association.as_deref_mut() else { return false };
         let mut any = false;
         for _ in 0..BATCH {
             let NextCommand::Admin(status) = controller.next_admin_command(host) else { break };
@@ -248,7 +254,7 @@ impl<'a> ServedPlace<'a> {
             }
             let mut lent = association.controller.empty_queue_set();
             association.controller.swap_queue_set(set, &mut lent);
-            let mut host = QueueConnections::new(self.settings.is_timed);
+            let mut host = OwnedQueueConnections::new(self.settings.is_timed);
             for queue in lent.io_queues() {
                 let is_lent = lent.submission_queue(queue).is_some();
                 if let Some(connection) = is_lent.then(|| association.host.queues.take(queue)).flatten() {
@@ -276,7 +282,11 @@ impl<'a> ServedPlace<'a> {
 
     /// Returns the set of queues of a host's command, taken back if it was lent, and the connections; none if the host
     /// has gone.
-    pub(super) fn find(&mut self, client: u64, command: &Command) -> Option<(&mut QueueSet, &mut QueueConnections)> {
+    pub(super) fn find(
+        &mut self,
+        client: u64,
+        command: &Command,
+    ) -> Option<(&mut QueueSet, &mut OwnedQueueConnections)> {
         if self.clients_ever != client {
             return None;
         }
@@ -284,21 +294,21 @@ impl<'a> ServedPlace<'a> {
         if self.is_lent && !is_here {
             self.take_back();
         }
-        let Association { controller, host, .. } = self.association.as_deref_mut()?;
+        let HostAssociation { controller, host, .. } = self.association.as_deref_mut()?;
         Some((controller.set_of_submission_queue(command.queue()), &mut host.queues))
     }
 
     /// Returns the sets of queues that are not lent, and the connections; none without a host.
     #[inline]
-    pub(super) fn own(&mut self) -> Option<(&mut [Box<QueueSet>], &mut QueueConnections)> {
-        let Association { controller, host, .. } = self.association.as_deref_mut()?;
+    pub(super) fn own(&mut self) -> Option<(&mut [Box<QueueSet>], &mut OwnedQueueConnections)> {
+        let HostAssociation { controller, host, .. } = self.association.as_deref_mut()?;
         Some((controller.queue_sets(), &mut host.queues))
     }
 }
 
 /// Writes the properties of the admin queue, which a host in a fabric cannot set.
-fn set_admin_queue(registers: &mut Registers, entries: u32) {
-    let (submissions, completions) = queue_addresses(0);
+fn set_admin_queue_properties(registers: &mut Registers, entries: u32) {
+    let (submissions, completions) = queue_ring_addresses(0);
     registers.write(0x24, &((entries - 1) | (entries - 1) << 16).to_le_bytes());
     registers.write(0x28, &submissions.to_le_bytes());
     registers.write(0x30, &completions.to_le_bytes());
@@ -307,7 +317,7 @@ fn set_admin_queue(registers: &mut Registers, entries: u32) {
 /// Receives PDUs of all connections, and submits the commands that are for the queues. Returns true if there was any,
 /// and true if something is left for the owner of the controller: Fabrics commands, and connections that have ended.
 #[inline]
-pub(super) fn receive_all(queues: &mut QueueConnections, is_forced: bool) -> (bool, bool) {
+pub(super) fn receive_pdus_and_submit_commands(queues: &mut OwnedQueueConnections, is_forced: bool) -> (bool, bool) {
     let (mut any, mut needs_owner) = (false, false);
     for (queue, connection) in queues.all() {
         any |= connection.receive(is_forced);
@@ -317,9 +327,9 @@ pub(super) fn receive_all(queues: &mut QueueConnections, is_forced: bool) -> (bo
                 break;
             }
             connection.session.take_arrived();
-            connection.session.submit(slot, data_address(queue, slot));
+            connection.session.submit(slot, slot_data_address(queue, slot));
         }
-        needs_owner |= connection.is_over() || connection.is_unproven_for_too_long();
+        needs_owner |= connection.is_over() || connection.has_exceeded_authentication_time();
         if connection.has_output() {
             connection.flush();
         }
@@ -327,18 +337,18 @@ pub(super) fn receive_all(queues: &mut QueueConnections, is_forced: bool) -> (bo
     (any, needs_owner)
 }
 
-impl Association {
+impl HostAssociation {
     /// Creates the queue of a connection.
     ///
     /// # Errors
     /// The status of a refused Connect, and dword 0 of its response.
     fn connect_io(&mut self, queue: &u16, entries_field: u16, id: u16) -> Result<(), (Status, u32)> {
-        let invalid = |parameter: InvalidParameter| (status::INVALID_PARAMETERS, parameter.result());
-        let Association { controller, host, .. } = self;
+        let invalid = |parameter: InvalidConnectParameter| (status::INVALID_PARAMETERS, parameter.result());
+        let HostAssociation { controller, host, .. } = self;
         if controller.controller_id() != id {
             return Err(invalid(field::CONTROLLER));
         }
-        // A connection without proof keeps no queue from the host that the queue belongs to.
+        // An unauthenticated connection must not block a queue of the host that owns it.
         if host.queues.get(*queue).is_some_and(|connection| !connection.is_authenticated) {
             controller.disconnect_queue(*queue, host);
             drop(host.queues.take(*queue));
@@ -347,7 +357,7 @@ impl Association {
         if entries > controller.queue_entries_max() {
             return Err(invalid(field::ENTRIES));
         }
-        let created = controller.connect_queue(*queue, entries + 1, queue_addresses(*queue), host);
+        let created = controller.connect_queue(*queue, entries + 1, queue_ring_addresses(*queue), host);
         created.map_err(|status| match status {
             Status::INVALID_QUEUE_ID => invalid(field::QUEUE),
             status => (status, 0),
@@ -356,7 +366,7 @@ impl Association {
 
     /// Executes the Fabrics commands of a connection that have arrived, up to the next other command that is not
     /// refused.
-    fn execute_arrived(&mut self, queue: u16, device: &Device) {
+    fn execute_arrived_on_connection(&mut self, queue: u16, device: &Device) {
         loop {
             let is_ready = self.host.registers.is_ready();
             let Some(connection) = self.host.queues.get(queue) else { return };
@@ -364,20 +374,20 @@ impl Association {
             let command = FabricsCommand::decode(entry);
             connection.session.take_arrived();
             match command {
-                Some(command) => self.execute_fabrics(queue, slot, command, device),
+                Some(command) => self.execute_fabrics_command(queue, slot, command, device),
                 None if !connection.is_authenticated => {
                     connection.session.respond(slot, refusal(status::AUTHENTICATION_REQUIRED), 0);
                 }
                 None if queue == 0 && !is_ready => {
                     connection.session.respond(slot, refusal(Status::COMMAND_SEQUENCE_ERROR), 0);
                 }
-                None => connection.session.submit(slot, data_address(queue, slot)),
+                None => connection.session.submit(slot, slot_data_address(queue, slot)),
             }
         }
     }
 
     /// Executes a Fabrics command of a connected queue.
-    fn execute_fabrics(&mut self, queue: u16, slot: u16, command: FabricsCommand, device: &Device) {
+    fn execute_fabrics_command(&mut self, queue: u16, slot: u16, command: FabricsCommand, device: &Device) {
         let is_admin = queue == 0;
         let Some(connection) = self.host.queues.get(queue) else { return };
         let is_authenticated = connection.is_authenticated;
@@ -385,12 +395,14 @@ impl Association {
             self.heard_at = Instant::now();
         }
         let done = match command {
-            FabricsCommand::AuthenticationSend(transfer) => connection.take_message(slot, transfer),
-            FabricsCommand::AuthenticationReceive(transfer) => connection.give_message(slot, transfer),
+            FabricsCommand::AuthenticationSend(transfer) => connection.receive_authentication_message(slot, transfer),
+            FabricsCommand::AuthenticationReceive(transfer) => connection.return_authentication_message(slot, transfer),
             _ if !is_authenticated => Err(status::AUTHENTICATION_REQUIRED),
-            FabricsCommand::PropertyGet { offset, is_wide } if is_admin => self.property(offset, is_wide),
+            FabricsCommand::PropertyGet { offset, is_wide } if is_admin => {
+                self.read_controller_property(offset, is_wide)
+            }
             FabricsCommand::PropertySet { offset, value, is_wide } if is_admin => {
-                self.set_property(offset, value, is_wide, device)
+                self.write_controller_property(offset, value, is_wide, device)
             }
             FabricsCommand::Disconnect { record_format: 0 } if !is_admin => {
                 self.controller.disconnect_queue(queue, &mut self.host);
@@ -399,8 +411,8 @@ impl Association {
             FabricsCommand::Disconnect { record_format } if !is_admin && record_format > 0 => {
                 Err(status::INCOMPATIBLE_FORMAT)
             }
-            // The queue has been connected already.
-            FabricsCommand::Connect(_) => Err(Status::COMMAND_SEQUENCE_ERROR),
+            // A second Connect on a connected queue is out of sequence.
+            FabricsCommand::ConnectCommandFields(_) => Err(Status::COMMAND_SEQUENCE_ERROR),
             FabricsCommand::PropertyGet { .. }
             | FabricsCommand::PropertySet { .. }
             | FabricsCommand::Disconnect { .. }
@@ -414,8 +426,8 @@ impl Association {
         connection.flush();
     }
 
-    fn property(&mut self, offset: u32, is_wide: bool) -> Result<u64, Status> {
-        if !is_property(offset, is_wide) {
+    fn read_controller_property(&mut self, offset: u32, is_wide: bool) -> Result<u64, Status> {
+        if !is_existing_property(offset, is_wide) {
             return Err(Status::INVALID_FIELD);
         }
         let mut bytes = [0; 8];
@@ -424,7 +436,13 @@ impl Association {
     }
 
     /// Sets a property, and acts on it at once: a host that reads CSTS next sees the result.
-    fn set_property(&mut self, offset: u32, value: u64, is_wide: bool, device: &Device) -> Result<u64, Status> {
+    fn write_controller_property(
+        &mut self,
+        offset: u32,
+        value: u64,
+        is_wide: bool,
+        device: &Device,
+    ) -> Result<u64, Status> {
         if offset != CONFIGURATION || is_wide {
             return Err(Status::INVALID_FIELD);
         }
@@ -440,32 +458,33 @@ impl Association {
 
     /// Acts on changed properties and ended connections, and sends what that has completed.
     fn update(&mut self, device: &Device) {
-        let Association { controller, host, .. } = self;
+        let HostAssociation { controller, host, .. } = self;
         controller.update(host, &device.store);
         let is_enabled = host.registers.is_enabled();
         if is_enabled != self.was_enabled {
             self.was_enabled = is_enabled;
             match is_enabled {
                 true => controller.set_keep_alive(self.keep_alive_ms),
-                false => self.drop_queues(),
+                false => self.close_io_connections_after_reset(),
             }
         }
-        self.drop_ended();
+        self.remove_ended_connections();
         self.host.queues.flush();
     }
 
     /// Closes the I/O connections and forgets the admin commands, since the controller has been reset.
-    fn drop_queues(&mut self) {
+    fn close_io_connections_after_reset(&mut self) {
         let queues: Vec<u16> = self.host.queues.all().map(|(queue, _)| queue).filter(|queue| *queue > 0).collect();
         queues.into_iter().for_each(|queue| drop(self.host.queues.take(queue)));
         if let Some(admin) = self.host.queues.get(0) {
-            admin.session.reset_queue();
+            admin.session.drop_commands_after_controller_reset();
         }
     }
 
     /// Removes the queues whose connections have ended.
-    fn drop_ended(&mut self) {
-        let has_ended = |connection: &HostConnection| connection.is_over() || connection.is_unproven_for_too_long();
+    fn remove_ended_connections(&mut self) {
+        let has_ended =
+            |connection: &HostConnection| connection.is_over() || connection.has_exceeded_authentication_time();
         let ended = self.host.queues.all().filter(|(queue, connection)| *queue > 0 && has_ended(connection));
         let ended: Vec<u16> = ended.map(|(queue, _)| queue).collect();
         for queue in ended {
@@ -498,24 +517,28 @@ impl Association {
 
 /// Returns the maximum number of data bytes of a command: those of the longest transfer, or of the longest part of a log
 /// page.
-pub(super) fn data_bytes_max(identity: &Identity) -> u32 {
+pub(super) fn max_command_data_bytes(identity: &Identity) -> u32 {
     identity.limits.transfer_bytes_max.max(1 << 20)
 }
 
 /// Receives and executes what can be done for lent queues, and tells the owner if it is needed. Returns true if
 /// something has arrived.
 #[inline]
-pub(super) fn receive_lent(lent: &mut LentConnections, is_forced: bool, groups: &PlaceGroups<'_>) -> bool {
-    let (any, needs_owner) = receive_all(&mut lent.host, is_forced);
+pub(super) fn receive_for_lent_queues(
+    lent: &mut LentConnections,
+    is_forced: bool,
+    groups: &ControllerPollGroups<'_>,
+) -> bool {
+    let (any, needs_owner) = receive_pdus_and_submit_commands(&mut lent.host, is_forced);
     if needs_owner || lent.set.has_errors() {
-        lent.call_owner(groups);
+        lent.notify_owner_once(groups);
     }
     any
 }
 
 /// Ends a round over queues: posts completions that waited, and sends everything.
 #[inline]
-pub(super) fn end_round(set: &mut QueueSet, host: &mut QueueConnections) {
+pub(super) fn post_and_send_completions(set: &mut QueueSet, host: &mut OwnedQueueConnections) {
     set.post_held(host);
     host.end_batch();
 }

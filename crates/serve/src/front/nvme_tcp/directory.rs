@@ -9,7 +9,7 @@
 
 use std::sync::Mutex;
 
-use super::fabrics::{ConnectData, DISCOVERY_NQN, InvalidParameter, field};
+use super::fabrics::{ConnectData, DISCOVERY_NQN, InvalidConnectParameter, field};
 use crate::device::tally::locked;
 
 /// Maximum number of hosts that have a controller of the drive at a time.
@@ -21,7 +21,7 @@ const CONTROLLER_ID_MAX: u16 = 0xffef;
 
 /// Host that has a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Holder {
+struct ControllerHolder {
     controller_id: u16,
     host: String,
     host_id: [u8; 16],
@@ -30,18 +30,18 @@ struct Holder {
 /// Controllers of all hosts by their places: first those of the drive, then those of discovery.
 #[derive(Debug)]
 pub(super) struct Directory {
-    state: Mutex<DirectoryState>,
+    state: Mutex<ControllerDirectoryState>,
 }
 
 #[derive(Debug)]
-struct DirectoryState {
-    places: Vec<Option<Holder>>,
+struct ControllerDirectoryState {
+    places: Vec<Option<ControllerHolder>>,
     last_id: u16,
 }
 
-impl DirectoryState {
+impl ControllerDirectoryState {
     /// Returns a free place for a controller of the subsystem that a host names; none if all are taken.
-    fn free_place(&self, data: &ConnectData) -> Option<usize> {
+    fn find_free_place(&self, data: &ConnectData) -> Option<usize> {
         let (first, end) = match data.subsystem == DISCOVERY_NQN {
             true => (DRIVE_PLACES, DRIVE_PLACES + DISCOVERY_PLACES),
             false => (0, DRIVE_PLACES),
@@ -49,7 +49,7 @@ impl DirectoryState {
         (first..end).find(|place| self.places[*place].is_none())
     }
 
-    fn is_used(&self, id: u16) -> bool {
+    fn is_controller_id_used(&self, id: u16) -> bool {
         self.places.iter().flatten().any(|holder| holder.controller_id == id)
     }
 }
@@ -57,18 +57,18 @@ impl DirectoryState {
 impl Default for Directory {
     fn default() -> Directory {
         let places = vec![None; DRIVE_PLACES + DISCOVERY_PLACES];
-        Directory { state: Mutex::new(DirectoryState { places, last_id: 0 }) }
+        Directory { state: Mutex::new(ControllerDirectoryState { places, last_id: 0 }) }
     }
 }
 
 impl Directory {
     /// Returns an identifier for the controller of a host, which takes no place yet; none if all places are taken.
-    pub(super) fn reserve_id(&self, data: &ConnectData) -> Option<u16> {
+    pub(super) fn reserve_controller_id(&self, data: &ConnectData) -> Option<u16> {
         let mut state = locked(&self.state);
-        state.free_place(data)?;
+        state.find_free_place(data)?;
         let next = |id: u16| if id >= CONTROLLER_ID_MAX { 1 } else { id + 1 };
         let mut controller_id = next(state.last_id);
-        while state.is_used(controller_id) {
+        while state.is_controller_id_used(controller_id) {
             controller_id = next(controller_id);
         }
         state.last_id = controller_id;
@@ -79,8 +79,8 @@ impl Directory {
     /// have been taken meanwhile.
     pub(super) fn open(&self, data: &ConnectData, controller_id: u16) -> Option<usize> {
         let mut state = locked(&self.state);
-        let place = state.free_place(data).filter(|_| !state.is_used(controller_id))?;
-        state.places[place] = Some(Holder { controller_id, host: data.host.clone(), host_id: data.host_id });
+        let place = state.find_free_place(data).filter(|_| !state.is_controller_id_used(controller_id))?;
+        state.places[place] = Some(ControllerHolder { controller_id, host: data.host.clone(), host_id: data.host_id });
         Some(place)
     }
 
@@ -88,10 +88,11 @@ impl Directory {
     ///
     /// # Errors
     /// The field that is wrong: the controller does not exist, or is another host's.
-    pub(super) fn find(&self, data: &ConnectData) -> Result<usize, InvalidParameter> {
+    pub(super) fn find(&self, data: &ConnectData) -> Result<usize, InvalidConnectParameter> {
         let state = locked(&self.state);
-        let is_named =
-            |holder: &Option<Holder>| holder.as_ref().is_some_and(|holder| holder.controller_id == data.controller);
+        let is_named = |holder: &Option<ControllerHolder>| {
+            holder.as_ref().is_some_and(|holder| holder.controller_id == data.controller)
+        };
         let place = state.places.iter().take(DRIVE_PLACES).position(is_named).ok_or(field::CONTROLLER)?;
         match &state.places[place] {
             Some(holder) if holder.host != data.host => Err(field::HOST),
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_limited_and_free_again_and_identifiers_differ() {
+    fn controller_places_are_limited_and_reusable_with_unique_identifiers() {
         let directory = Directory::default();
         let any = |subsystem: &str| ConnectData {
             host_id: [1; 16],
@@ -122,11 +123,11 @@ mod tests {
         };
         let drive = any("nqn.drive");
         let open = |data: &ConnectData| {
-            let id = directory.reserve_id(data)?;
+            let id = directory.reserve_controller_id(data)?;
             Some((directory.open(data, id)?, id))
         };
-        // Reserved identifiers take no place.
-        (1..=20).for_each(|id| assert_eq!(directory.reserve_id(&drive), Some(id)));
+        // Reserved identifiers do not occupy a place of the drive.
+        (1..=20).for_each(|id| assert_eq!(directory.reserve_controller_id(&drive), Some(id)));
         for (place, id) in (0..DRIVE_PLACES).zip(21..) {
             assert_eq!(open(&drive), Some((place, id)));
         }

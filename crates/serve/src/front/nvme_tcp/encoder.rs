@@ -4,8 +4,9 @@ use phaselink_core::number::{index, length, low_u8, low_u32};
 use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
 
 use super::wire::{
-    COMMON_HEADER_BYTES, DATA_DIGEST, DATA_HEADER_BYTES, DIGEST_BYTES, Digests, FatalError, HEADER_DIGEST,
-    INITIALIZE_BYTES, LAST_PDU, Parameters, PduType, SUCCESS, TERMINATION_BYTES_MAX, Transfer, at, digest,
+    COMMON_HEADER_BYTES, DATA_DIGEST, DATA_HEADER_BYTES, DIGEST_BYTES, Digests, FatalPduError, HEADER_DIGEST,
+    INITIALIZE_BYTES, InitializationParameters, LAST_PDU, PduType, SUCCESS, TERMINATION_BYTES_MAX, Transfer, at,
+    digest,
 };
 
 /// Header of a PDU with its digest and the padding before the data, ready to be sent.
@@ -22,7 +23,7 @@ impl EncodedHeader {
     }
 
     /// Returns the header with a wrong digest, for a fault; without a digest, the same header.
-    pub fn with_wrong_digest(mut self) -> EncodedHeader {
+    pub fn with_corrupted_header_digest(mut self) -> EncodedHeader {
         if self.bytes[at::FLAGS] & HEADER_DIGEST != 0 {
             let digest_at = usize::from(self.bytes[at::HEADER_LENGTH]);
             self.bytes[digest_at] ^= 1;
@@ -65,7 +66,7 @@ impl Encoder {
     }
 
     /// Encodes ICReq or ICResp, whichever `kind` says.
-    pub fn initialize(&self, kind: PduType, parameters: &Parameters) -> EncodedHeader {
+    pub fn initialize(&self, kind: PduType, parameters: &InitializationParameters) -> EncodedHeader {
         let mut specific = [0; 8];
         specific[at::ALIGNMENT - COMMON_HEADER_BYTES] = parameters.alignment;
         specific[at::DIGESTS - COMMON_HEADER_BYTES] = parameters.digests.encode();
@@ -74,7 +75,7 @@ impl Encoder {
     }
 
     /// Encodes a termination request for an error of the PDU that begins with `cause`, of which the header is repeated.
-    pub fn terminate(&self, kind: PduType, error: FatalError, cause: &[u8]) -> Vec<u8> {
+    pub fn terminate(&self, kind: PduType, error: FatalPduError, cause: &[u8]) -> Vec<u8> {
         let cause = &cause[..cause.len().min(TERMINATION_BYTES_MAX - DATA_HEADER_BYTES)];
         let mut specific = [0; 6];
         specific[..2].copy_from_slice(&(error.status as u16).to_le_bytes());
@@ -94,26 +95,26 @@ impl Encoder {
     }
 
     /// Encodes the header of H2CData, after which the data of the transfer follows.
-    pub fn host_data(&self, transfer: &Transfer, is_last: bool) -> EncodedHeader {
+    pub fn encode_h2c_data_header(&self, transfer: &Transfer, is_last: bool) -> EncodedHeader {
         let flags = if is_last { LAST_PDU } else { 0 };
-        self.encode(PduType::HostData, flags, &specific_of(transfer), index(transfer.bytes))
+        self.encode(PduType::HostData, flags, &data_pdu_specific_fields(transfer), index(transfer.bytes))
     }
 
     /// Encodes the header of C2HData, after which the data of the transfer follows. `is_success` ends the command
     /// without a response capsule.
     #[inline]
-    pub fn controller_data(&self, transfer: &Transfer, is_last: bool, is_success: bool) -> EncodedHeader {
+    pub fn encode_c2h_data_header(&self, transfer: &Transfer, is_last: bool, is_success: bool) -> EncodedHeader {
         let flags = if is_last { LAST_PDU } else { 0 } | if is_success { SUCCESS } else { 0 };
-        self.encode(PduType::ControllerData, flags, &specific_of(transfer), index(transfer.bytes))
+        self.encode(PduType::ControllerData, flags, &data_pdu_specific_fields(transfer), index(transfer.bytes))
     }
 
     /// Encodes R2T.
-    pub fn ready_to_transfer(&self, transfer: &Transfer) -> EncodedHeader {
-        self.encode(PduType::ReadyToTransfer, 0, &specific_of(transfer), 0)
+    pub fn encode_ready_to_transfer(&self, transfer: &Transfer) -> EncodedHeader {
+        self.encode(PduType::ReadyToTransfer, 0, &data_pdu_specific_fields(transfer), 0)
     }
 }
 
-fn specific_of(transfer: &Transfer) -> [u8; DATA_HEADER_BYTES - COMMON_HEADER_BYTES] {
+fn data_pdu_specific_fields(transfer: &Transfer) -> [u8; DATA_HEADER_BYTES - COMMON_HEADER_BYTES] {
     let Transfer { command_id, tag, offset, bytes } = *transfer;
     let low = u64::from(command_id) | u64::from(tag) << 16 | u64::from(offset) << 32;
     (u128::from(low) | u128::from(bytes) << 64).to_le_bytes()

@@ -66,26 +66,26 @@ pub mod authentication {
 
 /// Attributes of a queue to be connected (CATTR).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ConnectAttributes(pub u8);
+pub struct ConnectQueueAttributes(pub u8);
 
-impl ConnectAttributes {
+impl ConnectQueueAttributes {
     /// Bit of CATTR: the host does not use SQHD, so that the queue has no flow control.
     const NO_FLOW_CONTROL: u8 = 1 << 2;
 
     /// Returns true if the host asks for a submission queue without flow control.
-    pub fn disables_flow_control(self) -> bool {
-        self.0 & ConnectAttributes::NO_FLOW_CONTROL != 0
+    pub fn disables_sq_flow_control(self) -> bool {
+        self.0 & ConnectQueueAttributes::NO_FLOW_CONTROL != 0
     }
 
     /// Returns the attributes of a queue without flow control.
-    pub fn without_flow_control() -> ConnectAttributes {
-        ConnectAttributes(ConnectAttributes::NO_FLOW_CONTROL)
+    pub fn without_sq_flow_control() -> ConnectQueueAttributes {
+        ConnectQueueAttributes(ConnectQueueAttributes::NO_FLOW_CONTROL)
     }
 }
 
 /// Fields of a Connect command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Connect {
+pub struct ConnectCommandFields {
     /// Format of the command and its data; 0 (RECFMT).
     pub record_format: u16,
     /// Identifier of the queue; 0 for the admin queue (QID).
@@ -93,14 +93,14 @@ pub struct Connect {
     /// Number of entries of the submission queue, less 1 (SQSIZE).
     pub entries_field: u16,
     /// Attributes of the queue (CATTR).
-    pub attributes: ConnectAttributes,
+    pub attributes: ConnectQueueAttributes,
     /// Keep-alive timeout in milliseconds, for the admin queue (KATO).
     pub keep_alive_ms: u32,
 }
 
 /// Fields of Authentication Send and Authentication Receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SecurityTransfer {
+pub struct AuthenticationTransferFields {
     /// Security protocol (SECP); E9h for NVMe authentication.
     pub protocol: u8,
     /// Fields SPSP0 (low byte) and SPSP1 that the security protocol defines.
@@ -129,11 +129,11 @@ pub enum FabricsCommand {
         is_wide: bool,
     },
     /// Connects a queue; its data is [`ConnectData`].
-    Connect(Connect),
+    ConnectCommandFields(ConnectCommandFields),
     /// Sends a message of an authentication protocol.
-    AuthenticationSend(SecurityTransfer),
+    AuthenticationSend(AuthenticationTransferFields),
     /// Receives a message of an authentication protocol.
-    AuthenticationReceive(SecurityTransfer),
+    AuthenticationReceive(AuthenticationTransferFields),
     /// Disconnects an I/O queue.
     Disconnect {
         /// Format of the command; 0 (RECFMT).
@@ -149,24 +149,24 @@ impl FabricsCommand {
         if entry.opcode != OPCODE {
             return None;
         }
-        let transfer = || SecurityTransfer {
+        let transfer = || AuthenticationTransferFields {
             protocol: low_u8(entry.get(security::PROTOCOL)),
             specific: low_u16(entry.get(security::SPECIFIC)),
             bytes: entry.get(security::BYTES),
         };
         let record_format = low_u16(entry.get(fields::RECORD_FORMAT));
         let (offset, is_wide) = (entry.get(property::OFFSET), entry.get(property::SIZE) == 1);
-        Some(match command_type_of(entry) {
+        Some(match fabrics_command_type(entry) {
             command_type::PROPERTY_SET => {
-                let value = entry.get_pair([property::VALUE_LOW, property::VALUE_HIGH]);
+                let value = entry.joined_u64([property::VALUE_LOW, property::VALUE_HIGH]);
                 FabricsCommand::PropertySet { offset, value, is_wide }
             }
             command_type::PROPERTY_GET => FabricsCommand::PropertyGet { offset, is_wide },
-            command_type::CONNECT => FabricsCommand::Connect(Connect {
+            command_type::CONNECT => FabricsCommand::ConnectCommandFields(ConnectCommandFields {
                 record_format,
                 queue: low_u16(entry.get(fields::QUEUE)),
                 entries_field: low_u16(entry.get(fields::ENTRIES)),
-                attributes: ConnectAttributes(low_u8(entry.get(fields::ATTRIBUTES))),
+                attributes: ConnectQueueAttributes(low_u8(entry.get(fields::ATTRIBUTES))),
                 keep_alive_ms: entry.get(fields::KEEP_ALIVE),
             }),
             command_type::AUTHENTICATION_SEND => FabricsCommand::AuthenticationSend(transfer()),
@@ -181,7 +181,7 @@ impl FabricsCommand {
         let kind = match self {
             FabricsCommand::PropertySet { .. } => command_type::PROPERTY_SET,
             FabricsCommand::PropertyGet { .. } => command_type::PROPERTY_GET,
-            FabricsCommand::Connect(_) => command_type::CONNECT,
+            FabricsCommand::ConnectCommandFields(_) => command_type::CONNECT,
             FabricsCommand::AuthenticationSend(_) => command_type::AUTHENTICATION_SEND,
             FabricsCommand::AuthenticationReceive(_) => command_type::AUTHENTICATION_RECEIVE,
             FabricsCommand::Disconnect { .. } => command_type::DISCONNECT,
@@ -196,7 +196,7 @@ impl FabricsCommand {
                 .with(property::VALUE_LOW, low_u32(value))
                 .with(property::VALUE_HIGH, low_u32(value >> 32)),
             FabricsCommand::PropertyGet { offset, is_wide } => of_property(offset, is_wide),
-            FabricsCommand::Connect(connect) => entry
+            FabricsCommand::ConnectCommandFields(connect) => entry
                 .with(fields::RECORD_FORMAT, connect.record_format.into())
                 .with(fields::QUEUE, connect.queue.into())
                 .with(fields::ENTRIES, connect.entries_field.into())
@@ -213,13 +213,13 @@ impl FabricsCommand {
 }
 
 /// Returns the type of a Fabrics command (FCTYPE), which is in the place of the namespace identifier.
-pub fn command_type_of(entry: &SubmissionEntry) -> u8 {
+pub fn fabrics_command_type(entry: &SubmissionEntry) -> u8 {
     entry.namespace_id.to_le_bytes()[0]
 }
 
 /// Field of a Connect command or of its data that is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InvalidParameter {
+pub struct InvalidConnectParameter {
     /// Byte offset of the field (IPO).
     pub offset: u16,
     /// True if the offset is in the data, false if it is in the command (IATTR).
@@ -228,33 +228,33 @@ pub struct InvalidParameter {
 
 /// Byte offsets of fields of a Connect command and of its data.
 pub mod field {
-    use super::InvalidParameter;
+    use super::InvalidConnectParameter;
 
-    const fn command(offset: u16) -> InvalidParameter {
-        InvalidParameter { offset, is_in_data: false }
+    const fn command(offset: u16) -> InvalidConnectParameter {
+        InvalidConnectParameter { offset, is_in_data: false }
     }
 
-    const fn data(offset: u16) -> InvalidParameter {
-        InvalidParameter { offset, is_in_data: true }
+    const fn data(offset: u16) -> InvalidConnectParameter {
+        InvalidConnectParameter { offset, is_in_data: true }
     }
 
     /// Data pointer of the command (SGL1).
-    pub const DATA_POINTER: InvalidParameter = command(24);
+    pub const DATA_POINTER: InvalidConnectParameter = command(24);
     /// Queue identifier (QID).
-    pub const QUEUE: InvalidParameter = command(42);
+    pub const QUEUE: InvalidConnectParameter = command(42);
     /// Number of entries (SQSIZE).
-    pub const ENTRIES: InvalidParameter = command(44);
+    pub const ENTRIES: InvalidConnectParameter = command(44);
     /// Host identifier (HOSTID).
-    pub const HOST_ID: InvalidParameter = data(0);
+    pub const HOST_ID: InvalidConnectParameter = data(0);
     /// Controller identifier (CNTLID).
-    pub const CONTROLLER: InvalidParameter = data(16);
+    pub const CONTROLLER: InvalidConnectParameter = data(16);
     /// Name of the subsystem (SUBNQN).
-    pub const SUBSYSTEM: InvalidParameter = data(256);
+    pub const SUBSYSTEM: InvalidConnectParameter = data(256);
     /// Name of the host (HOSTNQN).
-    pub const HOST: InvalidParameter = data(512);
+    pub const HOST: InvalidConnectParameter = data(512);
 }
 
-impl InvalidParameter {
+impl InvalidConnectParameter {
     /// Returns dword 0 of the response to a Connect that is refused with Connect Invalid Parameters.
     pub fn result(self) -> u32 {
         u32::from(self.offset) | u32::from(self.is_in_data) << 16
@@ -279,11 +279,11 @@ impl ConnectData {
     ///
     /// # Errors
     /// The first field that is invalid: the name of the subsystem or of the host.
-    pub fn decode(bytes: &[u8; CONNECT_DATA_BYTES]) -> Result<ConnectData, InvalidParameter> {
-        let at = |invalid: InvalidParameter| &bytes[usize::from(invalid.offset)..];
+    pub fn decode(bytes: &[u8; CONNECT_DATA_BYTES]) -> Result<ConnectData, InvalidConnectParameter> {
+        let at = |invalid: InvalidConnectParameter| &bytes[usize::from(invalid.offset)..];
         let host_id = bytes.first_chunk().copied().unwrap_or_default();
         let controller = at(field::CONTROLLER).first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes));
-        let name = |invalid: InvalidParameter| nqn(&at(invalid)[..NQN_FIELD_BYTES]).ok_or(invalid);
+        let name = |invalid: InvalidConnectParameter| parse_nqn_field(&at(invalid)[..NQN_FIELD_BYTES]).ok_or(invalid);
         Ok(ConnectData { host_id, controller, subsystem: name(field::SUBSYSTEM)?, host: name(field::HOST)? })
     }
 
@@ -304,14 +304,14 @@ impl ConnectData {
 }
 
 /// Returns the NVMe Qualified Name in a field that is filled with zeros; none if it is not a valid name.
-fn nqn(field: &[u8]) -> Option<String> {
+fn parse_nqn_field(field: &[u8]) -> Option<String> {
     let end = field.iter().position(|byte| *byte == 0)?;
     let text = std::str::from_utf8(&field[..end]).ok()?;
-    is_nqn(text).then(|| String::from(text))
+    is_valid_nqn(text).then(|| String::from(text))
 }
 
 /// Returns true if a text is an NVMe Qualified Name (section 4.5): its length and its first letters are valid.
-pub fn is_nqn(text: &str) -> bool {
+pub fn is_valid_nqn(text: &str) -> bool {
     text.len() <= NQN_BYTES_MAX && text.starts_with("nqn.") && !text.chars().any(char::is_control)
 }
 
@@ -321,7 +321,7 @@ const PROPERTIES: [(u32, bool); 5] = [(0x00, true), (0x08, false), (0x14, false)
 pub const CONFIGURATION: u32 = 0x14;
 
 /// Returns true if a property with this offset and size exists.
-pub fn is_property(offset: u32, is_wide: bool) -> bool {
+pub fn is_existing_property(offset: u32, is_wide: bool) -> bool {
     PROPERTIES.contains(&(offset, is_wide))
 }
 
@@ -335,19 +335,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fabrics_command_is_decoded_as_it_was_encoded() {
-        let connect = Connect {
+    fn every_fabrics_command_decodes_as_it_was_encoded() {
+        let connect = ConnectCommandFields {
             record_format: 0,
             queue: 3,
             entries_field: 127,
-            attributes: ConnectAttributes::without_flow_control(),
+            attributes: ConnectQueueAttributes::without_sq_flow_control(),
             keep_alive_ms: 120_000,
         };
-        let transfer = SecurityTransfer { protocol: 0xe9, specific: 0x0001, bytes: 300 };
+        let transfer = AuthenticationTransferFields { protocol: 0xe9, specific: 0x0001, bytes: 300 };
         for command in [
             FabricsCommand::PropertySet { offset: CONFIGURATION, value: 0x46_0001, is_wide: false },
             FabricsCommand::PropertyGet { offset: 0, is_wide: true },
-            FabricsCommand::Connect(connect),
+            FabricsCommand::ConnectCommandFields(connect),
             FabricsCommand::AuthenticationSend(transfer),
             FabricsCommand::AuthenticationReceive(transfer),
             FabricsCommand::Disconnect { record_format: 0 },
@@ -360,16 +360,20 @@ mod tests {
     }
 
     #[test]
-    fn connect_stands_in_its_capsule_as_the_specification_lays_it_out() {
-        let connect =
-            Connect { queue: 0x0201, entries_field: 0x0403, keep_alive_ms: 0x0807_0605, ..Connect::default() };
-        let bytes = FabricsCommand::Connect(connect).entry(0x0b0a).encode();
+    fn connect_fields_are_at_the_specified_capsule_offsets() {
+        let connect = ConnectCommandFields {
+            queue: 0x0201,
+            entries_field: 0x0403,
+            keep_alive_ms: 0x0807_0605,
+            ..ConnectCommandFields::default()
+        };
+        let bytes = FabricsCommand::ConnectCommandFields(connect).entry(0x0b0a).encode();
         assert_eq!(bytes[..5], [0x7f, 0x40, 0x0a, 0x0b, 1]);
         assert_eq!(bytes[40..52], [0, 0, 1, 2, 3, 4, 0, 0, 5, 6, 7, 8]);
     }
 
     #[test]
-    fn name_without_an_end_or_prefix_is_refused_with_its_offset() {
+    fn nqn_without_terminator_or_prefix_is_refused_with_its_offset() {
         let data = ConnectData {
             host_id: [1; 16],
             controller: ANY_CONTROLLER,

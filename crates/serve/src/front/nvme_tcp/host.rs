@@ -37,26 +37,26 @@ fn address(region: u64, queue: u16, slot: u16) -> u64 {
 }
 
 /// Returns the addresses of the submission queue and the completion queue of a connection.
-pub(super) fn queue_addresses(queue: u16) -> (u64, u64) {
+pub(super) fn queue_ring_addresses(queue: u16) -> (u64, u64) {
     (address(SUBMISSIONS, queue, 0), address(COMPLETIONS, queue, 0))
 }
 
 /// Returns the address of the data of a command in a slot.
-pub(super) fn data_address(queue: u16, slot: u16) -> u64 {
+pub(super) fn slot_data_address(queue: u16, slot: u16) -> u64 {
     address(DATA, queue, slot)
 }
 
 /// Queues that one thread owns, as connections by the identifiers of their queues.
 #[derive(Debug)]
-pub(super) struct QueueConnections {
+pub(super) struct OwnedQueueConnections {
     connections: [Option<Box<HostConnection>>; QUEUE_PAIRS_MAX + 1],
     /// True if completions are sent as soon as they are made, since a model says when they are due.
     pub is_timed: bool,
 }
 
-impl QueueConnections {
-    pub(super) fn new(is_timed: bool) -> QueueConnections {
-        QueueConnections { connections: [const { None }; QUEUE_PAIRS_MAX + 1], is_timed }
+impl OwnedQueueConnections {
+    pub(super) fn new(is_timed: bool) -> OwnedQueueConnections {
+        OwnedQueueConnections { connections: [const { None }; QUEUE_PAIRS_MAX + 1], is_timed }
     }
 
     #[inline]
@@ -85,7 +85,7 @@ impl QueueConnections {
     }
 
     /// Moves the connections of another thread here.
-    pub(super) fn join(&mut self, mut other: QueueConnections) {
+    pub(super) fn join(&mut self, mut other: OwnedQueueConnections) {
         for (place, connection) in self.connections.iter_mut().zip(&mut other.connections) {
             *place = place.take().or_else(|| connection.take());
         }
@@ -107,7 +107,7 @@ impl QueueConnections {
     }
 }
 
-impl Host for QueueConnections {
+impl Host for OwnedQueueConnections {
     #[inline]
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
         if self.read_mapped(address, into) {
@@ -142,7 +142,7 @@ impl Host for QueueConnections {
     fn read_mapped(&mut self, address: u64, into: &mut [u8]) -> bool {
         let found = self.at(address, SUBMISSIONS);
         let entry = found.and_then(|(connection, _, offset)| {
-            connection.session.ring_entry(offset / SUBMISSION_ENTRY_BYTES).map(|entry| entry.encode())
+            connection.session.submission_ring_entry(offset / SUBMISSION_ENTRY_BYTES).map(|entry| entry.encode())
         });
         match entry {
             Some(entry) if into.len() == entry.len() => into.copy_from_slice(&entry),
@@ -161,7 +161,7 @@ impl Host for QueueConnections {
     #[inline]
     fn peek(&mut self, address: u64) -> Option<u32> {
         let (connection, _, offset) = self.at(address, SUBMISSIONS)?;
-        let entry = connection.session.ring_entry(offset / SUBMISSION_ENTRY_BYTES)?;
+        let entry = connection.session.submission_ring_entry(offset / SUBMISSION_ENTRY_BYTES)?;
         (offset % SUBMISSION_ENTRY_BYTES == 0).then(|| u32::from(entry.opcode))
     }
 
@@ -176,7 +176,7 @@ impl Host for QueueConnections {
     fn interrupt(&mut self, _vector: u16) {}
 }
 
-impl QueueHost for QueueConnections {
+impl QueueHost for OwnedQueueConnections {
     /// Sends the completions of a batch, if a model has said when they are due.
     #[inline]
     fn end_batch(&mut self) {
@@ -200,9 +200,9 @@ impl QueueHost for QueueConnections {
 
 /// Host of a controller: its connections and the properties of the controller.
 #[derive(Debug)]
-pub(super) struct FabricHost {
+pub(super) struct NvmeTcpFabricHost {
     /// Connections that are not lent to another thread.
-    pub queues: QueueConnections,
+    pub queues: OwnedQueueConnections,
     /// Properties of the controller.
     pub registers: Registers,
     /// Instant at which the host connected.
@@ -210,7 +210,7 @@ pub(super) struct FabricHost {
 }
 
 /// Forwards the access to memory to the connections.
-impl Host for FabricHost {
+impl Host for NvmeTcpFabricHost {
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
         self.queues.read(address, into)
     }
@@ -238,10 +238,10 @@ impl Host for FabricHost {
     fn interrupt(&mut self, _vector: u16) {}
 }
 
-impl AdminHost for FabricHost {
+impl AdminHost for NvmeTcpFabricHost {
     fn clear_doorbells(&mut self, queue: u16, tail: bool, head: bool) {
         if let Some(connection) = self.queues.get(queue) {
-            connection.session.clear_ring(tail, head);
+            connection.session.reset_ring_positions(tail, head);
         }
     }
 

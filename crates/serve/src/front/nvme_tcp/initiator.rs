@@ -15,8 +15,10 @@ use phaselink_core::protocol::nvme::spec::logs::{DiscoveryEntry, DiscoveryHeader
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, SubmissionEntry, admin};
 
 use super::address::TargetAddress;
-use super::client::{Client, ClientData, HostName, PATIENCE, broken, fine};
-use super::fabrics::{ANY_CONTROLLER, Connect, ConnectAttributes, ConnectData, DISCOVERY_NQN, FabricsCommand};
+use super::client::{Client, ClientCommandData, HostNameAndIdentifier, PATIENCE, broken, fine};
+use super::fabrics::{
+    ANY_CONTROLLER, ConnectCommandFields, ConnectData, ConnectQueueAttributes, DISCOVERY_NQN, FabricsCommand,
+};
 use super::wire::Digests;
 use crate::nvme::discovery::{self, DiscoveryRecord, SubsystemType};
 use crate::nvme::identify::IDENTIFY_BYTES;
@@ -34,7 +36,7 @@ pub struct Initiator {
     /// Connection of the admin queue.
     pub admin: Client,
     target: TargetAddress,
-    host: HostName,
+    host: HostNameAndIdentifier,
     /// Name of the subsystem.
     pub subsystem: String,
     /// Identifier of the controller.
@@ -54,16 +56,20 @@ pub struct Initiator {
 ///
 /// # Errors
 /// If there is no discovery controller, or it breaks the protocol.
-pub fn discover(port: SocketAddr, digests: Digests, host: &HostName) -> io::Result<(u64, Vec<DiscoveryRecord>)> {
+pub fn read_discovery_records(
+    port: SocketAddr,
+    digests: Digests,
+    host: &HostNameAndIdentifier,
+) -> io::Result<(u64, Vec<DiscoveryRecord>)> {
     let target = TargetAddress { subsystem: Some(String::from(DISCOVERY_NQN)), digests, ..TargetAddress::of(port) };
     let mut initiator = Initiator::connect(&target, host, 0)?;
     initiator.enable()?;
-    initiator.discovery_log()
+    initiator.read_discovery_log()
 }
 
 /// Checks that a record leads to the address of the discovery controller that has it, or that the user allows others. A
 /// discovery controller that does not authenticate could send the host and its data anywhere.
-fn check_record(target: &TargetAddress, found: SocketAddr) -> io::Result<()> {
+fn check_discovery_record_address(target: &TargetAddress, found: SocketAddr) -> io::Result<()> {
     if target.follows_records || found.ip() == target.port.ip() {
         return Ok(());
     }
@@ -79,13 +85,13 @@ impl Initiator {
     ///
     /// # Errors
     /// If the target cannot be reached, refuses the host, or breaks the protocol.
-    pub fn open(target: &TargetAddress, host: &HostName, keep_alive_ms: u32) -> io::Result<Initiator> {
+    pub fn open(target: &TargetAddress, host: &HostNameAndIdentifier, keep_alive_ms: u32) -> io::Result<Initiator> {
         let mut target = target.clone();
         if target.subsystem.is_none() {
-            let (_, records) = discover(target.port, target.digests, host)?;
+            let (_, records) = read_discovery_records(target.port, target.digests, host)?;
             let drive = records.into_iter().find(|record| record.kind == SubsystemType::Drive);
             let drive = drive.ok_or_else(|| io::Error::other("the discovery controller lists no NVM subsystem"))?;
-            check_record(&target, drive.address)?;
+            check_discovery_record_address(&target, drive.address)?;
             (target.port, target.subsystem) = (drive.address, Some(drive.subsystem));
         }
         let mut initiator = Initiator::connect(&target, host, keep_alive_ms)?;
@@ -98,14 +104,14 @@ impl Initiator {
     ///
     /// # Errors
     /// As [`Initiator::open`].
-    pub fn connect(target: &TargetAddress, host: &HostName, keep_alive_ms: u32) -> io::Result<Initiator> {
+    pub fn connect(target: &TargetAddress, host: &HostNameAndIdentifier, keep_alive_ms: u32) -> io::Result<Initiator> {
         let subsystem = target.subsystem.clone().unwrap_or_else(|| String::from(DISCOVERY_NQN));
-        let mut admin = Client::connect_host(target, host, &subsystem)?;
-        let connect = Connect {
+        let mut admin = Client::connect_host_with_keys(target, host, &subsystem)?;
+        let connect = ConnectCommandFields {
             entries_field: ADMIN_ENTRIES - 1,
-            attributes: ConnectAttributes::without_flow_control(),
+            attributes: ConnectQueueAttributes::without_sq_flow_control(),
             keep_alive_ms,
-            ..Connect::default()
+            ..ConnectCommandFields::default()
         };
         let data = ConnectData {
             host_id: host.id,
@@ -135,7 +141,7 @@ impl Initiator {
     /// If the connection breaks, or the property does not exist.
     pub fn property(&mut self, offset: u32, is_wide: bool) -> io::Result<u64> {
         let entry = FabricsCommand::PropertyGet { offset, is_wide }.entry(0);
-        fine(&self.admin.execute(&entry, ClientData::None)?, "Property Get")
+        fine(&self.admin.execute(&entry, ClientCommandData::None)?, "Property Get")
     }
 
     /// Sets a property of 4 bytes.
@@ -144,7 +150,7 @@ impl Initiator {
     /// As [`Initiator::property`].
     pub fn set_property(&mut self, offset: u32, value: u32) -> io::Result<()> {
         let entry = FabricsCommand::PropertySet { offset, value: value.into(), is_wide: false }.entry(0);
-        fine(&self.admin.execute(&entry, ClientData::None)?, "Property Set").map(drop)
+        fine(&self.admin.execute(&entry, ClientCommandData::None)?, "Property Set").map(drop)
     }
 
     /// Enables the controller, and waits until it is ready.
@@ -154,7 +160,7 @@ impl Initiator {
     pub fn enable(&mut self) -> io::Result<()> {
         let capabilities = self.property(0, true)?;
         self.queue_entries = low_u16(capabilities).saturating_add(1);
-        // Entries of 64 and 16 bytes. All command sets if the controller has others than that of blocks.
+        // Entry sizes of 64 and 16 bytes. Select all command sets if the controller supports more than the NVM set.
         let sets = if capabilities >> 43 & 1 == 1 { 0b110 << 4 } else { 0 };
         self.set_property(0x14, 6 << 16 | 4 << 20 | sets | 1)?;
         let until = Instant::now() + PATIENCE;
@@ -171,33 +177,33 @@ impl Initiator {
     ///
     /// # Errors
     /// If the connection breaks, or the command fails.
-    pub fn read_admin(&mut self, entry: &SubmissionEntry, bytes: u32) -> io::Result<Vec<u8>> {
-        let completion = self.admin.execute(entry, ClientData::Receive { bytes, is_kept: true })?;
+    pub fn execute_admin_read(&mut self, entry: &SubmissionEntry, bytes: u32) -> io::Result<Vec<u8>> {
+        let completion = self.admin.execute(entry, ClientCommandData::Receive { bytes, is_kept: true })?;
         fine(&completion, "an admin command").map(|_| completion.data)
     }
 
     /// Returns the data structure of Identify that CNS selects.
     ///
     /// # Errors
-    /// As [`Initiator::read_admin`].
-    pub fn identify_structure(&mut self, selector: u8, namespace_id: u32) -> io::Result<Vec<u8>> {
+    /// As [`Initiator::execute_admin_read`].
+    pub fn read_identify_structure(&mut self, selector: u8, namespace_id: u32) -> io::Result<Vec<u8>> {
         let entry = SubmissionEntry { opcode: admin::IDENTIFY, namespace_id, ..SubmissionEntry::default() };
-        self.read_admin(&entry.with(identify::STRUCTURE, selector.into()), short_length(IDENTIFY_BYTES))
+        self.execute_admin_read(&entry.with(identify::STRUCTURE, selector.into()), short_length(IDENTIFY_BYTES))
     }
 
     fn identify(&mut self) -> io::Result<()> {
-        use IdentifyController as Field;
-        let page = IdentifyController::over(self.identify_structure(1, 0)?);
-        let capsule_bytes = page.get(Field::COMMAND_CAPSULE).saturating_mul(16);
+        use IdentifyController as GaloisField;
+        let page = IdentifyController::over(self.read_identify_structure(1, 0)?);
+        let capsule_bytes = page.get(GaloisField::COMMAND_CAPSULE).saturating_mul(16);
         self.capsule_data_max = capsule_bytes.saturating_sub(short_length(SUBMISSION_ENTRY_BYTES));
-        let pages = page.get(Field::TRANSFER_MAX);
+        let pages = page.get(GaloisField::TRANSFER_MAX);
         self.transfer_bytes_max = (pages > 0).then(|| 4096_u32.checked_shl(pages.into()).unwrap_or(u32::MAX));
-        self.is_volatile = page.get(Field::WRITE_CACHE);
+        self.is_volatile = page.get(GaloisField::WRITE_CACHE);
         let entry = SubmissionEntry { opcode: admin::SET_FEATURES, ..SubmissionEntry::default() }
             .with(feature::ID, NUMBER_OF_QUEUES)
             .with(feature::SUBMISSION_QUEUES, QUEUES_FIELD)
             .with(feature::COMPLETION_QUEUES, QUEUES_FIELD);
-        let granted = low_u32(fine(&self.admin.execute(&entry, ClientData::None)?, "Set Features")?);
+        let granted = low_u32(fine(&self.admin.execute(&entry, ClientCommandData::None)?, "Set Features")?);
         let [submission, completion] =
             [feature::SUBMISSION_QUEUES, feature::COMPLETION_QUEUES].map(|field| low_u16(field.of_dword(granted)));
         self.queues = submission.min(completion).saturating_add(1);
@@ -207,8 +213,8 @@ impl Initiator {
     /// Returns generation and records of the discovery log page.
     ///
     /// # Errors
-    /// As [`Initiator::read_admin`], or if the page is invalid.
-    pub fn discovery_log(&mut self) -> io::Result<(u64, Vec<DiscoveryRecord>)> {
+    /// As [`Initiator::execute_admin_read`], or if the page is invalid.
+    pub fn read_discovery_log(&mut self) -> io::Result<(u64, Vec<DiscoveryRecord>)> {
         let part = |bytes: usize| {
             let words = short_length(bytes / 4) - 1;
             let entry = SubmissionEntry { opcode: admin::GET_LOG_PAGE, ..SubmissionEntry::default() }
@@ -218,10 +224,10 @@ impl Initiator {
             (entry, short_length(bytes))
         };
         let (entry, bytes) = part(DiscoveryHeader::BYTES);
-        let header = DiscoveryHeader::over(self.read_admin(&entry, bytes)?);
+        let header = DiscoveryHeader::over(self.execute_admin_read(&entry, bytes)?);
         let records = header.get(DiscoveryHeader::RECORDS).min(64);
         let (entry, bytes) = part(DiscoveryHeader::BYTES + DiscoveryEntry::BYTES * index(low_u32(records)));
-        let page = self.read_admin(&entry, bytes)?;
+        let page = self.execute_admin_read(&entry, bytes)?;
         discovery::decode(&page).ok_or_else(|| broken("an invalid discovery log page"))
     }
 
@@ -229,14 +235,14 @@ impl Initiator {
     /// in bytes.
     ///
     /// # Errors
-    /// If there is no namespace of blocks without metadata, or as [`Initiator::read_admin`].
+    /// If there is no namespace of blocks without metadata, or as [`Initiator::execute_admin_read`].
     pub fn namespace(&mut self) -> io::Result<(u32, u64, u32)> {
-        let list = NamespaceList::over(self.identify_structure(2, 0)?);
+        let list = NamespaceList::over(self.read_identify_structure(2, 0)?);
         let id = list.get(NamespaceList::IDS.element(0));
         if id == 0 {
             return Err(io::Error::other("the drive has no namespace of blocks"));
         }
-        let page = IdentifyNamespace::over(self.identify_structure(0, id)?);
+        let page = IdentifyNamespace::over(self.read_identify_structure(0, id)?);
         let settings = page.get(IdentifyNamespace::FORMAT);
         let format = usize::from(settings & 15) | usize::from(settings >> 5 & 3) << 4;
         let format = page.part(IdentifyNamespace::LBA_FORMATS.element(format));
@@ -248,10 +254,11 @@ impl Initiator {
     /// # Errors
     /// If the target cannot be reached or refuses the queue.
     pub fn queue(&self, queue: u16, entries: u16) -> io::Result<Client> {
-        let mut client = Client::connect_host(&self.target, &self.host, &self.subsystem)?;
+        let mut client = Client::connect_host_with_keys(&self.target, &self.host, &self.subsystem)?;
         client.capsule_data_max = self.capsule_data_max;
-        let attributes = ConnectAttributes::without_flow_control();
-        let connect = Connect { queue, entries_field: entries - 1, attributes, ..Connect::default() };
+        let attributes = ConnectQueueAttributes::without_sq_flow_control();
+        let connect =
+            ConnectCommandFields { queue, entries_field: entries - 1, attributes, ..ConnectCommandFields::default() };
         let data = ConnectData {
             host_id: self.host.id,
             controller: self.controller_id,

@@ -5,17 +5,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 
 use phaselink_core::number::index;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::protocol::nvme::spec::Status;
 use zeroize::Zeroizing;
 
-use super::authentication::controller::{ControllerAuthentication, QueueChannel, SequenceNumbers};
-use super::authentication::key_file::{HostKeys, KeyFile, permission_warning};
+use super::authentication::controller::{ControllerAuthentication, QueueTransportChannel, TransactionSequenceNumbers};
+use super::authentication::key_file::{HostAuthenticationKeys, HostKeyFile, permission_warning};
 use super::authentication::keys::Psk;
 use super::authentication::message::{PROTOCOL_SPECIFIC, SECURITY_PROTOCOL};
 use super::authentication::secret::system_random;
 use super::connection::HostConnection;
-use super::fabrics::{ConnectData, DISCOVERY_NQN, SecurityTransfer, authentication, status};
+use super::fabrics::{AuthenticationTransferFields, ConnectData, DISCOVERY_NQN, authentication, status};
 use crate::device::tally::locked;
 
 /// Start of the identity of a key that a host and a controller have derived while they authenticated.
@@ -26,21 +26,21 @@ const GENERATED_MAX: usize = 64;
 /// Keys of all hosts, and the keys of TLS that follow from them.
 #[derive(Debug)]
 pub(super) struct Keyring {
-    file: KeyFile,
+    file: HostKeyFile,
     psks: Vec<Psk>,
     generated: Mutex<Vec<Psk>>,
-    sequences: Arc<SequenceNumbers>,
+    sequences: Arc<TransactionSequenceNumbers>,
 }
 
 /// Reads a file of keys, and prints warnings on its contents and on who may read it.
 ///
 /// # Errors
 /// If the file cannot be read, or holds anything else.
-pub(super) fn read_keys(path: &str) -> Result<KeyFile, Problems> {
-    let problem = |error| Problem::new(path, None, format!("the file of keys cannot be read: {error}"), "");
+pub(super) fn read_host_key_file(path: &str) -> Result<HostKeyFile, Problems> {
+    let problem = |error| InputProblem::new(path, None, format!("the file of keys cannot be read: {error}"), "");
     let text = Zeroizing::new(fs::read_to_string(path).map_err(problem)?);
     let mode = fs::metadata(path).map_err(problem)?.permissions().mode();
-    let file = KeyFile::parse(path, &text)?;
+    let file = HostKeyFile::parse(path, &text)?;
     for warning in permission_warning(path, mode).into_iter().chain(file.warnings()) {
         eprintln!("phaselink: {warning}");
     }
@@ -49,14 +49,14 @@ pub(super) fn read_keys(path: &str) -> Result<KeyFile, Problems> {
 
 impl Keyring {
     /// Returns the keys of a file, for the hosts of one subsystem and of its discovery controller.
-    pub(super) fn new(file: KeyFile, subsystem: &str) -> Keyring {
-        let of_host = |(host, keys): (&str, &Arc<HostKeys>)| {
+    pub(super) fn new(file: HostKeyFile, subsystem: &str) -> Keyring {
+        let of_host = |(host, keys): (&str, &Arc<HostAuthenticationKeys>)| {
             let of_subsystem =
                 |subsystem| keys.tls.iter().flat_map(move |key| key.psks(host, subsystem)).collect::<Vec<Psk>>();
             [subsystem, DISCOVERY_NQN].map(of_subsystem).concat()
         };
         let psks = file.hosts().flat_map(of_host).collect::<Vec<Psk>>();
-        let sequences = Arc::new(SequenceNumbers::new(&mut system_random));
+        let sequences = Arc::new(TransactionSequenceNumbers::new(&mut system_random));
         Keyring { file, psks, generated: Mutex::default(), sequences }
     }
 
@@ -70,7 +70,7 @@ impl Keyring {
         self.file.hosts().all(|(_, keys)| keys.tls.is_some())
     }
 
-    fn keep(&self, psk: Psk) {
+    fn store_generated_psk(&self, psk: Psk) {
         let mut kept = locked(&self.generated);
         if kept.len() >= GENERATED_MAX {
             kept.remove(0);
@@ -102,27 +102,27 @@ impl Keyring {
             return Ok(());
         }
         let channel = match (queue, identity) {
-            (0, None) => QueueChannel::AdminInTheClear,
-            _ => QueueChannel::Other,
+            (0, None) => QueueTransportChannel::AdminInTheClear,
+            _ => QueueTransportChannel::Other,
         };
         let names = [&data.host[..], &data.subsystem[..]];
         let side = ControllerAuthentication::new(Arc::clone(keys), Arc::clone(&self.sequences), channel, names);
         connection.is_authenticated = side.is_authenticated();
-        connection.security = Some(Box::new(HostSecurity { side, keyring: Arc::clone(self) }));
+        connection.security = Some(Box::new(QueueAuthenticationState { side, keyring: Arc::clone(self) }));
         Ok(())
     }
 }
 
 /// Authentication of a host on one queue.
 #[derive(Debug)]
-pub(super) struct HostSecurity {
+pub(super) struct QueueAuthenticationState {
     side: ControllerAuthentication,
     keyring: Arc<Keyring>,
 }
 
 impl HostConnection {
     /// Returns what the response to a successful Connect says of authentication.
-    pub(super) fn requirements(&self) -> u32 {
+    pub(super) fn connect_response_requirements(&self) -> u32 {
         if self.is_authenticated { 0 } else { authentication::IN_BAND }
     }
 
@@ -130,15 +130,22 @@ impl HostConnection {
     ///
     /// # Errors
     /// The status of a command whose fields are invalid, or that has no place here.
-    pub(super) fn take_message(&mut self, slot: u16, transfer: SecurityTransfer) -> Result<u64, Status> {
-        let security =
-            self.security.as_mut().filter(|_| is_authentication_transfer(transfer)).ok_or(Status::INVALID_FIELD)?;
+    pub(super) fn receive_authentication_message(
+        &mut self,
+        slot: u16,
+        transfer: AuthenticationTransferFields,
+    ) -> Result<u64, Status> {
+        let security = self
+            .security
+            .as_mut()
+            .filter(|_| is_nvme_authentication_transfer(transfer))
+            .ok_or(Status::INVALID_FIELD)?;
         let message = self.session.data(slot);
         if message.len() != index(transfer.bytes) {
             return Err(Status::INVALID_FIELD);
         }
         security.side.take(message, &mut system_random);
-        self.follow();
+        self.process_transaction_end();
         Ok(0)
     }
 
@@ -146,22 +153,29 @@ impl HostConnection {
     ///
     /// # Errors
     /// The status of a command whose fields are invalid, or that has no place here.
-    pub(super) fn give_message(&mut self, slot: u16, transfer: SecurityTransfer) -> Result<u64, Status> {
-        let security =
-            self.security.as_mut().filter(|_| is_authentication_transfer(transfer)).ok_or(Status::INVALID_FIELD)?;
+    pub(super) fn return_authentication_message(
+        &mut self,
+        slot: u16,
+        transfer: AuthenticationTransferFields,
+    ) -> Result<u64, Status> {
+        let security = self
+            .security
+            .as_mut()
+            .filter(|_| is_nvme_authentication_transfer(transfer))
+            .ok_or(Status::INVALID_FIELD)?;
         let room = self.session.writable(slot, 0, index(transfer.bytes)).ok_or(Status::INVALID_FIELD)?;
         let message = security.side.give(room.len()).map_err(|_| Status::INVALID_FIELD)?;
         room.fill(0);
         room[..message.len()].copy_from_slice(&message);
-        self.follow();
+        self.process_transaction_end();
         Ok(0)
     }
 
     /// Acts on the end of a transaction.
-    fn follow(&mut self) {
+    fn process_transaction_end(&mut self) {
         let Some(security) = &mut self.security else { return };
-        if let Some(psk) = security.side.take_generated() {
-            security.keyring.keep(psk);
+        if let Some(psk) = security.side.take_generated_psk() {
+            security.keyring.store_generated_psk(psk);
         }
         self.is_authenticated = security.side.is_authenticated();
         if security.side.has_failed() {
@@ -171,7 +185,7 @@ impl HostConnection {
 }
 
 /// True if the fields of a security command are those of NVMe in-band authentication, with at least one byte of data.
-fn is_authentication_transfer(transfer: SecurityTransfer) -> bool {
-    let SecurityTransfer { protocol, specific, bytes } = transfer;
+fn is_nvme_authentication_transfer(transfer: AuthenticationTransferFields) -> bool {
+    let AuthenticationTransferFields { protocol, specific, bytes } = transfer;
     protocol == SECURITY_PROTOCOL && specific == PROTOCOL_SPECIFIC && bytes > 0
 }

@@ -7,11 +7,11 @@
 use phaselink_core::number::length;
 
 use super::accept::Arrival;
-use super::host::QueueConnections;
+use super::host::OwnedQueueConnections;
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::RequestInFlight;
-use crate::front::nvme_command::{CommandRequest, HandOver};
-use crate::front::poll_group::{QueueHandover, QueueOwner, owner};
+use crate::front::nvme_command::{CommandRequest, RequestHandover};
+use crate::front::poll_group::{LentQueueOwner, PollGroupMailbox, owner};
 use crate::nvme::QueueSet;
 
 /// Queues of a controller with their connections, which a thread borrows.
@@ -20,27 +20,27 @@ pub(super) struct LentConnections {
     /// Number of the host among all that the controller's place has had.
     pub client: u64,
     pub set: Box<QueueSet>,
-    pub host: QueueConnections,
+    pub host: OwnedQueueConnections,
     /// True if the owner has been told that it is needed.
     is_reported: bool,
 }
 
 impl LentConnections {
-    pub(super) fn new(client: u64, set: Box<QueueSet>, host: QueueConnections) -> LentConnections {
+    pub(super) fn new(client: u64, set: Box<QueueSet>, host: OwnedQueueConnections) -> LentConnections {
         LentConnections { client, set, host, is_reported: false }
     }
 
     /// Tells the owner, once, that these queues need it.
-    pub(super) fn call_owner(&mut self, groups: &PlaceGroups<'_>) {
+    pub(super) fn notify_owner_once(&mut self, groups: &ControllerPollGroups<'_>) {
         if !std::mem::replace(&mut self.is_reported, true) {
-            groups.handover.put(OwnerMessage::Attention);
+            groups.handover.put(ControllerOwnerMessage::Attention);
         }
     }
 }
 
 /// OwnerMessage to the thread that owns a controller.
 #[derive(Debug)]
-pub(super) enum OwnerMessage {
+pub(super) enum ControllerOwnerMessage {
     /// A host has sent Connect.
     Arrival(Box<Arrival>),
     /// Lent queues need their owner: a connection has ended, or a command is not for the queues.
@@ -50,24 +50,27 @@ pub(super) enum OwnerMessage {
 }
 
 #[derive(Debug)]
-struct SlotOfBorrower<'a> {
-    slot: QueueOwner<LentConnections>,
+struct BorrowerSlot<'a> {
+    slot: LentQueueOwner<LentConnections>,
     wakeup: &'a Wakeup,
 }
 
 /// Poll groups that serve the controller of one place.
 #[derive(Debug)]
-pub(super) struct PlaceGroups<'a> {
-    borrowers: Vec<SlotOfBorrower<'a>>,
-    pub handover: QueueHandover<'a, OwnerMessage>,
+pub(super) struct ControllerPollGroups<'a> {
+    borrowers: Vec<BorrowerSlot<'a>>,
+    pub handover: PollGroupMailbox<'a, ControllerOwnerMessage>,
 }
 
-impl<'a> PlaceGroups<'a> {
+impl<'a> ControllerPollGroups<'a> {
     /// Divides the queues of the controller in a place into `sets` sets among the threads that have these wake-ups.
-    pub(super) fn new(place: usize, sets: usize, wakeups: &[&'a Wakeup]) -> PlaceGroups<'a> {
+    pub(super) fn new(place: usize, sets: usize, wakeups: &[&'a Wakeup]) -> ControllerPollGroups<'a> {
         let wakeup = |set| wakeups[group_of(place, set, wakeups.len())];
-        let borrower = |set| SlotOfBorrower { slot: QueueOwner::default(), wakeup: wakeup(set) };
-        PlaceGroups { borrowers: (1..sets).map(borrower).collect(), handover: QueueHandover::new(wakeup(0)) }
+        let borrower = |set| BorrowerSlot { slot: LentQueueOwner::default(), wakeup: wakeup(set) };
+        ControllerPollGroups {
+            borrowers: (1..sets).map(borrower).collect(),
+            handover: PollGroupMailbox::new(wakeup(0)),
+        }
     }
 
     /// Returns the number of sets of queues.
@@ -77,7 +80,7 @@ impl<'a> PlaceGroups<'a> {
     }
 
     /// Returns the slot by which a set of queues is lent. Sets count from 1, as the owner keeps set 0.
-    pub(super) fn slot(&self, set: usize) -> &QueueOwner<LentConnections> {
+    pub(super) fn slot(&self, set: usize) -> &LentQueueOwner<LentConnections> {
         &self.borrowers[set - 1].slot
     }
 
@@ -88,10 +91,10 @@ impl<'a> PlaceGroups<'a> {
     }
 }
 
-impl HandOver for PlaceGroups<'_> {
+impl RequestHandover for ControllerPollGroups<'_> {
     #[cold]
     fn hand_over(&self, request: RequestInFlight<CommandRequest>) {
-        self.handover.put(OwnerMessage::Request(Box::new(request)));
+        self.handover.put(ControllerOwnerMessage::Request(Box::new(request)));
     }
 }
 

@@ -15,23 +15,23 @@ use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::{Job, Limits};
 
 use super::address::{SCHEME, TargetAddress};
-use super::client::{Client, ClientData, HostName};
+use super::client::{Client, ClientCommandData, HostNameAndIdentifier};
 use super::initiator::Initiator;
-use crate::bench::target::{Load, LoadConnection, Measurement, Target, longest_bytes};
+use crate::bench::target::{LoadConnection, Measurement, ServerLoad, Target, max_request_bytes};
 use crate::clock::Clock;
-use crate::front::kind::ParsedTarget;
+use crate::front::kind::ParsedBenchTarget;
 
 /// Time before the next request for which a thread spins instead of sleeping, as it may wake up that late.
 const SLEEP_MIN: Span = Span::from_us(60);
 
 /// Parses the address of a target; returns none if the text does not begin with `nvme-tcp:`.
-pub(super) fn parse(text: &str) -> Option<ParsedTarget> {
+pub(super) fn parse(text: &str) -> Option<ParsedBenchTarget> {
     text.starts_with(SCHEME).then(|| TargetAddress::parse(text).map(|address| Box::new(address) as Box<dyn Target>))
 }
 
 impl Target for TargetAddress {
     fn limits(&self) -> io::Result<Limits> {
-        let mut initiator = Initiator::open(self, &HostName::of(self)?, 0)?;
+        let mut initiator = Initiator::open(self, &HostNameAndIdentifier::of(self)?, 0)?;
         let (_, blocks, shift) = initiator.namespace()?;
         let limits = Limits::new(blocks << shift, 1 << shift).flushed(true);
         let (queue_pairs, queue_entries) = (initiator.queues.into(), initiator.queue_entries.into());
@@ -39,13 +39,13 @@ impl Target for TargetAddress {
         Ok(Limits { queue_pairs, queue_entries, ..limits })
     }
 
-    fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measurement)>> {
-        let mut initiator = Initiator::open(self, &HostName::of(self)?, 0)?;
+    fn measure(&self, load: &ServerLoad<'_>) -> io::Result<Vec<(usize, Measurement)>> {
+        let mut initiator = Initiator::open(self, &HostNameAndIdentifier::of(self)?, 0)?;
         let (namespace, _, block_shift) = initiator.namespace()?;
         let next = AtomicU16::new(1);
         let measured = load.measure(|job| {
             let queue = next.fetch_add(1, Ordering::Relaxed);
-            LoadQueuePair::connect(&initiator, queue, (namespace, block_shift), job)
+            LoadQueueConnection::connect_load_queue(&initiator, queue, (namespace, block_shift), job)
         })?;
         initiator.close()?;
         Ok(measured)
@@ -53,20 +53,20 @@ impl Target for TargetAddress {
 }
 
 /// I/O queue of one benchmark thread. The command identifier of a request is its slot.
-struct LoadQueuePair {
+struct LoadQueueConnection {
     client: Client,
     namespace: u32,
     block_shift: u32,
 }
 
-impl LoadQueuePair {
-    fn connect(
+impl LoadQueueConnection {
+    fn connect_load_queue(
         initiator: &Initiator,
         queue: u16,
         (namespace, block_shift): (u32, u32),
         job: &Job,
-    ) -> io::Result<LoadQueuePair> {
-        let longest = longest_bytes(job);
+    ) -> io::Result<LoadQueueConnection> {
+        let longest = max_request_bytes(job);
         if initiator.transfer_bytes_max.is_some_and(|most| longest > most) {
             let most = initiator.transfer_bytes_max.unwrap_or(0);
             let text =
@@ -74,17 +74,17 @@ impl LoadQueuePair {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let entries = low_u16(job.iodepth.saturating_add(1)).clamp(2, initiator.queue_entries);
-        Ok(LoadQueuePair { client: initiator.queue(queue, entries)?, namespace, block_shift })
+        Ok(LoadQueueConnection { client: initiator.queue(queue, entries)?, namespace, block_shift })
     }
 }
 
-impl LoadConnection for LoadQueuePair {
+impl LoadConnection for LoadQueueConnection {
     fn submit(&mut self, slot: usize, io: Io, data: &[u8]) -> io::Result<()> {
         let Io { op, offset, bytes } = io;
         let opcode = match op {
             Op::Read => opcode::READ,
             Op::Write => opcode::WRITE,
-            Op::Flush => opcode::FLUSH,
+            Op::DeepFlush => opcode::FLUSH,
             Op::Discard => opcode::DATASET_MANAGEMENT,
             Op::WriteZeroes => opcode::WRITE_ZEROES,
         };
@@ -92,18 +92,18 @@ impl LoadConnection for LoadQueuePair {
         let (slba, blocks) = (offset >> self.block_shift, bytes >> self.block_shift);
         let id = narrow(length(slot));
         match op {
-            Op::Flush => self.client.submit(id, &entry, ClientData::None),
+            Op::DeepFlush => self.client.submit(id, &entry, ClientCommandData::None),
             Op::Discard => {
                 let range = RangeEntry::zeros().with(RangeEntry::COUNT, blocks).with(RangeEntry::FIRST, slba);
                 let entry = entry.with(ranges::DEALLOCATE, 1);
-                self.client.submit(id, &entry, ClientData::Send(&range.into_bytes()));
+                self.client.submit(id, &entry, ClientCommandData::Send(&range.into_bytes()));
             }
             Op::Read => {
-                let data = ClientData::Receive { bytes, is_kept: false };
+                let data = ClientCommandData::Receive { bytes, is_kept: false };
                 self.client.submit(id, &entry.of_blocks(slba, blocks), data);
             }
-            Op::Write => self.client.submit(id, &entry.of_blocks(slba, blocks), ClientData::Send(data)),
-            Op::WriteZeroes => self.client.submit(id, &entry.of_blocks(slba, blocks), ClientData::None),
+            Op::Write => self.client.submit(id, &entry.of_blocks(slba, blocks), ClientCommandData::Send(data)),
+            Op::WriteZeroes => self.client.submit(id, &entry.of_blocks(slba, blocks), ClientCommandData::None),
         }
         Ok(())
     }
@@ -121,7 +121,7 @@ impl LoadConnection for LoadQueuePair {
         while let Some(completion) = self.client.completion()? {
             done.push((usize::from(completion.id), completion.status == Status::SUCCESS));
         }
-        // Data that the target has become ready for.
+        // Send the data for which the target has requested a transfer.
         self.client.send()
     }
 

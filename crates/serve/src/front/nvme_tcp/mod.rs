@@ -53,15 +53,15 @@ use std::sync::Arc;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::protocol::halves::Attachment;
 use phaselink_core::protocol::nvme::rules::Limits;
 
-use super::kind::{Front, FrontArguments, FrontKind, STRICT, Switch, TargetKind, ValueFlag, all};
+use super::kind::{BenchTargetKind, Front, FrontEndArguments, FrontEndValueFlag, FrontKind, STRICT, Switch, all};
 use super::nvme_command::STRICT_SWITCH;
-use super::service::Service;
+use super::service::FrontEndService;
 use crate::device::empty_exchange;
-use crate::device::report::EmptyExchange;
+use crate::device::report::EmptyExchangeTime;
 use crate::device::store::Geometry;
 use crate::nvme::{Identity, limits};
 use accept::Admission;
@@ -93,18 +93,18 @@ pub const KIND: FrontKind = FrontKind {
         },
     ],
     settings: &[
-        ValueFlag {
+        FrontEndValueFlag {
             name: HOSTS,
             value: "NQN,...",
             help: "Names of the hosts that --nvme-tcp admits; all if it is not given",
         },
-        ValueFlag {
+        FrontEndValueFlag {
             name: KEYS,
             value: "FILE",
             help: "File with the keys of the hosts that --nvme-tcp admits, one host a line: `NQN dhchap_key=... \
                    dhchap_ctrl_key=... tls_key=...`, with keys from nvme gen-dhchap-key and gen-tls-key",
         },
-        ValueFlag {
+        FrontEndValueFlag {
             name: REFERRALS,
             value: "FILE",
             help: "File with addresses of other discovery services, one a line, which --nvme-tcp refers hosts to; changes \
@@ -118,21 +118,26 @@ pub const KIND: FrontKind = FrontKind {
     knows_keys: true,
     check_model,
     socket: |_| Ok(None),
-    bind: |arguments, drive, geometry| Ok(Box::new(NvmeTcp::bind(arguments, drive, geometry)?)),
-    target: Some(TargetKind { form: address::FORM, parse: load::parse }),
+    bind: |arguments, drive, geometry| Ok(Box::new(NvmeTcpFrontEnd::bind(arguments, drive, geometry)?)),
+    target: Some(BenchTargetKind { form: address::FORM, parse: load::parse }),
 };
 
-fn check_model(drive: &Drive) -> Result<(), Problem> {
+fn check_model(drive: &Drive) -> Result<(), InputProblem> {
     if drive.protocol().attaches(Attachment::PciFunction) {
         return Ok(());
     }
     let found = format!("--nvme-tcp: hosts speak NVMe, and {} does not", drive.name);
-    Err(Problem::new("serve", None, found, "a drive with an interface that hosts have a driver for, or --timing off"))
+    Err(InputProblem::new(
+        "serve",
+        None,
+        found,
+        "a drive with an interface that hosts have a driver for, or --timing off",
+    ))
 }
 
 /// Front-end for NVMe over TCP, with its bound sockets.
 #[derive(Debug)]
-pub struct NvmeTcp {
+pub struct NvmeTcpFrontEnd {
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
     identity: Identity,
@@ -140,39 +145,47 @@ pub struct NvmeTcp {
     is_strict: bool,
 }
 
-impl NvmeTcp {
+impl NvmeTcpFrontEnd {
     /// Binds the addresses of the front-end for hosts of `drive`.
     ///
     /// # Errors
     /// If an address is in use or not allowed, the drive is one that [real hosts cannot have](limits::served_limits), or
     /// a flag has an invalid value.
-    pub fn bind(arguments: &FrontArguments, drive: &Drive, geometry: Geometry) -> Result<NvmeTcp, Problems> {
+    pub fn bind(arguments: &FrontEndArguments, drive: &Drive, geometry: Geometry) -> Result<NvmeTcpFrontEnd, Problems> {
         let is_public = arguments.switches.contains(&BEYOND_LOOPBACK);
-        let parsed = all(arguments.addresses.iter().map(|text| address::parse_port(text, is_public)))?;
+        let parsed = all(arguments.addresses.iter().map(|text| address::parse_port_address(text, is_public)))?;
         let limits = limits::served_limits(drive, geometry)?;
         if limits.kind.metadata().is_some() {
             let found = "nvme.protection is set: in a fabric, metadata follows the data of each block, not in a buffer of its own";
-            return Err(Problem::new("--nvme-tcp", None, found, "--set nvme.protection=none, or --vfio-user").into());
+            return Err(
+                InputProblem::new("--nvme-tcp", None, found, "--set nvme.protection=none, or --vfio-user").into()
+            );
         }
-        // One entry of a ring stays free, so that the model has room for a queue with one entry more.
+        // One ring entry always stays free, so the model needs one entry more than the queue.
         let queue_entries = (limits.queue_entries - 1).clamp(2, QUEUE_ENTRIES_MAX);
         let limits = Limits { queue_entries, ..limits };
         let identity = Identity::new(&drive.name, limits, 0).with_atomic_bytes(drive.nvme.atomic_write_bytes);
-        let listeners = all(parsed.into_iter().map(listen))?;
+        let listeners = all(parsed.into_iter().map(bind_tcp_listener))?;
         let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect::<Vec<_>>();
-        let keys = arguments.setting(KEYS).map(keyring::read_keys).transpose()?;
+        let keys = arguments.setting(KEYS).map(keyring::read_host_key_file).transpose()?;
         let keyring = keys.map(|keys| Arc::new(Keyring::new(keys, &identity.subsystem_name())));
         let admission = Admission {
             keyring,
             subsystem: identity.subsystem_name(),
-            hosts: arguments.setting(HOSTS).map(host_names).transpose()?,
-            referrals: arguments.setting(REFERRALS).map(referral_file).transpose()?,
+            hosts: arguments.setting(HOSTS).map(parse_host_names).transpose()?,
+            referrals: arguments.setting(REFERRALS).map(parse_referral_file_path).transpose()?,
             discovery: Arc::default(),
             directory: Directory::default(),
-            data_max: controller::data_bytes_max(&identity),
+            data_max: controller::max_command_data_bytes(&identity),
         };
         admission.publish(&addresses);
-        Ok(NvmeTcp { listeners, addresses, identity, admission, is_strict: arguments.switches.contains(&STRICT) })
+        Ok(NvmeTcpFrontEnd {
+            listeners,
+            addresses,
+            identity,
+            admission,
+            is_strict: arguments.switches.contains(&STRICT),
+        })
     }
 
     /// Returns the name of the drive's subsystem, which hosts connect to.
@@ -181,29 +194,29 @@ impl NvmeTcp {
     }
 }
 
-fn listen(address: SocketAddr) -> Result<TcpListener, Problem> {
+fn bind_tcp_listener(address: SocketAddr) -> Result<TcpListener, InputProblem> {
     let bound = TcpListener::bind(address).and_then(|listener| {
         listener.set_nonblocking(true)?;
         Ok(listener)
     });
-    bound.map_err(|error| Problem::new("--nvme-tcp", None, format!("{address} cannot be served: {error}"), ""))
+    bound.map_err(|error| InputProblem::new("--nvme-tcp", None, format!("{address} cannot be served: {error}"), ""))
 }
 
-fn host_names(text: &str) -> Result<Vec<String>, Problem> {
-    let name = |name: &str| match fabrics::is_nqn(name) {
+fn parse_host_names(text: &str) -> Result<Vec<String>, InputProblem> {
+    let name = |name: &str| match fabrics::is_valid_nqn(name) {
         true => Ok(String::from(name)),
         false => {
             let found = format!("`{name}` is no NVMe Qualified Name");
-            Err(Problem::new("--hosts", None, found, "names that begin with nqn., with commas between them"))
+            Err(InputProblem::new("--hosts", None, found, "names that begin with nqn., with commas between them"))
         }
     };
     text.split(',').map(str::trim).map(name).collect()
 }
 
-fn referral_file(text: &str) -> Result<PathBuf, Problem> {
+fn parse_referral_file_path(text: &str) -> Result<PathBuf, InputProblem> {
     match fs::metadata(text) {
         Ok(_) => Ok(PathBuf::from(text)),
-        Err(error) => Err(Problem::new(
+        Err(error) => Err(InputProblem::new(
             "--referrals",
             None,
             format!("{text} cannot be read: {error}"),
@@ -212,13 +225,13 @@ fn referral_file(text: &str) -> Result<PathBuf, Problem> {
     }
 }
 
-impl Front for NvmeTcp {
+impl Front for NvmeTcpFrontEnd {
     fn addresses(&self) -> Vec<String> {
         self.addresses.iter().map(|address| format!("{}{address}", address::SCHEME)).collect()
     }
 
     /// Measures the round trip of a command capsule and a response capsule.
-    fn empty_exchange(&self) -> io::Result<EmptyExchange> {
+    fn empty_exchange(&self) -> io::Result<EmptyExchangeTime> {
         empty_exchange::over_tcp(KIND.flag, [wire::CAPSULE_HEADER_BYTES, wire::RESPONSE_HEADER_BYTES])
     }
 
@@ -230,7 +243,7 @@ impl Front for NvmeTcp {
         serve::behind_the_fabric(drive)
     }
 
-    fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>> {
+    fn serve(&self, service: &FrontEndService<'_>) -> io::Result<Option<Outcome>> {
         serve::serve(service, &self.listeners, &self.identity, (&self.admission, self.is_strict))
     }
 }

@@ -50,7 +50,7 @@ impl Output {
     }
 
     /// Adds the first `end` bytes of a buffer, of which `reserved` count as buffered, without a copy.
-    pub(super) fn push_data(&mut self, buffer: Vec<u8>, end: usize, reserved: u32) {
+    pub(super) fn push_data_without_copy(&mut self, buffer: Vec<u8>, end: usize, reserved: u32) {
         self.pieces.push_back(Piece::Data { buffer, sent: 0, end, reserved });
     }
 

@@ -13,7 +13,7 @@ const PENDING_BYTES_MAX: usize = 256 << 10;
 
 /// Byte stream that TLS protects.
 #[derive(Debug)]
-pub struct SecuredStream {
+pub struct TlsSecuredStream {
     socket: Arc<TcpStream>,
     channel: TlsChannel,
     /// Number of decrypted bytes that have been read already.
@@ -21,10 +21,10 @@ pub struct SecuredStream {
     is_over: bool,
 }
 
-impl SecuredStream {
+impl TlsSecuredStream {
     /// Returns the stream over a socket that does not block.
-    pub(super) fn new(socket: Arc<TcpStream>, channel: TlsChannel) -> SecuredStream {
-        SecuredStream { socket, channel, taken: 0, is_over: false }
+    pub(super) fn new(socket: Arc<TcpStream>, channel: TlsChannel) -> TlsSecuredStream {
+        TlsSecuredStream { socket, channel, taken: 0, is_over: false }
     }
 
     pub(super) fn socket(&self) -> &Arc<TcpStream> {
@@ -85,7 +85,7 @@ impl SecuredStream {
                     sent?;
                     self.is_over |= self.channel.is_closed();
                 }
-                Err(error) if is_blocked(&error) => break,
+                Err(error) if would_block(&error) => break,
                 Err(error) => return Err(error),
             }
         }
@@ -97,7 +97,7 @@ impl SecuredStream {
         if self.channel.outgoing().len() >= PENDING_BYTES_MAX || self.identity().is_none() {
             return Ok(None);
         }
-        // One text of all slices, so that a header has no record of its own.
+        // Join all slices into one text, so that a short header does not get a TLS record of its own.
         let mut text = Vec::new();
         for slice in from {
             let count = slice.len().min(PENDING_BYTES_MAX - text.len());
@@ -116,7 +116,7 @@ impl SecuredStream {
             match (&*self.socket).write(&outgoing[sent..]) {
                 Ok(0) => break,
                 Ok(count) => sent += count,
-                Err(error) if is_blocked(&error) => break,
+                Err(error) if would_block(&error) => break,
                 Err(error) => return Err(error),
             }
         }
@@ -127,12 +127,12 @@ impl SecuredStream {
     /// Tells the other side that no more bytes follow.
     pub(super) fn finish(&mut self) {
         self.channel.close();
-        // If the connection is broken already, the other side knows.
+        // If the connection is already broken, the peer has noticed.
         let _ = self.flush();
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 }
 
-pub(super) fn is_blocked(error: &io::Error) -> bool {
+pub(super) fn would_block(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

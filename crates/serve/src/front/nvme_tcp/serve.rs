@@ -10,40 +10,43 @@ use std::time::Duration;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::number::{index, length, low_u16};
-use phaselink_core::protocol::nvme::config::DataPointer;
+use phaselink_core::protocol::nvme::config::DataPointerFormat;
 use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{PollFd, PollFlags};
 
 use super::accept::{Admission, accept};
 use super::address::SCHEME;
-use super::controller::{PlaceSettings, ServedPlace, end_round, receive_lent};
+use super::controller::{
+    ControllerPlaceSettings, ServedControllerPlace, post_and_send_completions, receive_for_lent_queues,
+};
 use super::directory::{DISCOVERY_PLACES, DRIVE_PLACES};
-use super::lending::{LentConnections, OwnerMessage, PlaceGroups, group_of};
+use super::lending::{ControllerOwnerMessage, ControllerPollGroups, LentConnections, group_of};
 use crate::device::Device;
 use crate::device::counter::Counter;
 use crate::device::tally::UndefinedBehaviour;
 use crate::device::wakeup::Wakeup;
-use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
+use crate::front::lifecycle::{Delivery, RequestInFlight, RequestLifecycle, Resume};
 use crate::front::nvme_command::{
-    CommandRequest, HandOver, Place, QueueEndpoint, behind_the_doorbell, fetch_set, join_subsystem,
+    CommandRequest, Place, QueueEndpoint, RequestHandover, behind_the_doorbell, fetch_from_all_queues,
+    join_nvm_subsystem,
 };
-use crate::front::poll_group::{FrontEnd, QueueOwner, run_all};
-use crate::front::service::Service;
+use crate::front::poll_group::{FrontEnd, LentQueueOwner, run_all};
+use crate::front::service::FrontEndService;
 use crate::nvme::{Identity, limits};
 
 /// Set of queues that a thread borrows from a place that another thread owns.
 #[derive(Clone, Copy, Debug)]
-struct BorrowedSet<'a> {
-    groups: &'a PlaceGroups<'a>,
-    slot: &'a QueueOwner<LentConnections>,
+struct BorrowedQueueSet<'a> {
+    groups: &'a ControllerPollGroups<'a>,
+    slot: &'a LentQueueOwner<LentConnections>,
     place: usize,
 }
 
 /// Places that one device thread owns, and the queues that it borrows.
 #[derive(Debug)]
 struct PlaceGroup<'a> {
-    places: Vec<ServedPlace<'a>>,
-    borrowed: Vec<BorrowedSet<'a>>,
+    places: Vec<ServedControllerPlace<'a>>,
+    borrowed: Vec<BorrowedQueueSet<'a>>,
     /// Number of queue pairs of each controller in the model; none with timing off.
     model_queue_pairs: Option<u16>,
     transfer_bytes_max: usize,
@@ -57,7 +60,7 @@ struct PlaceGroup<'a> {
 /// for all controllers.
 pub(super) fn behind_the_fabric(drive: &Drive) -> Drive {
     let mut drive = behind_the_doorbell(drive, DRIVE_PLACES);
-    drive.nvme.data_pointer = DataPointer::Sgl;
+    drive.nvme.data_pointer = DataPointerFormat::Sgl;
     drive
 }
 
@@ -66,35 +69,35 @@ pub(super) fn behind_the_fabric(drive: &Drive) -> Drive {
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
 pub(super) fn serve(
-    service: &Service<'_>,
+    service: &FrontEndService<'_>,
     listeners: &[TcpListener],
     identity: &Identity,
     (admission, is_strict): (&Admission, bool),
 ) -> io::Result<Option<Outcome>> {
     let device = service.device;
-    let identity = &join_subsystem(service, identity)?;
+    let identity = &join_nvm_subsystem(service, identity)?;
     let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok());
     let path = |address: SocketAddr| {
         (address.port(), identity.subsystem.add_path(&device.faults, format!("{SCHEME}{address}")))
     };
     let paths: Vec<(u16, u32)> = addresses.map(path).collect();
-    let settings = PlaceSettings { identity, paths: &paths, admission, is_strict, is_timed: service.timing };
+    let settings = ControllerPlaceSettings { identity, paths: &paths, admission, is_strict, is_timed: service.timing };
     let groups = service.groups(service.device_threads);
     let wakeups: Vec<&Wakeup> = groups.iter().map(|group| group.wakeup).collect();
     let sets = wakeups.len().min(index(identity.limits.queue_pairs));
-    let of_place = |place| PlaceGroups::new(place, if place < DRIVE_PLACES { sets } else { 1 }, &wakeups);
-    let places: Vec<PlaceGroups<'_>> = (0..DRIVE_PLACES + DISCOVERY_PLACES).map(of_place).collect();
-    let mut fronts = divide(&settings, &places, wakeups.len());
+    let of_place = |place| ControllerPollGroups::new(place, if place < DRIVE_PLACES { sets } else { 1 }, &wakeups);
+    let places: Vec<ControllerPollGroups<'_>> = (0..DRIVE_PLACES + DISCOVERY_PLACES).map(of_place).collect();
+    let mut fronts = divide_places_among_threads(&settings, &places, wakeups.len());
     if service.timing {
         let pairs = low_u16(limits::offered_queue_pairs(&device.drive));
         fronts.iter_mut().for_each(|front| front.model_queue_pairs = Some(pairs));
     }
     thread::scope(|scope| {
-        let _stop = device.stop.at_the_end();
+        let _stop = device.stop.stop_when_dropped();
         let builder = thread::Builder::new().name(String::from("nvme-tcp listener"));
         let listener = builder.spawn_scoped(scope, || {
             accept(device, listeners, admission, |place, arrival| {
-                places[place].handover.put(OwnerMessage::Arrival(Box::new(arrival)));
+                places[place].handover.put(ControllerOwnerMessage::Arrival(Box::new(arrival)));
             })
         })?;
         let groups = groups.into_iter().zip(fronts).map(|(group, front)| move || group.run(front));
@@ -105,7 +108,11 @@ pub(super) fn serve(
 }
 
 /// Divides places and the queues of their controllers among `threads` threads, and returns the group of each thread.
-fn divide<'a>(settings: &'a PlaceSettings<'a>, groups: &'a [PlaceGroups<'a>], threads: usize) -> Vec<PlaceGroup<'a>> {
+fn divide_places_among_threads<'a>(
+    settings: &'a ControllerPlaceSettings<'a>,
+    groups: &'a [ControllerPollGroups<'a>],
+    threads: usize,
+) -> Vec<PlaceGroup<'a>> {
     let empty = || PlaceGroup {
         places: Vec::new(),
         borrowed: Vec::new(),
@@ -116,9 +123,9 @@ fn divide<'a>(settings: &'a PlaceSettings<'a>, groups: &'a [PlaceGroups<'a>], th
     };
     let mut fronts: Vec<PlaceGroup<'a>> = (0..threads).map(|_| empty()).collect();
     for (place, groups) in groups.iter().enumerate() {
-        fronts[group_of(place, 0, threads)].places.push(ServedPlace::new(place, settings, groups));
+        fronts[group_of(place, 0, threads)].places.push(ServedControllerPlace::new(place, settings, groups));
         for set in 1..groups.sets() {
-            let borrowed = BorrowedSet { groups, slot: groups.slot(set), place };
+            let borrowed = BorrowedQueueSet { groups, slot: groups.slot(set), place };
             fronts[group_of(place, set, threads)].borrowed.push(borrowed);
         }
     }
@@ -132,10 +139,10 @@ impl PlaceGroup<'_> {
     }
 
     #[inline]
-    fn fetch_owned(&mut self, life: &mut Lifecycle<'_, CommandRequest>, is_forced: bool) -> bool {
+    fn fetch_owned(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>, is_forced: bool) -> bool {
         let (mut found, device) = (false, life.device);
         for at in 0..self.places.len() {
-            if !self.places[at].has_host() {
+            if !self.places[at].has_connected_host() {
                 continue;
             }
             let first_model_queue = self.first_model_queue(self.places[at].number);
@@ -148,8 +155,8 @@ impl PlaceGroup<'_> {
             for set in sets {
                 let place = Place::Owned(at);
                 let mut endpoint = QueueEndpoint { place, client, groups, set, host, first_model_queue };
-                found |= fetch_set(life, &mut endpoint);
-                end_round(endpoint.set, endpoint.host);
+                found |= fetch_from_all_queues(life, &mut endpoint);
+                post_and_send_completions(endpoint.set, endpoint.host);
             }
             host.flush();
         }
@@ -157,19 +164,19 @@ impl PlaceGroup<'_> {
     }
 
     #[inline]
-    fn fetch_borrowed(&mut self, life: &mut Lifecycle<'_, CommandRequest>, is_forced: bool) -> bool {
+    fn fetch_from_borrowed_queues(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>, is_forced: bool) -> bool {
         let mut found = false;
         for (at, borrowed) in self.borrowed.iter().enumerate() {
-            let BorrowedSet { groups, slot, place } = *borrowed;
+            let BorrowedQueueSet { groups, slot, place } = *borrowed;
             let Some(mut entered) = slot.enter() else { continue };
             let Some(lent) = &mut *entered else { continue };
-            found |= receive_lent(lent, is_forced, groups);
+            found |= receive_for_lent_queues(lent, is_forced, groups);
             let first_model_queue = self.first_model_queue(place);
             let LentConnections { client, set, host, .. } = &mut **lent;
             let place = Place::Borrowed(at);
             let mut endpoint = QueueEndpoint { place, client: *client, groups, set, host, first_model_queue };
-            found |= fetch_set(life, &mut endpoint);
-            end_round(endpoint.set, endpoint.host);
+            found |= fetch_from_all_queues(life, &mut endpoint);
+            post_and_send_completions(endpoint.set, endpoint.host);
             endpoint.host.flush();
         }
         found
@@ -178,12 +185,12 @@ impl PlaceGroup<'_> {
     /// Handles everything that other threads have handed over to this thread's places; returns true if there was
     /// anything.
     #[inline]
-    fn take_handed_over(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
+    fn process_handed_over_items(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) -> bool {
         let mut any = false;
         for at in 0..self.places.len() {
             let inbox = self.places[at].inbox();
             if inbox.has_any() {
-                inbox.take().into_iter().for_each(|message| self.on_message(life, at, message));
+                inbox.take().into_iter().for_each(|message| self.on_owner_message(life, at, message));
                 any = true;
             }
         }
@@ -191,30 +198,35 @@ impl PlaceGroup<'_> {
     }
 
     #[cold]
-    fn on_message(&mut self, life: &mut Lifecycle<'_, CommandRequest>, at: usize, message: OwnerMessage) {
+    fn on_owner_message(
+        &mut self,
+        life: &mut RequestLifecycle<'_, CommandRequest>,
+        at: usize,
+        message: ControllerOwnerMessage,
+    ) {
         let place = &mut self.places[at];
         match message {
-            OwnerMessage::Arrival(arrival) => place.connect(*arrival, life.device),
-            OwnerMessage::Attention => {
+            ControllerOwnerMessage::Arrival(arrival) => place.connect(*arrival, life.device),
+            ControllerOwnerMessage::Attention => {
                 place.take_back();
                 place.receive(true, life.device);
                 place.attend(life.device);
             }
-            OwnerMessage::Request(mut request) => {
+            ControllerOwnerMessage::Request(mut request) => {
                 place.take_back();
                 request.request_mut().place = Place::Owned(at);
-                if let Some(request) = life.keep_until_due(*request) {
+                if let Some(request) = life.delay_until_completion_due(*request) {
                     self.resume(life, request);
                 }
             }
         }
     }
 
-    fn count_undefined(&mut self, counter: &mut Counter<'_>, device: &Device) {
+    fn count_undefined_host_behaviour(&mut self, counter: &mut Counter<'_>, device: &Device) {
         let mut note = |seen: Vec<(&'static UndefinedBehaviour, u64)>| {
             for (behaviour, count) in seen {
-                device.tallies.tell_undefined(behaviour);
-                counter.counts().note_undefined(behaviour, count);
+                device.tallies.report_first_undefined_behaviour(behaviour);
+                counter.counts().count_undefined_behaviour(behaviour, count);
             }
         };
         for place in &mut self.places {
@@ -229,7 +241,7 @@ impl PlaceGroup<'_> {
 }
 
 impl Resume<CommandRequest> for PlaceGroup<'_> {
-    fn resume(&mut self, life: &mut Lifecycle<'_, CommandRequest>, request: RequestInFlight<CommandRequest>) {
+    fn resume(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>, request: RequestInFlight<CommandRequest>) {
         let CommandRequest { place, client, .. } = *request.request();
         match place {
             Place::Owned(at) => {
@@ -241,7 +253,7 @@ impl Resume<CommandRequest> for PlaceGroup<'_> {
                 endpoint.host.flush();
             }
             Place::Borrowed(at) => {
-                let BorrowedSet { groups, slot, .. } = self.borrowed[at];
+                let BorrowedQueueSet { groups, slot, .. } = self.borrowed[at];
                 let mut entered = slot.enter();
                 match entered.as_deref_mut().and_then(Option::as_mut).filter(|lent| lent.client == client) {
                     None => groups.hand_over(request),
@@ -257,8 +269,8 @@ impl Resume<CommandRequest> for PlaceGroup<'_> {
     }
 
     fn has_clients(&self) -> bool {
-        let has_queues = |borrowed: &BorrowedSet<'_>| borrowed.slot.enter().is_some();
-        self.places.iter().any(ServedPlace::has_host) || self.borrowed.iter().any(has_queues)
+        let has_queues = |borrowed: &BorrowedQueueSet<'_>| borrowed.slot.enter().is_some();
+        self.places.iter().any(ServedControllerPlace::has_connected_host) || self.borrowed.iter().any(has_queues)
     }
 }
 
@@ -271,17 +283,19 @@ impl FrontEnd for PlaceGroup<'_> {
         self.transfer_bytes_max
     }
 
-    fn attend(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
+    fn attend(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) -> bool {
         let device = life.device;
         let any = self.places.iter_mut().fold(false, |any, place| place.attend(device) | any);
-        self.count_undefined(&mut life.counter, device);
+        self.count_undefined_host_behaviour(&mut life.counter, device);
         any
     }
 
     #[inline]
-    fn fetch(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
+    fn fetch(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) -> bool {
         let is_forced = std::mem::take(&mut self.is_forced);
-        self.take_handed_over(life) | self.fetch_owned(life, is_forced) | self.fetch_borrowed(life, is_forced)
+        self.process_handed_over_items(life)
+            | self.fetch_owned(life, is_forced)
+            | self.fetch_from_borrowed_queues(life, is_forced)
     }
 
     fn prepare_sleep(&mut self, time: &mut Duration) -> Option<Vec<PollFd<'_>>> {
@@ -295,7 +309,7 @@ impl FrontEnd for PlaceGroup<'_> {
                 if connection.has_unread() {
                     return None;
                 }
-                *time = connection.stalled_for().map_or(*time, |rest| rest.min(*time));
+                *time = connection.remaining_stall_time().map_or(*time, |rest| rest.min(*time));
                 self.watched.push(connection.watched());
             }
         }
@@ -306,7 +320,7 @@ impl FrontEnd for PlaceGroup<'_> {
                 if connection.has_unread() {
                     return None;
                 }
-                *time = connection.stalled_for().map_or(*time, |rest| rest.min(*time));
+                *time = connection.remaining_stall_time().map_or(*time, |rest| rest.min(*time));
                 self.watched.push(connection.watched());
             }
         }
@@ -317,7 +331,7 @@ impl FrontEnd for PlaceGroup<'_> {
         self.is_forced = true;
     }
 
-    fn end(&mut self, life: &mut Lifecycle<'_, CommandRequest>) {
-        self.count_undefined(&mut life.counter, life.device);
+    fn end(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) {
+        self.count_undefined_host_behaviour(&mut life.counter, life.device);
     }
 }

@@ -25,10 +25,11 @@ use smallvec::SmallVec;
 use super::encoder::EncodedHeader;
 use super::fabrics::status;
 use super::output::{Output, SLICES_MAX};
-use super::slot::{CommandSlot, DataFlow, NO_SLOT, Payload, SlotState};
+use super::slot::{CommandDataDirection, CommandSlot, NO_SLOT, Payload, SlotState};
 use super::wire::{
-    COMMON_HEADER_BYTES, DIGEST_BYTES, DataPlace, Encoder, FatalError, FatalStatus, HEADER_BYTES_MAX, Parameters,
-    PduHeader, PduLayout, PduLimits, PduType, Sender, Transfer, at, digest,
+    COMMON_HEADER_BYTES, CommandDataLocation, DIGEST_BYTES, Encoder, FatalPduError, HEADER_BYTES_MAX,
+    InitializationParameters, PduHeader, PduLayout, PduLimits, PduType, Sender, TerminationStatus, Transfer, at,
+    digest,
 };
 use crate::front::buffer::Buffer;
 
@@ -54,14 +55,14 @@ enum ConnectionPhase {
     /// The host has not initialized the connection.
     New,
     /// Commands arrive.
-    Open,
+    FileOpener,
     /// A termination request has been sent or received.
     Ended,
 }
 
 /// State of a connection without its socket.
 #[derive(Debug)]
-pub struct QueueSession {
+pub struct QueueConnectionState {
     phase: ConnectionPhase,
     limits: PduLimits,
     encoder: Encoder,
@@ -96,10 +97,10 @@ pub struct QueueSession {
     has_wrong_header: bool,
 }
 
-impl QueueSession {
+impl QueueConnectionState {
     /// Returns the state of a connection that has just been accepted. A command transfers at most `data_max` bytes.
-    pub fn new(data_max: u32) -> QueueSession {
-        let mut session = QueueSession {
+    pub fn new(data_max: u32) -> QueueConnectionState {
+        let mut session = QueueConnectionState {
             phase: ConnectionPhase::New,
             limits: PduLimits::BEFORE,
             encoder: Encoder::default(),
@@ -125,33 +126,33 @@ impl QueueSession {
             spare_bytes: 0,
             has_wrong_header: false,
         };
-        session.make_slots(FIRST_SLOTS);
+        session.create_command_slots(FIRST_SLOTS);
         session
     }
 
     /// Makes the slots of a queue of this many entries. Commands in flight keep theirs.
-    fn make_slots(&mut self, entries: u32) {
+    fn create_command_slots(&mut self, entries: u32) {
         let before = self.slots.len();
         self.slots.resize_with(index(entries), CommandSlot::default);
         self.free.extend((before..self.slots.len()).rev().map(|slot| low_u16(length(slot))));
         self.by_id = vec![NO_SLOT; index(entries).next_power_of_two()];
         let used = self.slots.iter().enumerate().filter(|(_, slot)| slot.state != SlotState::Free);
         let used: Vec<u16> = used.map(|(slot, _)| low_u16(length(slot))).collect();
-        used.into_iter().for_each(|slot| self.add_id(slot));
+        used.into_iter().for_each(|slot| self.index_command_id(slot));
         self.ring = vec![NO_SLOT; index(entries) + 1];
     }
 
     /// Opens the queue that Connect has asked for, with this many entries.
-    pub fn open_queue(&mut self, queue: u16, entries: u32, has_flow_control: bool) {
+    pub fn open_connected_queue(&mut self, queue: u16, entries: u32, has_flow_control: bool) {
         (self.queue, self.entries, self.has_flow_control) = (Some(queue), entries, has_flow_control);
-        // The Connect command was the first entry.
+        // Connect was the first entry of the queue, so the head is at the second.
         self.head = 1 % entries;
-        self.make_slots(entries.max(FIRST_SLOTS));
+        self.create_command_slots(entries.max(FIRST_SLOTS));
     }
 
     /// Returns the number of entries of the queues that stand for this connection in the controller: one more than the
     /// host has, since an entry of a full ring stays free.
-    pub fn ring_entries(&self) -> u32 {
+    pub fn controller_ring_entries(&self) -> u32 {
         short_length(self.ring.len())
     }
 
@@ -162,7 +163,7 @@ impl QueueSession {
 
     /// Forgets all submitted commands without completions, because the controller has been reset. Commands that have not
     /// been submitted stay.
-    pub fn reset_queue(&mut self) {
+    pub fn drop_commands_after_controller_reset(&mut self) {
         (self.tail, self.posted) = (0, 0);
         for slot in 0..low_u16(length(self.slots.len())) {
             if self.slots[usize::from(slot)].state == SlotState::Submitted {
@@ -172,7 +173,7 @@ impl QueueSession {
     }
 
     /// Sets the positions of the rings to zero, since the controller creates its queues.
-    pub fn clear_ring(&mut self, has_tail: bool, has_head: bool) {
+    pub fn reset_ring_positions(&mut self, has_tail: bool, has_head: bool) {
         self.tail = if has_tail { 0 } else { self.tail };
         self.posted = if has_head { 0 } else { self.posted };
     }
@@ -184,7 +185,7 @@ impl QueueSession {
 
     /// True if the host has initialized the connection.
     pub fn is_open(&self) -> bool {
-        self.phase == ConnectionPhase::Open
+        self.phase == ConnectionPhase::FileOpener
     }
 
     // Reception.
@@ -224,28 +225,28 @@ impl QueueSession {
 
     fn parse(&mut self) {
         while self.phase != ConnectionPhase::Ended {
-            let is_whole = if self.payload.is_some() { self.receive_payload() } else { self.parse_pdu() };
+            let is_whole = if self.payload.is_some() { self.receive_h2c_data() } else { self.process_next_pdu() };
             match is_whole {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(error) => self.fail(error),
+                Err(error) => self.terminate_with_fatal_error(error),
             }
         }
     }
 
     /// Handles the PDU at the start of the input; returns false if a part of it is missing.
-    fn parse_pdu(&mut self) -> Result<bool, FatalError> {
+    fn process_next_pdu(&mut self) -> Result<bool, FatalPduError> {
         let bytes = self.input.data();
         let Some(common) = bytes.first_chunk::<COMMON_HEADER_BYTES>() else { return Ok(false) };
         let is_request = common[at::TYPE] == PduType::InitializeRequest.number();
         if is_request != (self.phase == ConnectionPhase::New) {
-            // Any other type that a host may send comes too early or too late.
+            // Any other known type is out of sequence.
             let is_known =
                 PduType::ALL.iter().any(|kind| kind.number() == common[at::TYPE] && kind.sender() == Sender::Host);
             return Err(if is_known {
-                FatalError::of(FatalStatus::SequenceError)
+                FatalPduError::of(TerminationStatus::SequenceError)
             } else {
-                FatalError::field(at::TYPE)
+                FatalPduError::field(at::TYPE)
             });
         }
         let layout = PduLayout::check(common, Sender::Host, &self.limits)?;
@@ -258,7 +259,7 @@ impl QueueSession {
                 if bytes.len() < layout.data_at {
                     return Ok(false);
                 }
-                self.begin_payload(&layout, &transfer, is_last)?;
+                self.begin_h2c_data(&layout, &transfer, is_last)?;
                 self.input.consume(layout.data_at);
                 return Ok(true);
             }
@@ -266,39 +267,43 @@ impl QueueSession {
             PduHeader::InitializeRequest(parameters) => {
                 self.initialize(&parameters)?;
             }
-            PduHeader::Command(entry) => self.accept(&layout, &entry)?,
+            PduHeader::Command(entry) => self.accept_command_capsule(&layout, &entry)?,
             PduHeader::Termination { .. } => self.phase = ConnectionPhase::Ended,
-            _ => return Err(FatalError::field(at::TYPE)),
+            _ => return Err(FatalPduError::field(at::TYPE)),
         }
         self.input.consume(layout.total_bytes());
         Ok(true)
     }
 
-    fn initialize(&mut self, host: &Parameters) -> Result<(), FatalError> {
-        let own = Parameters { alignment: 0, digests: host.digests, limit: HOST_DATA_BYTES };
+    fn initialize(&mut self, host: &InitializationParameters) -> Result<(), FatalPduError> {
+        let own = InitializationParameters { alignment: 0, digests: host.digests, limit: HOST_DATA_BYTES };
         self.limits = PduLimits {
             digests: host.digests,
-            alignment: own.alignment_bytes(),
+            alignment: own.data_alignment_bytes(),
             capsule_data_max: CAPSULE_DATA_BYTES,
             data_max: HOST_DATA_BYTES,
         };
-        self.encoder = Encoder { digests: host.digests, alignment: host.alignment_bytes() };
+        self.encoder = Encoder { digests: host.digests, alignment: host.data_alignment_bytes() };
         self.output.push(self.encoder.initialize(PduType::InitializeResponse, &own).bytes());
-        self.phase = ConnectionPhase::Open;
+        self.phase = ConnectionPhase::FileOpener;
         Ok(())
     }
 
     /// Puts the command of a capsule into a slot. A command whose data pointer is invalid is completed at once.
-    fn accept(&mut self, layout: &PduLayout, bytes: &[u8; SUBMISSION_ENTRY_BYTES]) -> Result<(), FatalError> {
+    fn accept_command_capsule(
+        &mut self,
+        layout: &PduLayout,
+        bytes: &[u8; SUBMISSION_ENTRY_BYTES],
+    ) -> Result<(), FatalPduError> {
         let entry = SubmissionEntry::decode(bytes);
         self.head = if self.head + 1 >= self.entries { 0 } else { self.head + 1 };
         if self.find(entry.command_id).is_some() {
-            self.push_response(entry.command_id, COMMAND_ID_CONFLICT, 0);
+            self.push_response_capsule(entry.command_id, COMMAND_ID_CONFLICT, 0);
             return Ok(());
         }
         // The host has submitted more commands than its queue has entries.
-        let slot = self.free.pop().ok_or_else(|| FatalError::of(FatalStatus::SequenceError))?;
-        let flow = DataFlow::of(&entry);
+        let slot = self.free.pop().ok_or_else(|| FatalPduError::of(TerminationStatus::SequenceError))?;
+        let flow = CommandDataDirection::of(&entry);
         self.slots[usize::from(slot)] = CommandSlot {
             state: SlotState::Arrived,
             flow,
@@ -306,8 +311,8 @@ impl QueueSession {
             data: mem::take(&mut self.slots[usize::from(slot)].data),
             ..CommandSlot::default()
         };
-        self.add_id(slot);
-        match self.place_data(slot, layout) {
+        self.index_command_id(slot);
+        match self.locate_command_data(slot, layout) {
             Ok(()) => {}
             Err(status) => self.respond(slot, status, 0),
         }
@@ -315,17 +320,17 @@ impl QueueSession {
     }
 
     /// Finds the data of a command, as its data pointer says: in its capsule, or in PDUs to come.
-    fn place_data(&mut self, slot: u16, layout: &PduLayout) -> Result<(), Status> {
+    fn locate_command_data(&mut self, slot: u16, layout: &PduLayout) -> Result<(), Status> {
         let CommandSlot { entry, flow, .. } = self.slots[usize::from(slot)];
-        if flow == DataFlow::None {
+        if flow == CommandDataDirection::None {
             self.arrived.push_back(slot);
             return Ok(());
         }
         if entry.flags & PSDT_SGL == 0 {
             return Err(Status::INVALID_FIELD);
         }
-        match (DataPlace::of(entry.prp1, entry.prp2), flow) {
-            (DataPlace::InCapsule { offset, bytes }, DataFlow::FromHost) => {
+        match (CommandDataLocation::of(entry.prp1, entry.prp2), flow) {
+            (CommandDataLocation::InCapsule { offset, bytes }, CommandDataDirection::FromHost) => {
                 let start = usize::try_from(offset).map_err(|_| status::INVALID_SGL_OFFSET)?;
                 if start > layout.data_bytes || start > 0 && start == layout.data_bytes {
                     return Err(status::INVALID_SGL_OFFSET);
@@ -334,28 +339,28 @@ impl QueueSession {
                 if end > layout.data_bytes {
                     return Err(Status::INVALID_SGL_LENGTH);
                 }
-                self.take_capsule_data(slot, layout, (start, end));
+                self.copy_capsule_data_to_slot(slot, layout, (start, end));
                 Ok(())
             }
-            (DataPlace::Transport { bytes }, _) if bytes <= self.data_max => {
+            (CommandDataLocation::Transport { bytes }, _) if bytes <= self.data_max => {
                 self.slots[usize::from(slot)].bytes = bytes;
                 if bytes == 0 {
                     self.arrived.push_back(slot);
-                } else if self.waiting.is_empty() && self.has_room(bytes) {
-                    self.admit(slot);
+                } else if self.waiting.is_empty() && self.has_buffer_room(bytes) {
+                    self.admit_command_data(slot);
                 } else {
                     self.slots[usize::from(slot)].state = SlotState::Waiting;
                     self.waiting.push_back(slot);
                 }
                 Ok(())
             }
-            (DataPlace::Transport { .. }, _) => Err(Status::INVALID_SGL_LENGTH),
-            (DataPlace::InCapsule { .. } | DataPlace::Other, _) => Err(Status::INVALID_SGL_TYPE),
+            (CommandDataLocation::Transport { .. }, _) => Err(Status::INVALID_SGL_LENGTH),
+            (CommandDataLocation::InCapsule { .. } | CommandDataLocation::Other, _) => Err(Status::INVALID_SGL_TYPE),
         }
     }
 
     /// Copies the data of a capsule to its slot.
-    fn take_capsule_data(&mut self, slot: u16, layout: &PduLayout, (start, end): (usize, usize)) {
+    fn copy_capsule_data_to_slot(&mut self, slot: u16, layout: &PduLayout, (start, end): (usize, usize)) {
         let bytes = short_length(end - start);
         self.reserve(slot, bytes);
         let all = &self.input.data()[layout.data_at..]
@@ -365,11 +370,11 @@ impl QueueSession {
         let place = &mut self.slots[usize::from(slot)];
         place.data[..end - start].copy_from_slice(&data[start..end]);
         (place.bytes, place.filled, place.is_corrupt) = (bytes, bytes, is_corrupt);
-        self.arrive(slot);
+        self.mark_command_arrived(slot);
     }
 
     /// Marks a command as arrived. One whose data is corrupt is completed with Transient Transport Error.
-    fn arrive(&mut self, slot: u16) {
+    fn mark_command_arrived(&mut self, slot: u16) {
         self.slots[usize::from(slot)].state = SlotState::Arrived;
         match self.slots[usize::from(slot)].is_corrupt {
             true => self.respond(slot, status::TRANSIENT_TRANSPORT_ERROR, 0),
@@ -377,7 +382,7 @@ impl QueueSession {
         }
     }
 
-    fn has_room(&self, bytes: u32) -> bool {
+    fn has_buffer_room(&self, bytes: u32) -> bool {
         self.buffered == 0 || self.buffered + index(bytes) <= BUFFERED_BYTES_MAX
     }
 
@@ -398,40 +403,40 @@ impl QueueSession {
     }
 
     /// Lets a command go on for whose data there is room: requests the data from the host, or lets it be executed.
-    fn admit(&mut self, slot: u16) {
+    fn admit_command_data(&mut self, slot: u16) {
         let CommandSlot { bytes, flow, entry, .. } = self.slots[usize::from(slot)];
         self.reserve(slot, bytes);
-        if flow == DataFlow::ToHost {
-            return self.arrive(slot);
+        if flow == CommandDataDirection::ToHost {
+            return self.mark_command_arrived(slot);
         }
         self.slots[usize::from(slot)].state = SlotState::Receiving;
         self.receiving += 1;
         let transfer = Transfer { command_id: entry.command_id, tag: slot, offset: 0, bytes };
-        self.output.push(self.encoder.ready_to_transfer(&transfer).bytes());
+        self.output.push(self.encoder.encode_ready_to_transfer(&transfer).bytes());
     }
 
-    fn admit_waiting(&mut self) {
+    fn admit_waiting_commands(&mut self) {
         while let Some(&slot) = self.waiting.front()
-            && self.has_room(self.slots[usize::from(slot)].bytes)
+            && self.has_buffer_room(self.slots[usize::from(slot)].bytes)
         {
             self.waiting.pop_front();
-            self.admit(slot);
+            self.admit_command_data(slot);
         }
     }
 
     /// Checks the header of an H2CData PDU against the R2T that it answers. Data comes in order.
-    fn begin_payload(&mut self, layout: &PduLayout, transfer: &Transfer, is_last: bool) -> Result<(), FatalError> {
+    fn begin_h2c_data(&mut self, layout: &PduLayout, transfer: &Transfer, is_last: bool) -> Result<(), FatalPduError> {
         let slot = self.slots.get(usize::from(transfer.tag)).filter(|slot| slot.state == SlotState::Receiving);
-        let slot = slot.ok_or_else(|| FatalError::field(at::TAG))?;
+        let slot = slot.ok_or_else(|| FatalPduError::field(at::TAG))?;
         if slot.entry.command_id != transfer.command_id {
-            return Err(FatalError::field(at::COMMAND_ID));
+            return Err(FatalPduError::field(at::COMMAND_ID));
         }
         let left = slot.bytes - slot.filled;
         if transfer.offset != slot.filled || transfer.bytes > left {
-            return Err(FatalError::of(FatalStatus::DataOutOfRange));
+            return Err(FatalPduError::of(TerminationStatus::DataOutOfRange));
         }
         if is_last != (transfer.bytes == left) {
-            return Err(FatalError::field(at::FLAGS));
+            return Err(FatalPduError::field(at::FLAGS));
         }
         let start = index(transfer.offset);
         let (end, has_digest) = (start + layout.data_bytes, layout.has_data_digest);
@@ -440,7 +445,7 @@ impl QueueSession {
     }
 
     /// Moves received bytes to the data of a slot; returns false if bytes are missing.
-    fn receive_payload(&mut self) -> Result<bool, FatalError> {
+    fn receive_h2c_data(&mut self) -> Result<bool, FatalPduError> {
         let Some(mut payload) = self.payload.take() else { return Ok(false) };
         let slot = &mut self.slots[usize::from(payload.slot)];
         let here = self.input.data().len().min(payload.end - payload.at);
@@ -460,13 +465,13 @@ impl QueueSession {
         slot.filled = short_length(payload.end);
         if payload.is_last {
             self.receiving -= 1;
-            self.arrive(payload.slot);
+            self.mark_command_arrived(payload.slot);
         }
         Ok(true)
     }
 
     /// Ends the connection with a termination request that says what is wrong with the PDU at the start of the input.
-    fn fail(&mut self, error: FatalError) {
+    fn terminate_with_fatal_error(&mut self, error: FatalPduError) {
         let header = self.input.data();
         let cause = &header[..header.len().min(header.get(at::HEADER_LENGTH).copied().unwrap_or(0).into())];
         let request = self.encoder.terminate(PduType::ControllerTermination, error, cause);
@@ -481,8 +486,8 @@ impl QueueSession {
     }
 
     /// Ends the connection because the host has broken the order of commands.
-    pub fn fail_in_sequence(&mut self) {
-        let error = FatalError::of(FatalStatus::SequenceError);
+    pub fn terminate_with_sequence_error(&mut self) {
+        let error = FatalPduError::of(TerminationStatus::SequenceError);
         let request = self.encoder.terminate(PduType::ControllerTermination, error, &[]);
         self.end(&request);
     }
@@ -495,7 +500,7 @@ impl QueueSession {
         Some((slot, &self.slots[usize::from(slot)].entry))
     }
 
-    /// Takes the command that [`QueueSession::arrived`] has returned out of the list of arrived commands.
+    /// Takes the command that [`QueueConnectionState::arrived`] has returned out of the list of arrived commands.
     pub fn take_arrived(&mut self) {
         self.arrived.pop_front();
     }
@@ -515,7 +520,7 @@ impl QueueSession {
     /// Submits an arrived command to the controller's queue. `address` is that of the slot's data.
     pub fn submit(&mut self, slot: u16, address: u64) {
         let place = &mut self.slots[usize::from(slot)];
-        let has_data = place.flow != DataFlow::None && place.bytes > 0;
+        let has_data = place.flow != CommandDataDirection::None && place.bytes > 0;
         place.state = SlotState::Submitted;
         (place.entry.prp1, place.entry.prp2) = if has_data { (address, place.bytes.into()) } else { (0, 0) };
         self.ring[index(self.tail)] = slot;
@@ -531,7 +536,7 @@ impl QueueSession {
 
     /// Returns the submission queue entry at an index of the ring; none if there is none.
     #[inline]
-    pub fn ring_entry(&self, place: usize) -> Option<&SubmissionEntry> {
+    pub fn submission_ring_entry(&self, place: usize) -> Option<&SubmissionEntry> {
         let slot = *self.ring.get(place)?;
         self.slots.get(usize::from(slot)).map(|slot| &slot.entry)
     }
@@ -539,14 +544,14 @@ impl QueueSession {
     /// Returns the data bytes of a submitted command that the controller may read.
     #[inline]
     pub fn readable(&self, slot: u16, offset: usize, bytes: usize) -> Option<&[u8]> {
-        let slot = self.slots.get(usize::from(slot)).filter(|slot| slot.flow == DataFlow::FromHost)?;
+        let slot = self.slots.get(usize::from(slot)).filter(|slot| slot.flow == CommandDataDirection::FromHost)?;
         slot.data[..index(slot.filled)].get(offset..offset.checked_add(bytes)?)
     }
 
     /// Returns the data bytes of a submitted command that the controller writes.
     #[inline]
     pub fn writable(&mut self, slot: u16, offset: usize, bytes: usize) -> Option<&mut [u8]> {
-        let slot = self.slots.get_mut(usize::from(slot)).filter(|slot| slot.flow == DataFlow::ToHost)?;
+        let slot = self.slots.get_mut(usize::from(slot)).filter(|slot| slot.flow == CommandDataDirection::ToHost)?;
         let end = offset.checked_add(bytes).filter(|end| *end <= index(slot.bytes))?;
         slot.filled = slot.filled.max(short_length(end));
         slot.data.get_mut(offset..end)
@@ -570,7 +575,7 @@ impl QueueSession {
         let head = if self.has_flow_control { self.head } else { u16::MAX.into() };
         let command_id = self.slots[usize::from(slot)].entry.command_id;
         self.release(slot);
-        self.push_completion(command_id, status, result.into(), low_u16(head));
+        self.push_completion_entry(command_id, status, result.into(), low_u16(head));
     }
 
     #[inline]
@@ -578,29 +583,29 @@ impl QueueSession {
         if self.phase == ConnectionPhase::Ended {
             return;
         }
-        let Some(slot) = self.find(command_id) else { return self.push_response(command_id, status, result) };
+        let Some(slot) = self.find(command_id) else { return self.push_response_capsule(command_id, status, result) };
         let place = &mut self.slots[usize::from(slot)];
         let wrong = place.wrong_digest;
         self.has_wrong_header = wrong == Some(FaultDigest::Header);
-        if place.flow != DataFlow::ToHost || status != Status::SUCCESS || place.filled == 0 {
+        if place.flow != CommandDataDirection::ToHost || status != Status::SUCCESS || place.filled == 0 {
             self.release(slot);
-            return self.push_response(command_id, status, result);
+            return self.push_response_capsule(command_id, status, result);
         }
         let (bytes, reserved) = (place.filled, mem::take(&mut place.reserved));
         let data = mem::take(&mut place.data);
         self.release(slot);
         let ends_command = !self.has_flow_control && result == 0;
         let transfer = Transfer { command_id, tag: 0, offset: 0, bytes };
-        let header = self.encoder.controller_data(&transfer, true, ends_command);
-        self.push_header(header);
+        let header = self.encoder.encode_c2h_data_header(&transfer, true, ends_command);
+        self.push_pdu_header(header);
         let mut digest = self.encoder.digests.data.then(|| digest(&data[..index(bytes)]));
         if wrong == Some(FaultDigest::Data) {
             digest = digest.map(|right| !right);
         }
-        self.output.push_data(data, index(bytes), reserved);
+        self.output.push_data_without_copy(data, index(bytes), reserved);
         digest.into_iter().for_each(|digest| self.output.push(&digest.to_le_bytes()));
         if !ends_command {
-            self.push_response(command_id, status, result);
+            self.push_response_capsule(command_id, status, result);
         }
     }
 
@@ -617,37 +622,37 @@ impl QueueSession {
     pub fn damage(&mut self, command_id: u16, digest: FaultDigest) -> bool {
         let Some(slot) = self.find(command_id) else { return true };
         let place = &mut self.slots[usize::from(slot)];
-        if digest == FaultDigest::Data && place.flow == DataFlow::FromHost {
+        if digest == FaultDigest::Data && place.flow == CommandDataDirection::FromHost {
             return false;
         }
         place.wrong_digest = Some(digest);
         true
     }
 
-    fn push_response(&mut self, command_id: u16, status: Status, result: u64) {
+    fn push_response_capsule(&mut self, command_id: u16, status: Status, result: u64) {
         let head = if self.has_flow_control { low_u16(self.head) } else { 0 };
-        self.push_completion(command_id, status, result, head);
+        self.push_completion_entry(command_id, status, result, head);
     }
 
     #[inline]
-    fn push_completion(&mut self, command_id: u16, status: Status, result: u64, submission_head: u16) {
+    fn push_completion_entry(&mut self, command_id: u16, status: Status, result: u64, submission_head: u16) {
         let entry =
             CompletionEntry { result, submission_head, submission_queue: 0, command_id, phase: false, status }.encode();
         let header = self.encoder.response(&entry);
-        self.push_header(header);
+        self.push_pdu_header(header);
     }
 
     #[inline]
-    fn push_header(&mut self, header: EncodedHeader) {
+    fn push_pdu_header(&mut self, header: EncodedHeader) {
         match mem::take(&mut self.has_wrong_header) {
             false => self.output.push(header.bytes()),
-            true => self.output.push(header.with_wrong_digest().bytes()),
+            true => self.output.push(header.with_corrupted_header_digest().bytes()),
         }
     }
 
     /// Frees a slot, with the room of its data.
     fn release(&mut self, slot: u16) {
-        self.remove_id(slot);
+        self.unindex_command_id(slot);
         let place = &mut self.slots[usize::from(slot)];
         let (data, reserved) = (mem::take(&mut place.data), mem::take(&mut place.reserved));
         place.state = SlotState::Free;
@@ -663,7 +668,7 @@ impl QueueSession {
             self.spare.push(data);
         }
         if !self.waiting.is_empty() {
-            self.admit_waiting();
+            self.admit_waiting_commands();
         }
     }
 
@@ -672,7 +677,7 @@ impl QueueSession {
         usize::from(command_id) & (self.by_id.len() - 1)
     }
 
-    fn add_id(&mut self, slot: u16) {
+    fn index_command_id(&mut self, slot: u16) {
         let chain = self.chain(self.slots[usize::from(slot)].entry.command_id);
         self.slots[usize::from(slot)].next = mem::replace(&mut self.by_id[chain], slot);
     }
@@ -686,7 +691,7 @@ impl QueueSession {
         (slot != NO_SLOT).then_some(slot)
     }
 
-    fn remove_id(&mut self, slot: u16) {
+    fn unindex_command_id(&mut self, slot: u16) {
         let CommandSlot { entry, next, .. } = &self.slots[usize::from(slot)];
         let (chain, next) = (self.chain(entry.command_id), *next);
         if self.by_id[chain] == slot {

@@ -10,7 +10,7 @@ pub(super) const NO_SLOT: u16 = u16::MAX;
 
 /// Direction of a command's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum DataFlow {
+pub(super) enum CommandDataDirection {
     /// The command has no data.
     #[default]
     None,
@@ -20,14 +20,14 @@ pub(super) enum DataFlow {
     ToHost,
 }
 
-impl DataFlow {
+impl CommandDataDirection {
     /// Returns the direction that the two lowest bits of an opcode name; for Fabrics commands, those of their type.
-    pub(super) fn of(entry: &SubmissionEntry) -> DataFlow {
-        let opcode = if entry.opcode == fabrics::OPCODE { fabrics::command_type_of(entry) } else { entry.opcode };
+    pub(super) fn of(entry: &SubmissionEntry) -> CommandDataDirection {
+        let opcode = if entry.opcode == fabrics::OPCODE { fabrics::fabrics_command_type(entry) } else { entry.opcode };
         match opcode & 0b11 {
-            0b01 => DataFlow::FromHost,
-            0b10 => DataFlow::ToHost,
-            _ => DataFlow::None,
+            0b01 => CommandDataDirection::FromHost,
+            0b10 => CommandDataDirection::ToHost,
+            _ => CommandDataDirection::None,
         }
     }
 }
@@ -54,7 +54,7 @@ pub(super) struct CommandSlot {
     pub state: SlotState,
     /// Submission queue entry. Its data pointer names the data of this slot once the slot is submitted.
     pub entry: SubmissionEntry,
-    pub flow: DataFlow,
+    pub flow: CommandDataDirection,
     /// Number of data bytes that the data pointer of the host names.
     pub bytes: u32,
     /// Number of bytes that count as buffered for the command.

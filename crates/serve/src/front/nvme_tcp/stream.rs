@@ -8,7 +8,7 @@ use rustix::net::{RecvFlags, recv, sockopt};
 
 use super::authentication::keys::Psk;
 use super::authentication::secret::system_random;
-use super::secured::{SecuredStream, is_blocked};
+use super::secured::{TlsSecuredStream, would_block};
 use super::tls::FIRST_BYTE;
 use super::tls::channel::TlsChannel;
 
@@ -23,7 +23,7 @@ pub enum ByteStream {
     /// Connection whose client has not shown yet whether it begins with TLS, and the keys for that case.
     Undecided(Arc<TcpStream>, Vec<Psk>),
     /// Bytes that TLS protects.
-    Secured(Box<SecuredStream>),
+    Secured(Box<TlsSecuredStream>),
 }
 
 impl ByteStream {
@@ -53,7 +53,7 @@ impl ByteStream {
     #[must_use]
     pub fn secured(self, psks: Vec<Psk>) -> ByteStream {
         let channel = TlsChannel::client(psks, system_random);
-        ByteStream::Secured(Box::new(SecuredStream::new(Arc::clone(self.socket()), channel)))
+        ByteStream::Secured(Box::new(TlsSecuredStream::new(Arc::clone(self.socket()), channel)))
     }
 
     /// Returns the socket, whose readiness ends a sleep.
@@ -73,7 +73,7 @@ impl ByteStream {
     }
 
     /// Returns true until the handshake of a secured stream has ended.
-    pub fn is_in_handshake(&self) -> bool {
+    pub fn is_in_tls_handshake(&self) -> bool {
         matches!(self, ByteStream::Secured(secured) if secured.identity().is_none())
     }
 
@@ -107,16 +107,16 @@ impl ByteStream {
 
     /// Looks at the first byte of the client: TLS begins with another one than NVMe/TCP.
     #[cold]
-    fn decide(&mut self) -> io::Result<bool> {
+    fn detect_tls_from_first_byte(&mut self) -> io::Result<bool> {
         let ByteStream::Undecided(socket, psks) = self else { return Ok(true) };
         let mut first = [0];
         match recv(&**socket, &mut first, RecvFlags::PEEK).map(|(_, count)| count).map_err(io::Error::from) {
             Ok(1..) if first == [FIRST_BYTE] => {
                 let channel = TlsChannel::server(std::mem::take(psks), system_random);
-                *self = ByteStream::Secured(Box::new(SecuredStream::new(Arc::clone(socket), channel)));
+                *self = ByteStream::Secured(Box::new(TlsSecuredStream::new(Arc::clone(socket), channel)));
             }
             Ok(_) => *self = ByteStream::Plain(Arc::clone(socket)),
-            Err(error) if is_blocked(&error) => return Ok(false),
+            Err(error) if would_block(&error) => return Ok(false),
             Err(error) => return Err(error),
         }
         Ok(true)
@@ -129,9 +129,9 @@ impl ByteStream {
     /// If the connection is broken.
     pub fn read(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
         match self {
-            ByteStream::Plain(socket) => unless_blocked((&**socket).read_vectored(into)),
+            ByteStream::Plain(socket) => none_if_blocked((&**socket).read_vectored(into)),
             ByteStream::Secured(secured) => secured.read(into),
-            ByteStream::Undecided(..) => match self.decide()? {
+            ByteStream::Undecided(..) => match self.detect_tls_from_first_byte()? {
                 true => self.read(into),
                 false => Ok(None),
             },
@@ -145,9 +145,9 @@ impl ByteStream {
     /// If the connection is broken.
     pub fn write(&mut self, from: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         match self {
-            ByteStream::Plain(socket) => unless_blocked((&**socket).write_vectored(from)),
+            ByteStream::Plain(socket) => none_if_blocked((&**socket).write_vectored(from)),
             ByteStream::Secured(secured) => secured.write(from),
-            // The client has to speak first.
+            // Nothing is known about the client before its first byte, so there is nothing to read.
             ByteStream::Undecided(..) => Ok(None),
         }
     }
@@ -157,15 +157,15 @@ impl ByteStream {
         if let ByteStream::Secured(secured) = self {
             return secured.finish();
         }
-        // If the connection is broken already, the other end knows.
+        // If the connection is already broken, the peer has noticed.
         let _ = self.socket().shutdown(Shutdown::Write);
     }
 }
 
-fn unless_blocked(moved: io::Result<usize>) -> io::Result<Option<usize>> {
+fn none_if_blocked(moved: io::Result<usize>) -> io::Result<Option<usize>> {
     match moved {
         Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if is_blocked(&error) => Ok(None),
+        Err(error) if would_block(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -8,7 +8,7 @@
 //!   <--------------------------------- PLEN ---------------------------------------->
 //! ```
 //!
-//! Every function accepts any bytes. A PDU that a peer must not send gives a [`FatalError`]: the status and the
+//! Every function accepts any bytes. A PDU that a peer must not send gives a [`FatalPduError`]: the status and the
 //! information of the termination request that ends the connection.
 
 use phaselink_core::number::{index, length, low_u32};
@@ -71,7 +71,7 @@ pub enum PduType {
 
 /// Number of data bytes that a type of PDU may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DataPresence {
+enum PduDataPresence {
     Never,
     Possible,
     Always,
@@ -128,12 +128,12 @@ impl PduType {
         }
     }
 
-    const fn data_presence(self) -> DataPresence {
+    const fn data_presence(self) -> PduDataPresence {
         match self {
-            PduType::Command | PduType::HostTermination | PduType::ControllerTermination => DataPresence::Possible,
-            PduType::HostData | PduType::ControllerData => DataPresence::Always,
+            PduType::Command | PduType::HostTermination | PduType::ControllerTermination => PduDataPresence::Possible,
+            PduType::HostData | PduType::ControllerData => PduDataPresence::Always,
             PduType::InitializeRequest | PduType::InitializeResponse | PduType::Response | PduType::ReadyToTransfer => {
-                DataPresence::Never
+                PduDataPresence::Never
             }
         }
     }
@@ -161,7 +161,7 @@ pub enum Sender {
 
 /// Status of a termination request (FES; section 3.6.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FatalStatus {
+pub enum TerminationStatus {
     /// A field of a header has an invalid value. The information is the byte offset of the field.
     InvalidHeaderField = 0x01,
     /// A PDU arrived that the state of the connection does not allow.
@@ -178,27 +178,27 @@ pub enum FatalStatus {
 
 /// Error of a PDU that ends the connection: status and information of the termination request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FatalError {
+pub struct FatalPduError {
     /// Status of the termination request (FES).
-    pub status: FatalStatus,
+    pub status: TerminationStatus,
     /// Information of the termination request (FEI): the byte offset of a field, a digest, or 0.
     pub information: u32,
 }
 
-impl FatalError {
+impl FatalPduError {
     /// Returns the error of a header field at a byte offset.
-    pub fn field(at: usize) -> FatalError {
-        FatalError { status: FatalStatus::InvalidHeaderField, information: low_u32(length(at)) }
+    pub fn field(at: usize) -> FatalPduError {
+        FatalPduError { status: TerminationStatus::InvalidHeaderField, information: low_u32(length(at)) }
     }
 
     /// Returns the error of a parameter at a byte offset whose value is not supported.
-    pub fn unsupported(at: usize) -> FatalError {
-        FatalError { status: FatalStatus::UnsupportedParameter, information: low_u32(length(at)) }
+    pub fn unsupported(at: usize) -> FatalPduError {
+        FatalPduError { status: TerminationStatus::UnsupportedParameter, information: low_u32(length(at)) }
     }
 
     /// Returns an error with this status and without information.
-    pub fn of(status: FatalStatus) -> FatalError {
-        FatalError { status, information: 0 }
+    pub fn of(status: TerminationStatus) -> FatalPduError {
+        FatalPduError { status, information: 0 }
     }
 }
 
@@ -299,49 +299,49 @@ impl PduLayout {
         header: &[u8; COMMON_HEADER_BYTES],
         sender: Sender,
         limits: &PduLimits,
-    ) -> Result<PduLayout, FatalError> {
+    ) -> Result<PduLayout, FatalPduError> {
         let [number, flags, header_bytes, data_at, total @ ..] = *header;
         let kind = PduType::decode(number).filter(|kind| kind.sender() == sender);
-        let kind = kind.ok_or_else(|| FatalError::field(at::TYPE))?;
+        let kind = kind.ok_or_else(|| FatalPduError::field(at::TYPE))?;
         if usize::from(header_bytes) != kind.header_bytes() {
-            return Err(FatalError::field(at::HEADER_LENGTH));
+            return Err(FatalPduError::field(at::HEADER_LENGTH));
         }
         let total = index(u32::from_le_bytes(total));
         let has_header_digest = kind.has_digests() && limits.digests.header;
         if kind.has_digests() && (flags & HEADER_DIGEST != 0) != has_header_digest {
-            return Err(FatalError::field(at::FLAGS));
+            return Err(FatalPduError::field(at::FLAGS));
         }
         let header_end = kind.header_bytes() + if has_header_digest { DIGEST_BYTES } else { 0 };
         let presence = kind.data_presence();
         let without_data =
             PduLayout { kind, flags, has_header_digest, data_at: header_end, data_bytes: 0, has_data_digest: false };
         match presence {
-            DataPresence::Never | DataPresence::Possible if total == header_end => Ok(without_data),
-            DataPresence::Never => Err(FatalError::field(at::LENGTH)),
-            _ if kind.has_digests() => without_data.with_data(data_at.into(), total, limits),
-            // A termination request holds a copy of a header right behind its own, and neither digests nor padding.
+            PduDataPresence::Never | PduDataPresence::Possible if total == header_end => Ok(without_data),
+            PduDataPresence::Never => Err(FatalPduError::field(at::LENGTH)),
+            _ if kind.has_digests() => without_data.with_checked_data(data_at.into(), total, limits),
+            // A termination request carries a copy of a header right after its own header, without digests or padding.
             _ if (header_end..=TERMINATION_BYTES_MAX).contains(&total) => {
                 Ok(PduLayout { data_bytes: total - header_end, ..without_data })
             }
-            _ => Err(FatalError::field(at::LENGTH)),
+            _ => Err(FatalPduError::field(at::LENGTH)),
         }
     }
 
     /// Checks offset and length of the data of a PDU of `total` bytes, and adds the data to this layout.
-    fn with_data(self, data_at: usize, total: usize, limits: &PduLimits) -> Result<PduLayout, FatalError> {
+    fn with_checked_data(self, data_at: usize, total: usize, limits: &PduLimits) -> Result<PduLayout, FatalPduError> {
         let has_data_digest = limits.digests.data;
         if (self.flags & DATA_DIGEST != 0) != has_data_digest {
-            return Err(FatalError::field(at::FLAGS));
+            return Err(FatalPduError::field(at::FLAGS));
         }
         if data_at < self.header_end() || !data_at.is_multiple_of(index(limits.alignment)) {
-            return Err(FatalError::field(at::DATA_OFFSET));
+            return Err(FatalPduError::field(at::DATA_OFFSET));
         }
         let data_end = total.checked_sub(if has_data_digest { DIGEST_BYTES } else { 0 });
         let data_bytes = data_end.and_then(|end| end.checked_sub(data_at)).filter(|bytes| *bytes > 0);
         let data_max = if self.kind == PduType::Command { limits.capsule_data_max } else { limits.data_max };
         match data_bytes.filter(|bytes| *bytes <= index(data_max)) {
             Some(data_bytes) => Ok(PduLayout { data_at, data_bytes, has_data_digest, ..self }),
-            None => Err(FatalError::field(at::LENGTH)),
+            None => Err(FatalPduError::field(at::LENGTH)),
         }
     }
 
@@ -363,12 +363,12 @@ impl PduLayout {
     ///
     /// # Panics
     /// If `bytes` is shorter than the header with its digest.
-    pub fn header(&self, bytes: &[u8]) -> Result<PduHeader, FatalError> {
+    pub fn header(&self, bytes: &[u8]) -> Result<PduHeader, FatalPduError> {
         let (header, rest) = bytes.split_at(self.kind.header_bytes());
         if self.has_header_digest {
             let received = rest.first_chunk().map_or(0, |digest| u32::from_le_bytes(*digest));
             if received != digest(header) {
-                return Err(FatalError { status: FatalStatus::HeaderDigestError, information: received });
+                return Err(FatalPduError { status: TerminationStatus::HeaderDigestError, information: received });
             }
         }
         match self.kind {
@@ -376,26 +376,30 @@ impl PduLayout {
             PduType::InitializeResponse => {
                 let parameters = parameters(header)?;
                 let is_valid = parameters.limit >= DATA_BYTES_MIN && parameters.limit.is_multiple_of(4);
-                if is_valid { Ok(PduHeader::InitializeResponse(parameters)) } else { Err(FatalError::field(at::LIMIT)) }
+                if is_valid {
+                    Ok(PduHeader::InitializeResponse(parameters))
+                } else {
+                    Err(FatalPduError::field(at::LIMIT))
+                }
             }
             PduType::HostTermination | PduType::ControllerTermination => {
-                let (status, information) = (u16_at(header, at::STATUS), u32_at(header, at::INFORMATION));
+                let (status, information) = (decode_u16_at(header, at::STATUS), decode_u32_at(header, at::INFORMATION));
                 Ok(PduHeader::Termination { status, information })
             }
-            PduType::Command => Ok(PduHeader::Command(entry_of(header))),
-            PduType::Response => Ok(PduHeader::Response(entry_of(header))),
-            PduType::HostData | PduType::ControllerData => self.data_header(transfer(header)),
+            PduType::Command => Ok(PduHeader::Command(capsule_queue_entry(header))),
+            PduType::Response => Ok(PduHeader::Response(capsule_queue_entry(header))),
+            PduType::HostData | PduType::ControllerData => self.check_data_transfer(transfer(header)),
             PduType::ReadyToTransfer => Ok(PduHeader::ReadyToTransfer(transfer(header))),
         }
     }
 
     /// Checks the transfer of a data PDU against its layout.
-    fn data_header(&self, transfer: Transfer) -> Result<PduHeader, FatalError> {
+    fn check_data_transfer(&self, transfer: Transfer) -> Result<PduHeader, FatalPduError> {
         if index(transfer.bytes) != self.data_bytes {
-            return Err(FatalError::field(at::BYTES));
+            return Err(FatalPduError::field(at::BYTES));
         }
         if !transfer.offset.is_multiple_of(4) {
-            return Err(FatalError::field(at::OFFSET));
+            return Err(FatalPduError::field(at::OFFSET));
         }
         let is_last = self.flags & LAST_PDU != 0;
         Ok(match self.kind {
@@ -405,41 +409,45 @@ impl PduLayout {
     }
 }
 
-fn u16_at(header: &[u8], at: usize) -> u16 {
+fn decode_u16_at(header: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([header[at], header[at + 1]])
 }
 
-fn u32_at(header: &[u8], at: usize) -> u32 {
+fn decode_u32_at(header: &[u8], at: usize) -> u32 {
     header[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
 /// Returns the queue entry of a capsule, which follows the common header.
-fn entry_of<const N: usize>(header: &[u8]) -> [u8; N] {
+fn capsule_queue_entry<const N: usize>(header: &[u8]) -> [u8; N] {
     header[COMMON_HEADER_BYTES..].first_chunk().copied().unwrap_or([0; N])
 }
 
 fn transfer(header: &[u8]) -> Transfer {
     Transfer {
-        command_id: u16_at(header, at::COMMAND_ID),
-        tag: u16_at(header, at::TAG),
-        offset: u32_at(header, at::OFFSET),
-        bytes: u32_at(header, at::BYTES),
+        command_id: decode_u16_at(header, at::COMMAND_ID),
+        tag: decode_u16_at(header, at::TAG),
+        offset: decode_u32_at(header, at::OFFSET),
+        bytes: decode_u32_at(header, at::BYTES),
     }
 }
 
 /// Decodes and checks the parameters of ICReq or ICResp.
-fn parameters(header: &[u8]) -> Result<Parameters, FatalError> {
+fn parameters(header: &[u8]) -> Result<InitializationParameters, FatalPduError> {
     let (alignment, digests) = (header[at::ALIGNMENT], header[at::DIGESTS]);
-    if u16_at(header, at::VERSION) != 0 {
-        return Err(FatalError::unsupported(at::VERSION));
+    if decode_u16_at(header, at::VERSION) != 0 {
+        return Err(FatalPduError::unsupported(at::VERSION));
     }
     if alignment > ALIGNMENT_MAX {
-        return Err(FatalError::field(at::ALIGNMENT));
+        return Err(FatalPduError::field(at::ALIGNMENT));
     }
     if digests & !0b11 != 0 {
-        return Err(FatalError::field(at::DIGESTS));
+        return Err(FatalPduError::field(at::DIGESTS));
     }
-    Ok(Parameters { alignment, digests: Digests::decode(digests), limit: u32_at(header, at::LIMIT) })
+    Ok(InitializationParameters {
+        alignment,
+        digests: Digests::decode(digests),
+        limit: decode_u32_at(header, at::LIMIT),
+    })
 }
 
 /// Part of a command's data that one PDU transfers or permits.
@@ -457,7 +465,7 @@ pub struct Transfer {
 
 /// Parameters that a host or a controller gives when it initializes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
+pub struct InitializationParameters {
     /// Alignment of data in PDUs that this end receives, in double words less 1 (HPDA, CPDA).
     pub alignment: u8,
     /// Digests that this end wants.
@@ -467,9 +475,9 @@ pub struct Parameters {
     pub limit: u32,
 }
 
-impl Parameters {
+impl InitializationParameters {
     /// Returns the alignment in bytes.
-    pub fn alignment_bytes(&self) -> u32 {
+    pub fn data_alignment_bytes(&self) -> u32 {
         (u32::from(self.alignment) + 1) * 4
     }
 }
@@ -478,9 +486,9 @@ impl Parameters {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PduHeader {
     /// ICReq with the host's parameters.
-    InitializeRequest(Parameters),
+    InitializeRequest(InitializationParameters),
     /// ICResp with the controller's parameters.
-    InitializeResponse(Parameters),
+    InitializeResponse(InitializationParameters),
     /// H2CTermReq or C2HTermReq.
     Termination {
         /// Status of the error (FES).
@@ -525,7 +533,7 @@ const TRANSPORT: u64 = 0x5a;
 
 /// Place of a command's data, as the SGL descriptor in its capsule says (section 3.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DataPlace {
+pub enum CommandDataLocation {
     /// In the capsule, at this offset.
     InCapsule {
         /// Offset from the start of the data in the capsule, in bytes.
@@ -542,24 +550,24 @@ pub enum DataPlace {
     Other,
 }
 
-impl DataPlace {
+impl CommandDataLocation {
     /// Returns the place of the data that the two words of an SGL descriptor name.
     #[inline]
-    pub fn of(address: u64, descriptor: u64) -> DataPlace {
+    pub fn of(address: u64, descriptor: u64) -> CommandDataLocation {
         let bytes = low_u32(descriptor);
         match descriptor >> 56 {
-            IN_CAPSULE => DataPlace::InCapsule { offset: address, bytes },
-            TRANSPORT => DataPlace::Transport { bytes },
-            _ => DataPlace::Other,
+            IN_CAPSULE => CommandDataLocation::InCapsule { offset: address, bytes },
+            TRANSPORT => CommandDataLocation::Transport { bytes },
+            _ => CommandDataLocation::Other,
         }
     }
 
     /// Returns the two words of the SGL descriptor that names this place.
     pub fn descriptor(self) -> (u64, u64) {
         match self {
-            DataPlace::InCapsule { offset, bytes } => (offset, u64::from(bytes) | IN_CAPSULE << 56),
-            DataPlace::Transport { bytes } => (0, u64::from(bytes) | TRANSPORT << 56),
-            DataPlace::Other => (0, 0),
+            CommandDataLocation::InCapsule { offset, bytes } => (offset, u64::from(bytes) | IN_CAPSULE << 56),
+            CommandDataLocation::Transport { bytes } => (0, u64::from(bytes) | TRANSPORT << 56),
+            CommandDataLocation::Other => (0, 0),
         }
     }
 }
@@ -576,15 +584,16 @@ mod tests {
     };
     const ENCODER: Encoder = Encoder { digests: Digests { header: true, data: true }, alignment: 16 };
 
-    fn parsed(bytes: &[u8], sender: Sender) -> Result<(PduLayout, PduHeader), FatalError> {
+    fn decode_test_pdu(bytes: &[u8], sender: Sender) -> Result<(PduLayout, PduHeader), FatalPduError> {
         let layout = PduLayout::check(bytes.first_chunk().unwrap(), sender, &LIMITS)?;
         layout.header(bytes).map(|header| (layout, header))
     }
 
     #[test]
-    fn every_pdu_is_decoded_as_it_was_encoded() {
+    fn every_nvme_tcp_pdu_decodes_as_it_was_encoded() {
         let transfer = Transfer { command_id: 7, tag: 9, offset: 4096, bytes: 512 };
-        let parameters = Parameters { alignment: 3, digests: Digests { header: true, data: false }, limit: 1 << 16 };
+        let parameters =
+            InitializationParameters { alignment: 3, digests: Digests { header: true, data: false }, limit: 1 << 16 };
         let cases = [
             (ENCODER.initialize(PduType::InitializeRequest, &parameters), PduHeader::InitializeRequest(parameters), 0),
             (
@@ -595,39 +604,39 @@ mod tests {
             (ENCODER.command(&[5; 64], 0), PduHeader::Command([5; 64]), 0),
             (ENCODER.command(&[5; 64], 100), PduHeader::Command([5; 64]), 100),
             (ENCODER.response(&[6; 16]), PduHeader::Response([6; 16]), 0),
-            (ENCODER.host_data(&transfer, true), PduHeader::HostData { transfer, is_last: true }, 512),
+            (ENCODER.encode_h2c_data_header(&transfer, true), PduHeader::HostData { transfer, is_last: true }, 512),
             (
-                ENCODER.controller_data(&transfer, false, true),
+                ENCODER.encode_c2h_data_header(&transfer, false, true),
                 PduHeader::ControllerData { transfer, is_last: false, is_success: true },
                 512,
             ),
-            (ENCODER.ready_to_transfer(&transfer), PduHeader::ReadyToTransfer(transfer), 0),
+            (ENCODER.encode_ready_to_transfer(&transfer), PduHeader::ReadyToTransfer(transfer), 0),
         ];
         for (encoded, expected, data_bytes) in cases {
             let bytes = encoded.bytes();
             let sender = PduType::decode(bytes[0]).unwrap().sender();
-            let (layout, header) = parsed(bytes, sender).unwrap();
+            let (layout, header) = decode_test_pdu(bytes, sender).unwrap();
             assert_eq!((&header, layout.data_bytes, layout.data_at), (&expected, data_bytes, bytes.len()));
             assert!(data_bytes == 0 || layout.data_at.is_multiple_of(16), "{expected:?}");
-            // The other end must not send this PDU.
+            // The opposite side must not send this PDU, so parsing it fails.
             let other = if sender == Sender::Host { Sender::Controller } else { Sender::Host };
-            assert_eq!(parsed(bytes, other), Err(FatalError::field(at::TYPE)));
+            assert_eq!(decode_test_pdu(bytes, other), Err(FatalPduError::field(at::TYPE)));
         }
     }
 
     #[test]
-    fn digest_is_the_crc_of_the_specification() {
-        // RFC 3720, section B.4: 32 bytes of zeros, of ones, and counting up.
+    fn digest_is_the_crc32c_of_the_specification() {
+        // Test vectors of RFC 3720, section B.4: 32 bytes of zeros, of ones, and counting up.
         assert_eq!(digest(&[0; 32]), 0x8a91_36aa);
         assert_eq!(digest(&[0xff; 32]), 0x62a8_ab43);
         assert_eq!(digest(&(0..32).collect::<Vec<u8>>()), 0x46dd_794e);
     }
 
     #[test]
-    fn wrong_header_is_refused_with_the_offset_of_its_field() {
+    fn invalid_pdu_header_is_refused_with_the_offset_of_its_field() {
         let transfer = Transfer { command_id: 7, tag: 9, offset: 4096, bytes: 512 };
         let good = |kind: &str| match kind {
-            "data" => ENCODER.host_data(&transfer, true).bytes().to_vec(),
+            "data" => ENCODER.encode_h2c_data_header(&transfer, true).bytes().to_vec(),
             _ => ENCODER.command(&[5; 64], 512).bytes().to_vec(),
         };
         for (kind, place, value, offset) in [
@@ -646,44 +655,51 @@ mod tests {
         ] {
             let mut bytes = good(kind);
             bytes[place] = value;
-            assert_eq!(parsed(&bytes, Sender::Host), Err(FatalError::field(offset)), "{kind} {place} {value}");
+            assert_eq!(
+                decode_test_pdu(&bytes, Sender::Host),
+                Err(FatalPduError::field(offset)),
+                "{kind} {place} {value}"
+            );
         }
-        // A digest covers the rest of the header.
+        // The header digest covers all header bytes, so changing one is an error.
         let mut bytes = good("data");
         bytes[12] ^= 1;
         let received = u32::from_le_bytes(*bytes[24..].first_chunk().unwrap());
-        let expected = FatalError { status: FatalStatus::HeaderDigestError, information: received };
-        assert_eq!(parsed(&bytes, Sender::Host), Err(expected));
+        let expected = FatalPduError { status: TerminationStatus::HeaderDigestError, information: received };
+        assert_eq!(decode_test_pdu(&bytes, Sender::Host), Err(expected));
     }
 
     #[test]
-    fn data_length_and_offset_of_a_data_pdu_must_fit_its_layout() {
+    fn data_length_and_offset_of_a_data_pdu_must_match_its_layout() {
         let encoder = Encoder::default();
         let limits = PduLimits { digests: Digests::default(), alignment: 4, ..LIMITS };
         for (place, offset) in [(at::BYTES, at::BYTES), (at::OFFSET, at::OFFSET)] {
             let transfer = Transfer { command_id: 7, tag: 9, offset: 4096, bytes: 512 };
-            let mut bytes = encoder.host_data(&transfer, true).bytes().to_vec();
+            let mut bytes = encoder.encode_h2c_data_header(&transfer, true).bytes().to_vec();
             bytes[place] ^= 1;
             let layout = PduLayout::check(bytes.first_chunk().unwrap(), Sender::Host, &limits).unwrap();
-            assert_eq!(layout.header(&bytes), Err(FatalError::field(offset)));
+            assert_eq!(layout.header(&bytes), Err(FatalPduError::field(offset)));
         }
     }
 
     #[test]
-    fn termination_request_repeats_at_most_128_bytes_of_its_cause() {
-        let bytes = ENCODER.terminate(PduType::ControllerTermination, FatalError::field(4), &[9; 500]);
+    fn termination_request_contains_at_most_128_bytes_of_the_faulty_pdu() {
+        let bytes = ENCODER.terminate(PduType::ControllerTermination, FatalPduError::field(4), &[9; 500]);
         assert_eq!(bytes.len(), TERMINATION_BYTES_MAX);
-        let (layout, header) = parsed(&bytes, Sender::Controller).unwrap();
+        let (layout, header) = decode_test_pdu(&bytes, Sender::Controller).unwrap();
         assert_eq!(layout.data_bytes, 128);
         assert_eq!(header, PduHeader::Termination { status: 1, information: 4 });
     }
 
     #[test]
-    fn place_of_data_is_decoded_as_it_was_encoded() {
-        for place in [DataPlace::InCapsule { offset: 64, bytes: 512 }, DataPlace::Transport { bytes: 1 << 20 }] {
+    fn command_data_location_decodes_as_it_was_encoded() {
+        for place in [
+            CommandDataLocation::InCapsule { offset: 64, bytes: 512 },
+            CommandDataLocation::Transport { bytes: 1 << 20 },
+        ] {
             let (address, descriptor) = place.descriptor();
-            assert_eq!(DataPlace::of(address, descriptor), place);
+            assert_eq!(CommandDataLocation::of(address, descriptor), place);
         }
-        assert_eq!(DataPlace::of(0, 0), DataPlace::Other);
+        assert_eq!(CommandDataLocation::of(0, 0), CommandDataLocation::Other);
     }
 }

@@ -13,7 +13,7 @@ use phaselink_ring::status::Status;
 
 use super::share::DriveRange;
 use crate::device::faults::FaultEffect;
-use crate::device::store::{Store, StoreAccess, copy};
+use crate::device::store::{Store, StoreCopyDirection, copy};
 
 /// Distance, in entries, of the ring entry that is prefetched together with a fetched command, for rings in which many
 /// commands wait.
@@ -23,7 +23,7 @@ const ENTRIES_AHEAD: u32 = 3;
 /// another thread may write the ring beside it.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct QueueRing {
+struct ClientQueueRing {
     places: QueueOffsets,
     head: u32,
     pass: u8,
@@ -34,7 +34,7 @@ struct QueueRing {
 }
 
 /// Compile-time check that the state of a ring fills whole cache lines, wherever it is allocated.
-const _: () = assert!(align_of::<QueueRing>() >= 64 && size_of::<QueueRing>().is_multiple_of(64));
+const _: () = assert!(align_of::<ClientQueueRing>() >= 64 && size_of::<ClientQueueRing>().is_multiple_of(64));
 
 /// Client with a mapping of its memory, and those of its queues that one device thread owns.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub struct Client {
     layout: Layout,
     part: DriveRange,
     /// Rings of those queues of the client that this device thread owns.
-    rings: Vec<QueueRing>,
+    rings: Vec<ClientQueueRing>,
 }
 
 /// Command that has passed all checks, with its range on the drive.
@@ -74,7 +74,7 @@ impl CheckedCommand {
         match self.operation {
             Operation::Read => Io { op: Op::Read, offset: self.offset, bytes: self.bytes },
             Operation::Write => Io { op: Op::Write, offset: self.offset, bytes: self.bytes },
-            Operation::Flush => Io::flush(),
+            Operation::DeepFlush => Io::flush(),
         }
     }
 }
@@ -100,7 +100,8 @@ impl Client {
         part: DriveRange,
         queues: impl IntoIterator<Item = u32>,
     ) -> Client {
-        let ring = |queue| QueueRing { places: layout.places(queue), head: 0, pass: FIRST_PASS, in_flight: 0, turn: 0 };
+        let ring =
+            |queue| ClientQueueRing { places: layout.places(queue), head: 0, pass: FIRST_PASS, in_flight: 0, turn: 0 };
         Client { number, memory, layout, part, rings: queues.into_iter().map(ring).collect() }
     }
 
@@ -128,7 +129,7 @@ impl Client {
                 RingEntry::Command(checked)
             }
             Err(status) => {
-                self.refuse(queue, &bytes, status);
+                self.complete_with_error_status(queue, &bytes, status);
                 RingEntry::Refused
             }
         }
@@ -154,7 +155,7 @@ impl Client {
                 store.prefetch_to_write(offset, bytes);
                 chunk::prefetch(&buffer[..words(bytes.min(AHEAD_BYTES as u32))]);
             }
-            Operation::Flush => {}
+            Operation::DeepFlush => {}
         }
     }
 
@@ -167,7 +168,7 @@ impl Client {
     /// Checks a command, of which `command` is a private copy that the client cannot change.
     #[inline]
     fn check(&self, queue: u32, command: &[u8; COMMAND_BYTES]) -> Result<CheckedCommand, Status> {
-        let asked_ns = layout::stamped_ns(command);
+        let asked_ns = layout::load_submission_time_ns(command);
         let command = &Command::decode(command).ok_or(Status::Invalid)?;
         let &Command { operation, slot, attempt, offset, bytes, buffer, .. } = command;
         let is_own = u32::from(slot) < self.layout.slots() && buffer == self.places(queue).buffer(slot.into());
@@ -176,8 +177,8 @@ impl Client {
         }
         let checked = CheckedCommand { operation, offset: self.part.start, bytes, queue, asked_ns, slot, attempt };
         match operation {
-            Operation::Flush if bytes == 0 => return Ok(checked),
-            Operation::Flush => return Err(Status::Invalid),
+            Operation::DeepFlush if bytes == 0 => return Ok(checked),
+            Operation::DeepFlush => return Err(Status::Invalid),
             Operation::Write if !self.part.writes => return Err(Status::ReadOnly),
             _ => {}
         }
@@ -189,7 +190,7 @@ impl Client {
 
     /// Completes an invalid command with an error in the slot that it names, if the queue has such a slot.
     #[cold]
-    fn refuse(&self, queue: u32, bytes: &[u8; COMMAND_BYTES], status: Status) {
+    fn complete_with_error_status(&self, queue: u32, bytes: &[u8; COMMAND_BYTES], status: Status) {
         // `decode` refuses the command only for its operation, so replace that to get the other fields.
         let mut named = *bytes;
         named[0] = Operation::Read as u8;
@@ -222,11 +223,13 @@ impl Client {
         let space = &mut space[..index(bytes)];
         let done = match operation {
             Operation::Read => {
-                let forwarded = store.lend(offset, bytes, StoreAccess::Read, |words| chunk::forward(buffer, words));
+                let forwarded =
+                    store.lend(offset, bytes, StoreCopyDirection::Read, |words| chunk::forward(buffer, words));
                 forwarded.map_or_else(|| store.read(offset, space).map(|()| chunk::deliver(buffer, space)), Ok)
             }
             Operation::Write => {
-                let copied = store.lend(offset, bytes, StoreAccess::Write, |words| copy::into_store(buffer, words));
+                let copied = store
+                    .lend(offset, bytes, StoreCopyDirection::Write, |words| copy::copy_words_into_store(buffer, words));
                 copied.map_or_else(
                     || {
                         chunk::copy_out(buffer, space);
@@ -235,7 +238,7 @@ impl Client {
                     Ok,
                 )
             }
-            Operation::Flush => unreachable!("a flush moves no data"),
+            Operation::DeepFlush => unreachable!("a flush moves no data"),
         };
         status(done)
     }
@@ -259,7 +262,7 @@ impl Client {
     /// Moves as much of a command's data as the effect of a fault allows, and returns the status for the completion.
     /// The data of a read is itself its completion, so that none moves if the completion fails or is dropped.
     #[cold]
-    pub fn transfer_with(
+    pub fn transfer_data_with_fault(
         &self,
         effect: FaultEffect,
         command: &CheckedCommand,
@@ -268,7 +271,7 @@ impl Client {
     ) -> Status {
         let bytes = effect.kept_bytes(command.bytes, self.part.block_bytes);
         let done = match command.operation {
-            Operation::Read if effect.succeeds() => self.transfer(command, store, space),
+            Operation::Read if effect.reports_success() => self.transfer(command, store, space),
             Operation::Write if bytes > 0 => self.transfer(&CheckedCommand { bytes, ..*command }, store, space),
             _ => Status::Success,
         };
@@ -295,7 +298,7 @@ impl Client {
     }
 
     /// Sets the turn of a queue, which selects the modelled thread that submits the queue's requests.
-    pub fn set_turn(&mut self, queue: u32, turn: u16) {
+    pub fn set_submitting_thread_turn(&mut self, queue: u32, turn: u16) {
         self.rings[index(queue)].turn = turn;
     }
 }
@@ -312,7 +315,7 @@ mod tests {
     impl Client {
         /// Returns the numbers (address / 64) of the cache lines of server memory that a device thread writes for this
         /// client's requests. A test proves by them that no two threads share a line.
-        pub fn lines_written(&self) -> impl Iterator<Item = usize> {
+        pub fn written_server_cache_lines(&self) -> impl Iterator<Item = usize> {
             let lines = |start: usize, bytes: usize| start / 64..(start + bytes).div_ceil(64);
             let rings = lines(self.rings.as_ptr() as usize, size_of_val(&self.rings[..]));
             lines(&raw const *self as usize, size_of::<Client>()).chain(rings)
@@ -320,8 +323,8 @@ mod tests {
 
         /// Returns the numbers (offset / 64) of the cache lines of the client's memory that a device thread writes for
         /// its requests. A test proves by them that no two threads share a line.
-        pub fn lines_shared(&self) -> impl Iterator<Item = u64> {
-            self.rings.iter().flat_map(|QueueRing { places, .. }| {
+        pub fn written_client_cache_lines(&self) -> impl Iterator<Item = u64> {
+            self.rings.iter().flat_map(|ClientQueueRing { places, .. }| {
                 let slots = (0..self.layout.slots()).flat_map(|slot| {
                     let (buffer, bytes) = (places.buffer(slot), u64::from(self.layout.transfer_bytes));
                     (buffer / 64..(buffer + bytes).div_ceil(64))
@@ -333,12 +336,12 @@ mod tests {
     }
 
     #[test]
-    fn each_queue_keeps_the_turn_that_it_was_given() {
+    fn each_shm_queue_uses_the_thread_turn_set_for_it() {
         let layout = Layout { queues: 3, entries: 8, transfer_bytes: 512 };
         let (memory, _) = Memory::create(layout.memory_bytes()).unwrap();
         let part = DriveRange { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
         let mut client = Client::new(1, memory, layout, part, 0..3);
-        (0..3).for_each(|queue| client.set_turn(queue, 10 + queue as u16));
+        (0..3).for_each(|queue| client.set_submitting_thread_turn(queue, 10 + queue as u16));
         assert_eq!([0, 1, 2].map(|queue| client.turn(queue)), [10, 11, 12]);
     }
 }

@@ -1,7 +1,7 @@
 //! Thread that talks to the connections of shared-memory clients: they connect, ring doorbells and disconnect.
 //!
 //! The thread never waits for one client: a greeting must arrive whole, and soon. A device thread learns of changes
-//! through a [`QueueHandover`], which costs it a read of one flag per round. While a device thread sleeps, it polls the
+//! through a [`PollGroupMailbox`], which costs it a read of one flag per round. While a device thread sleeps, it polls the
 //! clients' doorbells itself, as the detour over this thread would wake it later.
 
 use std::io;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use phaselink_client::shared::memory::Memory;
 use phaselink_client::shared::socket;
-use phaselink_ring::greeting::{HELLO_BYTES, Hello, Refusal, VERSION, Welcome};
+use phaselink_ring::greeting::{ClientHelloMessage, HELLO_BYTES, Refusal, ServerWelcomeMessage, VERSION};
 use phaselink_ring::layout::Layout;
 use phaselink_ring::trailer::TagWidth;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -21,14 +21,14 @@ use rustix::net::RecvFlags;
 use super::client::Client;
 use super::share::{CLIENTS_MAX, ShareSocket};
 use crate::device::Device;
-use crate::front::poll_group::{QueueHandover, owner};
+use crate::front::poll_group::{PollGroupMailbox, owner};
 
 /// Time within which a client must have sent its greeting.
 const GREETING_MAX: Duration = Duration::from_secs(1);
 
 /// Message to a device thread: a client has connected or disconnected.
 #[derive(Debug)]
-pub(super) enum ClientChange {
+pub(super) enum ClientConnectionChange {
     /// A client has connected. Carries the client, with those of its queues that the receiving device thread owns, and
     /// a file descriptor of its socket.
     Arrived(Box<Client>, OwnedFd),
@@ -61,7 +61,7 @@ pub(super) struct ClientListener<'a> {
     pub device: &'a Device,
     pub served: &'a [ShareSocket],
     /// Mailbox of each device thread, for clients that connect or disconnect.
-    pub handovers: &'a [QueueHandover<'a, ClientChange>],
+    pub handovers: &'a [PollGroupMailbox<'a, ClientConnectionChange>],
     /// True if clients are told to ring doorbells when a device thread sleeps.
     pub doorbells: bool,
     pub modelled: bool,
@@ -130,7 +130,7 @@ impl ClientListener<'_> {
             };
             self.handovers.iter().for_each(|handover| match is_there {
                 true => handover.wake(),
-                false => handover.put(ClientChange::Left(*number)),
+                false => handover.put(ClientConnectionChange::Left(*number)),
             });
             is_there
         });
@@ -152,13 +152,13 @@ impl ClientListener<'_> {
         let Guest { socket, place, .. } = guest;
         let mut message = [0; HELLO_BYTES];
         let (bytes, _) = socket::receive(socket.as_fd(), &mut message)?;
-        let hello = Hello::decode(&message[..bytes]).ok_or(io::ErrorKind::InvalidData)?;
+        let hello = ClientHelloMessage::decode(&message[..bytes]).ok_or(io::ErrorKind::InvalidData)?;
         let welcome = match self.grant(&hello, place, connections) {
             Ok(welcome) => welcome,
-            refused => return socket::send(socket.as_fd(), &Welcome::encode(refused), None),
+            refused => return socket::send(socket.as_fd(), &ServerWelcomeMessage::encode(refused), None),
         };
         let (memory, fd) = Memory::create(welcome.layout.memory_bytes())?;
-        socket::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd()))?;
+        socket::send(socket.as_fd(), &ServerWelcomeMessage::encode(Ok(welcome)), Some(fd.as_fd()))?;
         let client = AdmittedClient { number: connections.clients_ever, layout: welcome.layout, place };
         connections.clients_ever += 1;
         self.divide(&client, &socket, memory, &fd)?;
@@ -179,20 +179,25 @@ impl ClientListener<'_> {
             }
             let memory = mapped.take().map_or_else(|| Memory::open(fd, layout.memory_bytes()), Ok)?;
             let client = Box::new(Client::new(number, memory, layout, part, queues));
-            handover.put(ClientChange::Arrived(client, socket.try_clone()?.into()));
+            handover.put(ClientConnectionChange::Arrived(client, socket.try_clone()?.into()));
         }
         Ok(())
     }
 
-    fn grant(&self, hello: &Hello, place: usize, connections: &ClientConnections) -> Result<Welcome, Refusal> {
+    fn grant(
+        &self,
+        hello: &ClientHelloMessage,
+        place: usize,
+        connections: &ClientConnections,
+    ) -> Result<ServerWelcomeMessage, Refusal> {
         let part = self.served[place].part;
         let refusal = match hello {
-            hello if hello.version != VERSION => Refusal::Version,
+            hello if hello.version != VERSION => Refusal::StoreFileVersion,
             hello if !hello.layout.is_allowed() => Refusal::Layout,
             hello if hello.writes && !part.writes => Refusal::ReadOnly,
             _ if connections.clients.len() >= CLIENTS_MAX => Refusal::Full,
             _ => {
-                return Ok(Welcome {
+                return Ok(ServerWelcomeMessage {
                     capacity_bytes: part.bytes,
                     block_bytes: part.block_bytes,
                     tag_width: TagWidth::from_bits(self.device.drive.dc_express.tag_bits).unwrap_or(TagWidth::Bits32),
@@ -260,8 +265,8 @@ mod tests {
                 let memory = Memory::open(&fd, layout.memory_bytes()).unwrap();
                 let queues = owned_queues(number, layout.queues, thread, THREADS);
                 let client = Box::new(Client::new(number, memory, layout, part, queues));
-                own.extend(client.lines_written());
-                let lines: BTreeSet<u64> = client.lines_shared().collect();
+                own.extend(client.written_server_cache_lines());
+                let lines: BTreeSet<u64> = client.written_client_cache_lines().collect();
                 assert!(lines.len() > 8 && shared.is_disjoint(&lines), "client {number}, thread {thread}");
                 shared.extend(lines);
                 kept.push(client);

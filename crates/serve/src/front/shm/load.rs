@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use phaselink_client::{Client, Options, Queue, Slot};
 use phaselink_core::number::index;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::{Job, Limits};
 use phaselink_ring::layout::{ENTRIES_MAX, TRANSFER_BYTES_MAX};
 
 use super::share::CLIENTS_MAX;
-use crate::bench::target::{Load, LoadConnection, Measurement, Target, longest_bytes};
+use crate::bench::target::{LoadConnection, Measurement, ServerLoad, Target, max_request_bytes};
 use crate::clock::Clock;
-use crate::front::kind::ParsedTarget;
+use crate::front::kind::ParsedBenchTarget;
 
 /// Number of polls of all requests in flight before a wait returns, so that the caller can check for a request to stop.
 const ROUNDS: u32 = 4096;
@@ -33,9 +33,9 @@ const SLEEP_MAX: Duration = Duration::from_millis(10);
 struct ShmTarget(PathBuf);
 
 /// Parses the address of a device in shared memory; returns none if the text does not begin with `shm:`.
-pub(super) fn parse(text: &str) -> Option<ParsedTarget> {
+pub(super) fn parse(text: &str) -> Option<ParsedBenchTarget> {
     Some(match text.strip_prefix("shm:")? {
-        "" => Err(Problem::new(text, None, "the socket has no path", "shm:PATH")),
+        "" => Err(InputProblem::new(text, None, "the socket has no path", "shm:PATH")),
         path => Ok(Box::new(ShmTarget(path.into()))),
     })
 }
@@ -51,7 +51,7 @@ impl Target for ShmTarget {
         Ok(Limits { queue_pairs, queue_entries, ..Limits::new(capacity_bytes, block_bytes).flushed(true) })
     }
 
-    fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measurement)>> {
+    fn measure(&self, load: &ServerLoad<'_>) -> io::Result<Vec<(usize, Measurement)>> {
         load.measure(|job| LoadQueue::connect(&self.0, job))
     }
 }
@@ -81,7 +81,7 @@ pub(super) struct LoadQueue {
 
 impl LoadQueue {
     pub(super) fn connect(path: &Path, job: &Job) -> io::Result<LoadQueue> {
-        let bytes = longest_bytes(job);
+        let bytes = max_request_bytes(job);
         if bytes > TRANSFER_BYTES_MAX {
             let found = format!("{}: a request of {bytes} bytes; at most {TRANSFER_BYTES_MAX} fit the ring", job.name);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, found));
@@ -126,7 +126,7 @@ impl LoadConnection for LoadQueue {
         let (place, bytes) = match io.op {
             Op::Read => (self.queue.submit_read(io.offset, io.bytes)?, index(io.bytes)),
             Op::Write => (self.queue.submit_write(io.offset, data)?, 0),
-            Op::Flush => (self.queue.submit_flush()?, 0),
+            Op::DeepFlush => (self.queue.submit_flush()?, 0),
             op => return Err(io::Error::other(format!("a queue in shared memory has no {}", op.name()))),
         };
         let place = place.ok_or_else(|| io::Error::other("the queue is full"))?;

@@ -27,10 +27,10 @@ use std::io;
 
 use phaselink_core::ledger::Outcome;
 
-use super::kind::{Front, FrontArguments, FrontKind, TargetKind, all};
-use super::service::Service;
+use super::kind::{BenchTargetKind, Front, FrontEndArguments, FrontKind, all};
+use super::service::FrontEndService;
 use crate::device::empty_exchange;
-use crate::device::report::EmptyExchange;
+use crate::device::report::EmptyExchangeTime;
 
 pub use share::{Share, ShareSocket};
 
@@ -48,11 +48,11 @@ pub const KIND: FrontKind = FrontKind {
     knows_keys: false,
     check_model: |_| Ok(()),
     socket: |text| Share::parse(text).map(|share| Some(share.path)),
-    bind: |FrontArguments { addresses, .. }, _, geometry| {
+    bind: |FrontEndArguments { addresses, .. }, _, geometry| {
         let bind = |text: &String| ShareSocket::bind(&Share::parse(text)?, geometry);
         Ok(Box::new(Shm(all(addresses.iter().map(bind))?)))
     },
-    target: Some(TargetKind { form: "shm:PATH", parse: load::parse }),
+    target: Some(BenchTargetKind { form: "shm:PATH", parse: load::parse }),
 };
 
 /// Shared-memory front-end with its bound sockets. Their clients share the device threads.
@@ -64,7 +64,7 @@ impl Front for Shm {
         self.0.iter().map(|socket| socket.share.to_string()).collect()
     }
 
-    fn empty_exchange(&self) -> io::Result<EmptyExchange> {
+    fn empty_exchange(&self) -> io::Result<EmptyExchangeTime> {
         Ok(empty_exchange::in_memory(KIND.flag))
     }
 
@@ -72,7 +72,7 @@ impl Front for Shm {
         true
     }
 
-    fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>> {
+    fn serve(&self, service: &FrontEndService<'_>) -> io::Result<Option<Outcome>> {
         serve::serve(service, &self.0)
     }
 }

@@ -21,7 +21,7 @@ use phaselink_ring::status::Status;
 use rustix::event::PollFd;
 
 use super::client::{self, CheckedCommand, Client, RingEntry};
-use super::listener::{ClientChange, ClientListener};
+use super::listener::{ClientConnectionChange, ClientListener};
 use super::share::ShareSocket;
 use crate::clock::{Clock, Wait};
 use crate::device::Device;
@@ -29,11 +29,12 @@ use crate::device::faults::FaultEffect;
 use crate::device::record::Record;
 use crate::device::store::Store;
 use crate::front::lifecycle::{
-    Completion, Delivery, Endpoint, Fetch, Lifecycle, Request, RequestClass, RequestInFlight, Resume, Round,
+    Completion, Delivery, Endpoint, Fetch, PollingRoundTimes, Request, RequestClass, RequestInFlight, RequestLifecycle,
+    Resume,
 };
 use crate::front::model::Submission;
-use crate::front::poll_group::{FrontEnd, QueueHandover, readable, run_all};
-use crate::front::service::Service;
+use crate::front::poll_group::{FrontEnd, PollGroupMailbox, readable, run_all};
+use crate::front::service::FrontEndService;
 
 /// Maximum age of a client's submission stamp. A command with an older stamp, or one in the future, counts as submitted
 /// now, because its client has another clock.
@@ -72,11 +73,11 @@ impl Request for ClientCommand {
 
     #[inline]
     fn submission(&self, part: usize) -> Option<Submission> {
-        (part == 0).then(|| Submission::Software { turn: self.turn.into(), io: self.command.io() })
+        (part == 0).then(|| Submission::EngineStack { turn: self.turn.into(), io: self.command.io() })
     }
 
     #[inline]
-    fn submitted(&self, clock: &Clock, round: Round) -> Time {
+    fn submitted(&self, clock: &Clock, round: PollingRoundTimes) -> Time {
         submitted(self.command.asked_ns, clock, round.now)
     }
 }
@@ -110,15 +111,15 @@ impl Endpoint<ClientCommand> for Client {
         space: &mut Vec<u8>,
     ) -> Option<Status> {
         Some(match effect == FaultEffect::default() {
-            _ if request.command.operation == Operation::Flush => Status::Success,
+            _ if request.command.operation == Operation::DeepFlush => Status::Success,
             true => Client::transfer(self, &request.command, &device.store, space),
-            false => self.transfer_with(effect, &request.command, &device.store, space),
+            false => self.transfer_data_with_fault(effect, &request.command, &device.store, space),
         })
     }
 
     #[inline]
     fn complete(&mut self, request: &ClientCommand, status: Status, latency: Span, _: &Device) -> Completion {
-        if request.command.operation == Operation::Flush {
+        if request.command.operation == Operation::DeepFlush {
             return Completion::AfterFlush;
         }
         self.finish(&request.command, status, latency.as_ps() / 1000);
@@ -142,12 +143,12 @@ struct ClientGroup<'a> {
     clients: Vec<Client>,
     /// Socket of each client, in the order of `clients`. It becomes readable when the client rings its doorbell.
     sockets: Vec<OwnedFd>,
-    handover: &'a QueueHandover<'a, ClientChange>,
+    handover: &'a PollGroupMailbox<'a, ClientConnectionChange>,
 }
 
 impl Resume<ClientCommand> for ClientGroup<'_> {
     #[inline]
-    fn resume(&mut self, life: &mut Lifecycle<'_, ClientCommand>, request: RequestInFlight<ClientCommand>) {
+    fn resume(&mut self, life: &mut RequestLifecycle<'_, ClientCommand>, request: RequestInFlight<ClientCommand>) {
         let number = request.request().client;
         if let Some(client) = self.clients.iter_mut().find(|client| client.number == number) {
             life.advance(client, request);
@@ -169,18 +170,19 @@ impl FrontEnd for ClientGroup<'_> {
     }
 
     #[inline]
-    fn attend(&mut self, life: &mut Lifecycle<'_, ClientCommand>) -> bool {
+    fn attend(&mut self, life: &mut RequestLifecycle<'_, ClientCommand>) -> bool {
         if !self.handover.has_any() {
             return false;
         }
         for change in self.handover.take() {
             match change {
-                ClientChange::Arrived(mut client, socket) => {
-                    (0..client.queues()).for_each(|queue| client.set_turn(queue, life.model.next_turn() as u16));
+                ClientConnectionChange::Arrived(mut client, socket) => {
+                    (0..client.queues())
+                        .for_each(|queue| client.set_submitting_thread_turn(queue, life.model.next_turn() as u16));
                     self.clients.push(*client);
                     self.sockets.push(socket);
                 }
-                ClientChange::Left(number) => {
+                ClientConnectionChange::Left(number) => {
                     if let Some(place) = self.clients.iter().position(|client| client.number == number) {
                         self.clients.remove(place);
                         self.sockets.remove(place);
@@ -192,11 +194,11 @@ impl FrontEnd for ClientGroup<'_> {
     }
 
     #[inline]
-    fn fetch(&mut self, life: &mut Lifecycle<'_, ClientCommand>) -> bool {
+    fn fetch(&mut self, life: &mut RequestLifecycle<'_, ClientCommand>) -> bool {
         let mut found = false;
         for client in &mut self.clients {
             for queue in 0..client.queues() {
-                found |= life.serve_queue(client, queue);
+                found |= life.fetch_and_execute_batch(client, queue);
             }
         }
         found
@@ -222,15 +224,15 @@ impl FrontEnd for ClientGroup<'_> {
 ///
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
-pub(super) fn serve(service: &Service<'_>, sockets: &[ShareSocket]) -> io::Result<Option<Outcome>> {
-    let Service { device, wait, timing, .. } = *service;
+pub(super) fn serve(service: &FrontEndService<'_>, sockets: &[ShareSocket]) -> io::Result<Option<Outcome>> {
+    let FrontEndService { device, wait, timing, .. } = *service;
     let groups = service.groups(service.device_threads);
-    let handovers: Vec<QueueHandover<'_, ClientChange>> =
-        groups.iter().map(|group| QueueHandover::new(group.wakeup)).collect();
+    let handovers: Vec<PollGroupMailbox<'_, ClientConnectionChange>> =
+        groups.iter().map(|group| PollGroupMailbox::new(group.wakeup)).collect();
     let doorbells = wait != Wait::Spin;
     let listener = ClientListener { device, served: sockets, handovers: &handovers, doorbells, modelled: timing };
     thread::scope(|scope| {
-        let _stop = device.stop.at_the_end();
+        let _stop = device.stop.stop_when_dropped();
         let builder = thread::Builder::new().name(String::from("shm listener"));
         let listener = builder.spawn_scoped(scope, || listener.run())?;
         let groups = groups.into_iter().zip(&handovers).map(|(group, handover)| {
@@ -263,7 +265,7 @@ mod tests {
         let (now_ns, most_ns) = (50_005_000, WAY_MAX.as_ps() / 1000);
         assert_eq!([now_ns - 700, now_ns].map(age), [Span::from_ns(700), Span::ZERO]);
         assert_eq!(age(now_ns - most_ns + 1), WAY_MAX - Span::from_ns(1));
-        // Too long ago, before the start of the clock, never, and in the future.
+        // Stamps from too long ago, from before the clock's start, never set, or in the future count as age zero.
         assert_eq!([now_ns - most_ns, 4_999, 0, now_ns + 700].map(age), [Span::ZERO; 4]);
     }
 
@@ -273,7 +275,7 @@ mod tests {
         let (memory, _) = Memory::create(layout.memory_bytes()).unwrap();
         let part = DriveRange { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
         let (mut host, device) = UnixStream::pair().unwrap();
-        let handover = QueueHandover::new(&wakeup);
+        let handover = PollGroupMailbox::new(&wakeup);
         let clients = vec![Client::new(0, memory, layout, part, 0..1)];
         let mut group = ClientGroup { clients, sockets: vec![device.into()], handover: &handover };
         host.write_all(b"!").unwrap();
@@ -282,7 +284,7 @@ mod tests {
         poll_group::sleep(&mut polled, Some(time)).unwrap();
         assert!(since.elapsed() < time, "the thread has slept to the end");
         drop(polled);
-        handover.put(ClientChange::Left(0));
+        handover.put(ClientConnectionChange::Left(0));
         assert!(group.prepare_sleep(&mut time).is_none(), "a change has been handed over");
     }
 }

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{PollFd, PollFlags};
@@ -21,11 +21,11 @@ use crate::clock::Wait;
 use crate::device::Device;
 use crate::device::pace::BATCH;
 use crate::device::store::Geometry;
-use crate::device::tally::CompletionsTaken;
+use crate::device::tally::ConsumedCompletionCounts;
 use crate::front::lifecycle::RequestInFlight;
-use crate::front::nvme_command::{CommandRequest, join_subsystem};
-use crate::front::poll_group::QueueHandover;
-use crate::front::service::Service;
+use crate::front::nvme_command::{CommandRequest, join_nvm_subsystem};
+use crate::front::poll_group::PollGroupMailbox;
+use crate::front::service::FrontEndService;
 use crate::front::socket::bind_unix;
 use crate::nvme::{AdminHost, Command, Controller, Identity, NextCommand, QueueSet, limits};
 
@@ -54,7 +54,12 @@ impl ControllerSocket {
     /// # Errors
     /// If no socket can be created at the path, or the drive is one that [real hosts cannot
     /// have](limits::served_limits).
-    pub fn bind(path: &Path, drive: &Drive, geometry: Geometry, number: usize) -> Result<ControllerSocket, Problem> {
+    pub fn bind(
+        path: &Path,
+        drive: &Drive,
+        geometry: Geometry,
+        number: usize,
+    ) -> Result<ControllerSocket, InputProblem> {
         let identity = Identity::new(&drive.name, limits::served_limits(drive, geometry)?, number)
             .with_atomic_bytes(drive.nvme.atomic_write_bytes);
         let (is_for_drivers, path) = (path.is_dir(), socket_path(path));
@@ -69,7 +74,7 @@ impl ControllerSocket {
             }
             Err(error) => {
                 let found = format!("{} cannot be served: {error}", path.display());
-                Err(Problem::new("--vfio-user", None, found, ""))
+                Err(InputProblem::new("--vfio-user", None, found, ""))
             }
         }
     }
@@ -90,10 +95,10 @@ impl ControllerSocket {
     ///
     /// # Errors
     /// If the store has namespaces that the drive cannot have.
-    pub(super) fn join(&self, service: &Service<'_>) -> io::Result<()> {
-        let identity = join_subsystem(service, &self.identity)?;
+    pub(super) fn join(&self, service: &FrontEndService<'_>) -> io::Result<()> {
+        let identity = join_nvm_subsystem(service, &self.identity)?;
         let path = identity.subsystem.add_path(&service.device.faults, self.address());
-        // A socket is served once.
+        // A socket is served only once, so `set` cannot fail.
         let _ = self.joined.set(identity.on_path(path));
         Ok(())
     }
@@ -177,7 +182,7 @@ pub(super) struct ServedController<'a> {
     /// True once this thread has waited for a client of the socket: later clients move to the spare thread at once.
     is_slow: bool,
     /// Counts of completions that clients had taken when they disconnected, until they are reported.
-    taken: CompletionsTaken,
+    taken: ConsumedCompletionCounts,
 }
 
 /// Controller that moves from one thread to another, with its client.
@@ -214,12 +219,12 @@ impl<'a> ServedController<'a> {
             is_spare_thread: false,
             is_here: true,
             is_slow: false,
-            taken: CompletionsTaken::default(),
+            taken: ConsumedCompletionCounts::default(),
         }
     }
 
     /// Returns counts of completions that clients have taken since the last call, in queues that are not lent.
-    pub(super) fn take_completions_taken(&mut self) -> CompletionsTaken {
+    pub(super) fn take_completions_taken(&mut self) -> ConsumedCompletionCounts {
         let mut taken = std::mem::take(&mut self.taken);
         if let Some(client) = &mut self.client {
             taken.merge(&self.controller.take_completions_taken(client));
@@ -405,7 +410,7 @@ impl<'a> ServedController<'a> {
 
     /// Returns the handover from which this thread takes what others have for its controller.
     #[inline]
-    pub(super) fn inbox(&self) -> &'a QueueHandover<'a, Handover> {
+    pub(super) fn inbox(&self) -> &'a PollGroupMailbox<'a, Handover> {
         match &self.groups.spare_thread {
             Some(spare_thread) if self.is_spare_thread => spare_thread,
             _ => &self.groups.handover,
@@ -413,7 +418,7 @@ impl<'a> ServedController<'a> {
     }
 
     /// Returns the handover to the controller's other thread; none if it has only one.
-    fn other_thread(&self) -> Option<&'a QueueHandover<'a, Handover>> {
+    fn other_thread(&self) -> Option<&'a PollGroupMailbox<'a, Handover>> {
         let spare_thread = self.groups.spare_thread.as_ref()?;
         Some(if self.is_spare_thread { &self.groups.handover } else { spare_thread })
     }

@@ -243,7 +243,7 @@ mod tests {
         assert_eq!((heard(&mine), heard(&pin)), (1, 0));
         interrupts.set(&setting(DATA_NONE | ACTION_TRIGGER, VECTOR, 2, 1), Vec::new()).unwrap();
         assert_eq!(heard(&mine), 1);
-        // Release the vector.
+        // Release the vector: an empty list of eventfds removes it.
         interrupts.set(&setting(DATA_EVENTFD | ACTION_TRIGGER, VECTOR, 2, 1), Vec::new()).unwrap();
         interrupts.raise(2, 0);
         assert_eq!((heard(&mine), heard(&pin)), (0, 1));

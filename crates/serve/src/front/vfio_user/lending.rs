@@ -30,8 +30,8 @@ use super::controller::ControllerState;
 use super::reach::Mapped;
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::RequestInFlight;
-use crate::front::nvme_command::{CommandRequest, HandOver};
-use crate::front::poll_group::{QueueHandover, QueueOwner, owner};
+use crate::front::nvme_command::{CommandRequest, RequestHandover};
+use crate::front::poll_group::{LentQueueOwner, PollGroupMailbox, owner};
 use crate::nvme::QueueSet;
 
 /// Set of a client's queues, with the access to the client's memory that a borrower needs. A borrower is a device
@@ -78,7 +78,7 @@ pub(super) enum Handover {
 /// Slot by which one poll group borrows queues, and the wake-up of its thread.
 #[derive(Debug)]
 struct Borrower<'a> {
-    slot: QueueOwner<LentQueues>,
+    slot: LentQueueOwner<LentQueues>,
     wakeup: &'a Wakeup,
 }
 
@@ -86,9 +86,9 @@ struct Borrower<'a> {
 #[derive(Debug)]
 pub(super) struct ControllerGroups<'a> {
     borrowers: Vec<Borrower<'a>>,
-    pub handover: QueueHandover<'a, Handover>,
+    pub handover: PollGroupMailbox<'a, Handover>,
     /// Handover to the spare thread, for a client that lets its owner wait; none if the owner has no other clients.
-    pub spare_thread: Option<QueueHandover<'a, Handover>>,
+    pub spare_thread: Option<PollGroupMailbox<'a, Handover>>,
 }
 
 impl<'a> ControllerGroups<'a> {
@@ -96,14 +96,14 @@ impl<'a> ControllerGroups<'a> {
     pub(super) fn new(controller: usize, limits: &Limits, wakeups: &[&'a Wakeup]) -> ControllerGroups<'a> {
         let sets = wakeups.len().min(index(limits.queue_pairs));
         let wakeup = |set| wakeups[group_of(controller, set, wakeups.len())];
-        let borrower = |set| Borrower { slot: QueueOwner::default(), wakeup: wakeup(set) };
+        let borrower = |set| Borrower { slot: LentQueueOwner::default(), wakeup: wakeup(set) };
         let borrowers = (1..sets).map(borrower).collect();
-        ControllerGroups { borrowers, handover: QueueHandover::new(wakeup(0)), spare_thread: None }
+        ControllerGroups { borrowers, handover: PollGroupMailbox::new(wakeup(0)), spare_thread: None }
     }
 
     /// Gives the controller a spare thread with this wake-up, or none.
     pub(super) fn with_spare_thread(self, wakeup: Option<&'a Wakeup>) -> ControllerGroups<'a> {
-        ControllerGroups { spare_thread: wakeup.map(QueueHandover::new), ..self }
+        ControllerGroups { spare_thread: wakeup.map(PollGroupMailbox::new), ..self }
     }
 
     /// Returns the number of sets into which the controller's queues are divided: one for each poll group.
@@ -113,7 +113,7 @@ impl<'a> ControllerGroups<'a> {
     }
 
     /// Returns the slot by which a set of queues is lent. Sets count from 1, as the owner keeps set 0.
-    pub(super) fn slot(&self, set: usize) -> &QueueOwner<LentQueues> {
+    pub(super) fn slot(&self, set: usize) -> &LentQueueOwner<LentQueues> {
         &self.borrowers[set - 1].slot
     }
 
@@ -129,7 +129,7 @@ impl<'a> ControllerGroups<'a> {
     }
 }
 
-impl HandOver for ControllerGroups<'_> {
+impl RequestHandover for ControllerGroups<'_> {
     #[cold]
     fn hand_over(&self, request: RequestInFlight<CommandRequest>) {
         self.handover.put(Handover::Request(Box::new(request)));

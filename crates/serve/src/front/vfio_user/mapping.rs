@@ -78,7 +78,7 @@ impl Mapping {
     #[inline]
     pub fn read_words(&self, offset: usize, stored: &[AtomicU64]) -> bool {
         let words = self.words(offset, stored.len());
-        words.inspect(|words| copy::into_store(words, stored)).is_some()
+        words.inspect(|words| copy::copy_words_into_store(words, stored)).is_some()
     }
 
     /// Copies `stored`, words of a store, directly to the mapping; returns false if the mapping's words are not
@@ -86,7 +86,7 @@ impl Mapping {
     #[inline]
     pub fn write_words(&self, offset: usize, stored: &[AtomicU64]) -> bool {
         let words = self.words(offset, stored.len()).filter(|_| self.writable);
-        words.inspect(|words| copy::out_of_store(stored, words)).is_some()
+        words.inspect(|words| copy::copy_words_out_of_store(stored, words)).is_some()
     }
 
     /// Prefetches the cache lines of a range that is going to be read, if the range is aligned to words.

@@ -42,15 +42,15 @@ use std::path::Path;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use phaselink_core::protocol::halves::Attachment;
 
-use super::kind::{Front, FrontArguments, FrontKind, STRICT, Switch, all};
+use super::kind::{Front, FrontEndArguments, FrontKind, STRICT, Switch, all};
 use super::nvme_command::{STRICT_SWITCH, behind_the_doorbell};
-use super::service::Service;
+use super::service::FrontEndService;
 use crate::clock::Wait;
 use crate::device::empty_exchange;
-use crate::device::report::EmptyExchange;
+use crate::device::report::EmptyExchangeTime;
 
 pub use controller::{ControllerSocket, socket_path};
 
@@ -78,7 +78,7 @@ pub const KIND: FrontKind = FrontKind {
     knows_keys: true,
     check_model,
     socket: |text| Ok(Some(socket_path(Path::new(text)))),
-    bind: |FrontArguments { addresses, switches, .. }, drive, geometry| {
+    bind: |FrontEndArguments { addresses, switches, .. }, drive, geometry| {
         let is_strict = switches.contains(&STRICT);
         let bind = |(number, path): (usize, &String)| {
             let bound = ControllerSocket::bind(Path::new(path), drive, geometry, number)?;
@@ -90,12 +90,17 @@ pub const KIND: FrontKind = FrontKind {
     target: None,
 };
 
-fn check_model(drive: &Drive) -> Result<(), Problem> {
+fn check_model(drive: &Drive) -> Result<(), InputProblem> {
     if drive.protocol().attaches(Attachment::PciFunction) {
         return Ok(());
     }
     let found = format!("--vfio-user: hosts speak NVMe, and {} does not", drive.name);
-    Err(Problem::new("serve", None, found, "a drive with an interface that hosts have a driver for, or --timing off"))
+    Err(InputProblem::new(
+        "serve",
+        None,
+        found,
+        "a drive with an interface that hosts have a driver for, or --timing off",
+    ))
 }
 
 /// Front-end for NVMe over vfio-user, with its bound sockets.
@@ -113,10 +118,10 @@ impl Front for VfioUser {
 
     /// Measures the round trip of a doorbell message and an interrupt. For sockets of user-space drivers, which map the
     /// doorbells and poll, measures that of words in memory.
-    fn empty_exchange(&self) -> io::Result<EmptyExchange> {
+    fn empty_exchange(&self) -> io::Result<EmptyExchangeTime> {
         match self.0.first().is_some_and(ControllerSocket::is_for_drivers) {
             true => Ok(empty_exchange::in_memory(KIND.flag)),
-            false => empty_exchange::over_events(KIND.flag, Some(session::RING_BYTES)),
+            false => empty_exchange::measure_over_eventfds(KIND.flag, Some(session::RING_BYTES)),
         }
     }
 
@@ -132,7 +137,7 @@ impl Front for VfioUser {
         behind_the_doorbell(drive, self.0.len())
     }
 
-    fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>> {
+    fn serve(&self, service: &FrontEndService<'_>) -> io::Result<Option<Outcome>> {
         serve::serve(service, &self.0)
     }
 }

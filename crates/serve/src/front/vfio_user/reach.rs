@@ -173,7 +173,7 @@ impl<T: Reach> Host for T {
     #[inline]
     fn completion_fault(&mut self, address: u64) -> Option<CompletionFault> {
         let signals = self.signals();
-        let fault = signals.faults.match_completion()?;
+        let fault = signals.faults.match_completion_fault()?;
         signals.queue_faults.push(fault.time, EndedFault::Completion(address));
         Some(fault)
     }
@@ -181,7 +181,7 @@ impl<T: Reach> Host for T {
     #[inline]
     fn is_doorbell_late(&mut self, queue: u16) -> bool {
         let signals = self.signals();
-        let time = signals.faults.match_doorbell();
+        let time = signals.faults.match_doorbell_delay();
         time.inspect(|time| signals.queue_faults.push(*time, EndedFault::Doorbell(queue))).is_some()
     }
 
@@ -221,7 +221,7 @@ impl Signals {
 
     /// Sends an interrupt by a vector, unless a fault loses it. `masked` is the register INTMS, which masks the pin.
     pub fn send(&mut self, vector: u16, interrupts: &Interrupts, masked: u32) {
-        match self.faults.match_interrupt() {
+        match self.faults.match_interrupt_fault() {
             Some(InterruptFault::Lost) => return,
             Some(InterruptFault::Repeated(time)) => self.again.push(time, vector),
             None => {}
@@ -236,7 +236,7 @@ impl Signals {
         while let Some(vector) = self.again.take_due() {
             interrupts.raise(vector, masked);
         }
-        let (again, ended) = (self.again.due_in(), self.queue_faults.due_in());
+        let (again, ended) = (self.again.time_until_first_due(), self.queue_faults.time_until_first_due());
         again.into_iter().chain(ended).min()
     }
 

@@ -15,21 +15,21 @@ use super::lending::{ControllerGroups, Handover, LentQueues, group_of};
 use crate::clock::Wait;
 use crate::device::Device;
 use crate::device::counter::Counter;
-use crate::device::empty_exchange::exchange_of_words;
+use crate::device::empty_exchange::measure_word_round_trip;
 use crate::device::pace::SLEEP_MAX;
-use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
+use crate::device::tally::{ConsumedCompletionCounts, UndefinedBehaviour};
 use crate::device::wakeup::Wakeup;
-use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
-use crate::front::nvme_command::{CommandRequest, HandOver, Place, QueueEndpoint, fetch_set};
-use crate::front::poll_group::{FrontEnd, PollGroup, QueueOwner, run_all};
-use crate::front::service::Service;
+use crate::front::lifecycle::{Delivery, RequestInFlight, RequestLifecycle, Resume};
+use crate::front::nvme_command::{CommandRequest, Place, QueueEndpoint, RequestHandover, fetch_from_all_queues};
+use crate::front::poll_group::{FrontEnd, LentQueueOwner, PollGroup, run_all};
+use crate::front::service::FrontEndService;
 use crate::nvme::limits;
 
 /// Set of queues that a thread borrows from a controller, whose socket another thread owns.
 #[derive(Clone, Copy, Debug)]
 struct BorrowedQueues<'a> {
     groups: &'a ControllerGroups<'a>,
-    slot: &'a QueueOwner<LentQueues>,
+    slot: &'a LentQueueOwner<LentQueues>,
     /// Number of the NVMe controller among all that the front-end serves.
     controller: usize,
 }
@@ -50,7 +50,7 @@ pub(super) struct ControllerGroup<'a> {
 ///
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
-pub(super) fn serve(service: &Service<'_>, served: &[ControllerSocket]) -> io::Result<Option<Outcome>> {
+pub(super) fn serve(service: &FrontEndService<'_>, served: &[ControllerSocket]) -> io::Result<Option<Outcome>> {
     served.iter().try_for_each(|served| served.join(service))?;
     let queues: usize = served.iter().map(|served| index(served.limits().queue_pairs)).sum();
     let groups = service.groups(service.device_threads.min(queues));
@@ -61,7 +61,7 @@ pub(super) fn serve(service: &Service<'_>, served: &[ControllerSocket]) -> io::R
     let mut fronts = divide(served, &controllers, wakeups.len(), service.wait);
     fronts.extend(spare_fronts(served, &controllers, service.wait).into_iter().take(spare_groups.len()));
     if service.timing {
-        let (lead, pairs) = (exchange_of_words(), low_u16(limits::offered_queue_pairs(&service.device.drive)));
+        let (lead, pairs) = (measure_word_round_trip(), low_u16(limits::offered_queue_pairs(&service.device.drive)));
         fronts.iter_mut().for_each(|front| (front.completion_lead, front.model_queue_pairs) = (lead, Some(pairs)));
     }
     let run = |(group, front): (PollGroup<'_>, ControllerGroup<'_>)| {
@@ -150,7 +150,7 @@ impl<'a> ControllerGroup<'a> {
     }
 
     #[inline]
-    fn fetch_owned(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
+    fn fetch_owned(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) -> bool {
         let mut found = false;
         for place in 0..self.controllers.len() {
             let first_model_queue = self.first_model_queue(self.controllers[place].number);
@@ -162,7 +162,7 @@ impl<'a> ControllerGroup<'a> {
             for set in sets {
                 let place = Place::Owned(place);
                 let mut endpoint = QueueEndpoint { place, client, groups, set, host, first_model_queue };
-                found |= fetch_set(life, &mut endpoint);
+                found |= fetch_from_all_queues(life, &mut endpoint);
             }
             self.controllers[place].leave_if_needed();
         }
@@ -170,7 +170,7 @@ impl<'a> ControllerGroup<'a> {
     }
 
     #[inline]
-    fn fetch_borrowed(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
+    fn fetch_borrowed(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) -> bool {
         let mut found = false;
         for (place, borrowed) in self.borrowed.iter().enumerate() {
             let BorrowedQueues { groups, slot, controller } = *borrowed;
@@ -180,7 +180,7 @@ impl<'a> ControllerGroup<'a> {
             let LentQueues { client, set, host, .. } = &mut **lent;
             let place = Place::Borrowed(place);
             let mut endpoint = QueueEndpoint { place, client: *client, groups, set, host, first_model_queue };
-            found |= fetch_set(life, &mut endpoint);
+            found |= fetch_from_all_queues(life, &mut endpoint);
             lent.report(groups);
         }
         found
@@ -189,7 +189,7 @@ impl<'a> ControllerGroup<'a> {
     /// Handles everything that other threads have handed over to this thread's controllers; returns true if there was
     /// anything.
     #[inline]
-    fn take_handed_over(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
+    fn take_handed_over(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) -> bool {
         let mut any = false;
         for place in 0..self.controllers.len() {
             let inbox = self.controllers[place].inbox();
@@ -202,7 +202,7 @@ impl<'a> ControllerGroup<'a> {
     }
 
     #[cold]
-    fn on_handover(&mut self, life: &mut Lifecycle<'_, CommandRequest>, place: usize, handed_over: Handover) {
+    fn on_handover(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>, place: usize, handed_over: Handover) {
         // A request may need guest memory that only the client can access, over its socket, so take the queues back
         // first. The controller handles queue errors at its next turn.
         self.controllers[place].take_back();
@@ -211,7 +211,7 @@ impl<'a> ControllerGroup<'a> {
             Handover::Controller(state) => self.controllers[place].arrive(*state),
             Handover::Request(mut request) => {
                 request.request_mut().place = Place::Owned(place);
-                if let Some(request) = life.keep_until_due(*request) {
+                if let Some(request) = life.delay_until_completion_due(*request) {
                     self.resume(life, request);
                 }
             }
@@ -221,8 +221,8 @@ impl<'a> ControllerGroup<'a> {
     fn count_undefined(&mut self, counter: &mut Counter<'_>, device: &Device) {
         let mut note = |seen: Vec<(&'static UndefinedBehaviour, u64)>| {
             for (behaviour, count) in seen {
-                device.tallies.tell_undefined(behaviour);
-                counter.counts().note_undefined(behaviour, count);
+                device.tallies.report_first_undefined_behaviour(behaviour);
+                counter.counts().count_undefined_behaviour(behaviour, count);
             }
         };
         self.controllers.iter_mut().for_each(|controller| note(controller.controller.take_undefined()));
@@ -235,7 +235,7 @@ impl<'a> ControllerGroup<'a> {
 
     /// Adds the completions that hosts have taken since the last call to the thread's counters.
     fn count_taken(&mut self, counter: &mut Counter<'_>) {
-        let mut taken = CompletionsTaken::default();
+        let mut taken = ConsumedCompletionCounts::default();
         self.controllers.iter_mut().for_each(|controller| taken.merge(&controller.take_completions_taken()));
         for borrowed in &self.borrowed {
             if let Some(mut entered) = borrowed.slot.enter()
@@ -244,14 +244,14 @@ impl<'a> ControllerGroup<'a> {
                 taken.merge(&lent.set.take_completions_taken(&mut lent.host));
             }
         }
-        if taken != CompletionsTaken::default() {
+        if taken != ConsumedCompletionCounts::default() {
             counter.counts().taken.merge(&taken);
         }
     }
 }
 
 impl Resume<CommandRequest> for ControllerGroup<'_> {
-    fn resume(&mut self, life: &mut Lifecycle<'_, CommandRequest>, request: RequestInFlight<CommandRequest>) {
+    fn resume(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>, request: RequestInFlight<CommandRequest>) {
         let CommandRequest { place, client, .. } = *request.request();
         match place {
             Place::Owned(number) => {
@@ -260,7 +260,7 @@ impl Resume<CommandRequest> for ControllerGroup<'_> {
                 let Some(mut request) = controller.forward(request) else { return };
                 let Some((set, host)) = controller.find(client, &request.request().command) else { return };
                 let mut endpoint = QueueEndpoint { place, client, groups, set, host, first_model_queue: None };
-                endpoint.read_again(request.request_mut());
+                endpoint.reread_unreachable_command(request.request_mut());
                 life.advance(&mut endpoint, request);
                 endpoint.set.send_interrupts(endpoint.host);
             }
@@ -299,7 +299,7 @@ impl FrontEnd for ControllerGroup<'_> {
         self.completion_lead
     }
 
-    fn attend(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
+    fn attend(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) -> bool {
         let device = life.device;
         let any = self.controllers.iter_mut().fold(false, |any, controller| controller.attend(device) | any);
         for borrowed in &self.borrowed {
@@ -318,7 +318,7 @@ impl FrontEnd for ControllerGroup<'_> {
     }
 
     #[inline]
-    fn fetch(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
+    fn fetch(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) -> bool {
         self.take_handed_over(life) | self.fetch_owned(life) | self.fetch_borrowed(life)
     }
 
@@ -352,7 +352,7 @@ impl FrontEnd for ControllerGroup<'_> {
         (!has_work).then(|| self.controllers.iter().filter_map(ServedController::polled).collect())
     }
 
-    fn end(&mut self, life: &mut Lifecycle<'_, CommandRequest>) {
+    fn end(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) {
         self.count_taken(&mut life.counter);
         self.count_undefined(&mut life.counter, life.device);
     }
@@ -376,7 +376,7 @@ mod tests {
     fn a_thread_does_not_sleep_while_something_is_handed_over_to_it() {
         let (served, wakeups) = (sockets("left", 1, 1), wakeups(1));
         let groups = controller_groups(&served, &wakeups.iter().collect::<Vec<_>>(), &[]);
-        let mut group = divide(&served, &groups, 1, Wait::Block).remove(0);
+        let mut group = divide(&served, &groups, 1, Wait::PageBlock).remove(0);
         let host = UnixStream::pair().unwrap().0;
         group.controllers[0].client =
             Some(Connection::new(host, false, served[0].limits(), &Default::default()).unwrap());

@@ -29,7 +29,7 @@ use super::ring::{Ring, without_waiting};
 use crate::device::store::Geometry;
 use crate::device::tally::locked;
 use crate::device::wakeup::Wakeup;
-use crate::device::{Device, Stop};
+use crate::device::{Device, StopRequest};
 
 /// Time within which a client must complete a message that it has begun.
 const MESSAGE_MAX: Duration = Duration::from_secs(5);
@@ -147,7 +147,7 @@ impl Shared {
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
-pub(super) fn run(socket: &VhostSocket, shared: &Arc<Shared>, wakeup: &Wakeup, stop: &Stop) -> io::Result<()> {
+pub(super) fn run(socket: &VhostSocket, shared: &Arc<Shared>, wakeup: &Wakeup, stop: &StopRequest) -> io::Result<()> {
     while wait(&socket.listener, stop)? {
         // If the connection fails before it is accepted, only that client is affected.
         let Ok((stream, _)) = socket.listener.accept() else { continue };
@@ -175,7 +175,7 @@ pub(super) fn run(socket: &VhostSocket, shared: &Arc<Shared>, wakeup: &Wakeup, s
 }
 
 /// Waits until `fd` is readable; returns false if the device is told to stop.
-fn wait(fd: impl AsFd, stop: &Stop) -> io::Result<bool> {
+fn wait(fd: impl AsFd, stop: &StopRequest) -> io::Result<bool> {
     loop {
         let mut polled = [PollFd::new(&fd, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
         match rustix::event::poll(&mut polled, None) {

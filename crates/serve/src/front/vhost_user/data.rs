@@ -9,7 +9,7 @@ use super::blk::{self, BlockRequest, Command, Status};
 use super::memory::words;
 use super::ring::{GuestPart, Request, gather, scatter};
 use crate::device::faults::FaultEffect;
-use crate::device::store::{Store, StoreAccess, copy};
+use crate::device::store::{Store, StoreCopyDirection, copy};
 
 /// Both ends of transfers, the guest's memory and the store, with a buffer for bytes that cannot be copied directly.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl GuestTransfer<'_> {
                 each(&request.parts, kept, |part, done| self.write(part, offset + done))?;
                 check_fault(effect).map(|()| 0)
             }
-            Command::Flush => Ok(0),
+            Command::DeepFlush => Ok(0),
             Command::Name => {
                 let name = blk::name(name);
                 scatter(&request.parts, self.memory, &name).map(|()| short_length(name.len()))
@@ -64,7 +64,11 @@ impl GuestTransfer<'_> {
     fn read(&mut self, part: GuestPart, offset: u64) -> Result<(), Status> {
         let GuestTransfer { memory, store, space } = self;
         if let Some(into) = words(memory, part)
-            && store.lend(offset, part.bytes, StoreAccess::Read, |stored| copy::out_of_store(stored, into)).is_some()
+            && store
+                .lend(offset, part.bytes, StoreCopyDirection::Read, |stored| {
+                    copy::copy_words_out_of_store(stored, into)
+                })
+                .is_some()
         {
             return Ok(());
         }
@@ -78,7 +82,9 @@ impl GuestTransfer<'_> {
     fn write(&mut self, part: GuestPart, offset: u64) -> Result<(), Status> {
         let GuestTransfer { memory, store, space } = self;
         if let Some(from) = words(memory, part)
-            && store.lend(offset, part.bytes, StoreAccess::Write, |stored| copy::into_store(from, stored)).is_some()
+            && store
+                .lend(offset, part.bytes, StoreCopyDirection::Write, |stored| copy::copy_words_into_store(from, stored))
+                .is_some()
         {
             return Ok(());
         }

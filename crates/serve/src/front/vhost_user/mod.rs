@@ -23,13 +23,13 @@ mod serve;
 use std::io;
 
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 
-use super::kind::{Front, FrontArguments, FrontKind, all};
-use super::service::Service;
+use super::kind::{Front, FrontEndArguments, FrontKind, all};
+use super::service::FrontEndService;
 use super::socket::bind_unix;
 use crate::device::empty_exchange;
-use crate::device::report::EmptyExchange;
+use crate::device::report::EmptyExchangeTime;
 use control::VhostSocket;
 
 /// Description of the vhost-user front-end: its flag, help text and binding of addresses.
@@ -47,12 +47,13 @@ pub const KIND: FrontKind = FrontKind {
     knows_keys: false,
     check_model: |_| Ok(()),
     socket: |path| if path.is_empty() { Err(no_path()) } else { Ok(Some(path.into())) },
-    bind: |FrontArguments { addresses, .. }, _, _| {
+    bind: |FrontEndArguments { addresses, .. }, _, _| {
         let bound = addresses.iter().map(|path| {
             if path.is_empty() {
                 return Err(no_path());
             }
-            let refused = |error| Problem::new("--vhost-user", None, format!("{path} cannot be served: {error}"), "");
+            let refused =
+                |error| InputProblem::new("--vhost-user", None, format!("{path} cannot be served: {error}"), "");
             let listener = bind_unix(path.as_ref()).map_err(refused)?;
             listener.set_nonblocking(true).map_err(refused)?;
             Ok(VhostSocket { path: path.into(), listener })
@@ -63,8 +64,8 @@ pub const KIND: FrontKind = FrontKind {
     target: None,
 };
 
-fn no_path() -> Problem {
-    Problem::new("--vhost-user", None, "the socket has no path", "--vhost-user PATH")
+fn no_path() -> InputProblem {
+    InputProblem::new("--vhost-user", None, "the socket has no path", "--vhost-user PATH")
 }
 
 /// vhost-user front-end with its bound sockets.
@@ -77,11 +78,11 @@ impl Front for VhostUser {
     }
 
     /// Measures the round trip of two eventfd notifications: a kick of the guest, and a call back.
-    fn empty_exchange(&self) -> io::Result<EmptyExchange> {
-        empty_exchange::over_events(KIND.flag, None)
+    fn empty_exchange(&self) -> io::Result<EmptyExchangeTime> {
+        empty_exchange::measure_over_eventfds(KIND.flag, None)
     }
 
-    fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>> {
+    fn serve(&self, service: &FrontEndService<'_>) -> io::Result<Option<Outcome>> {
         serve::serve(service, &self.0)
     }
 }

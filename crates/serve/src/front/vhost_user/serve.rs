@@ -27,11 +27,11 @@ use crate::device::store::Store;
 use crate::device::tally::locked;
 use crate::device::wakeup::clear;
 use crate::front::lifecycle::{
-    Completion, Delivery, Endpoint, Fetch, Lifecycle, Request, RequestClass, RequestInFlight, Resume,
+    Completion, Delivery, Endpoint, Fetch, Request, RequestClass, RequestInFlight, RequestLifecycle, Resume,
 };
 use crate::front::model::Submission;
 use crate::front::poll_group::{FrontEnd, owner, readable, run_all};
-use crate::front::service::Service;
+use crate::front::service::FrontEndService;
 
 /// Identifier of a ring: its socket, client and index. No ring has it any more once the client has gone.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ impl Request for RingRequest {
         let op = match command {
             Command::Read => Op::Read,
             Command::Write => Op::Write,
-            Command::Flush => return Some(Io::flush()),
+            Command::DeepFlush => return Some(Io::flush()),
             Command::Discard => Op::Discard,
             Command::Zero => Op::WriteZeroes,
             Command::Name => return None,
@@ -106,7 +106,7 @@ impl Request for RingRequest {
     }
 
     fn submission(&self, part: usize) -> Option<Submission> {
-        self.part(part).map(|io| Submission::Software { turn: self.place.socket + self.place.ring, io })
+        self.part(part).map(|io| Submission::EngineStack { turn: self.place.socket + self.place.ring, io })
     }
 }
 
@@ -155,7 +155,7 @@ impl Endpoint<RingRequest> for RingEndpoint<'_> {
     }
 
     fn complete(&mut self, request: &RingRequest, done: Result<u32, Status>, _: Span, _: &Device) -> Completion {
-        let must_be_durable = request.command() == Some(Command::Flush) || request.is_durable();
+        let must_be_durable = request.command() == Some(Command::DeepFlush) || request.is_durable();
         if must_be_durable && done.is_ok() {
             Completion::AfterFlush
         } else {
@@ -196,7 +196,7 @@ impl<'a> RingGroup<'a> {
 }
 
 impl Resume<RingRequest> for RingGroup<'_> {
-    fn resume(&mut self, life: &mut Lifecycle<'_, RingRequest>, request: RequestInFlight<RingRequest>) {
+    fn resume(&mut self, life: &mut RequestLifecycle<'_, RingRequest>, request: RequestInFlight<RingRequest>) {
         let RingPlace { socket, client, .. } = request.request().place;
         let mut endpoint = self.endpoint(socket);
         if endpoint.client.number == client {
@@ -215,12 +215,12 @@ impl FrontEnd for RingGroup<'_> {
     const ROUNDS_PER_ATTENTION: u32 = 512;
 
     /// Disconnects clients that have begun a message and not completed it in time.
-    fn attend(&mut self, _: &mut Lifecycle<'_, RingRequest>) -> bool {
+    fn attend(&mut self, _: &mut RequestLifecycle<'_, RingRequest>) -> bool {
         self.sockets.iter().for_each(|shared| shared.watch(false));
         false
     }
 
-    fn fetch(&mut self, life: &mut Lifecycle<'_, RingRequest>) -> bool {
+    fn fetch(&mut self, life: &mut RequestLifecycle<'_, RingRequest>) -> bool {
         let mut found = false;
         self.has_active_rings = false;
         for socket in 0..self.sockets.len() {
@@ -230,7 +230,7 @@ impl FrontEnd for RingGroup<'_> {
                     self.has_active_rings = true;
                     let Client { memory, rings, .. } = &mut *endpoint.client;
                     rings[ring].look(memory.guest());
-                    found |= life.serve_queue(&mut endpoint, ring as u32);
+                    found |= life.fetch_and_execute_batch(&mut endpoint, ring as u32);
                 }
                 let Client { memory, rings, .. } = &mut *endpoint.client;
                 rings[ring].signal(memory.guest());
@@ -262,13 +262,13 @@ impl FrontEnd for RingGroup<'_> {
 ///
 /// # Errors
 /// If the system gives no thread, or cannot wait.
-pub(super) fn serve(service: &Service<'_>, sockets: &[VhostSocket]) -> io::Result<Option<Outcome>> {
+pub(super) fn serve(service: &FrontEndService<'_>, sockets: &[VhostSocket]) -> io::Result<Option<Outcome>> {
     let device = service.device;
     let clients: Vec<Arc<Shared>> = sockets.iter().map(|_| Arc::new(Shared::new(device))).collect();
     let groups = service.groups(service.device_threads.min(sockets.len()));
     let number = groups.len();
     thread::scope(|scope| {
-        let _stop = device.stop.at_the_end();
+        let _stop = device.stop.stop_when_dropped();
         for (place, (socket, shared)) in sockets.iter().zip(&clients).enumerate() {
             let wakeup = groups[owner(0, length(place), number)].wakeup;
             let builder = thread::Builder::new().name(String::from("vhost-user client"));

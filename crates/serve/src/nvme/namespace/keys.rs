@@ -1,12 +1,12 @@
 //! Executes commands of a namespace that stores values by their keys. The core's
 //! [rules](phaselink_core::protocol::nvme::rules::key_value) decide on each, as they do for the simulated controller.
 
-use phaselink_core::media::keys::{Key, KeyRefusal, KeySpace, StoreOptions, StoredValue};
+use phaselink_core::media::keys::{Key, KeySpace, KeySpaceRefusal, StoreConditions, StoredKeyValue};
 use phaselink_core::number::{index, short_length};
 use phaselink_core::protocol::nvme::commands::{self, Action};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::key_value::{delete, status};
-use phaselink_core::protocol::nvme::rules::{Data, KeyCommand, KeyOperation};
+use phaselink_core::protocol::nvme::rules::{Data, KeyCommand, KeyValueOperation};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::super::command::{Command, copy_from_host, copy_to_host, write, write_status};
@@ -41,7 +41,7 @@ pub(crate) fn execute(
     };
     let KeyCommand { operation, key } = key_command;
     match operation {
-        KeyOperation::Store { bytes, options } => {
+        KeyValueOperation::Store { bytes, options } => {
             let room = reserve(key, bytes, options, keys, store)?;
             let written = write_value(&room.value, data, host, store, space);
             written.inspect_err(|_| keys.give_back(&room))?;
@@ -49,7 +49,7 @@ pub(crate) fn execute(
             journal.count(row, bytes);
             Ok(0)
         }
-        KeyOperation::Retrieve { buffer_bytes } => {
+        KeyValueOperation::Retrieve { buffer_bytes } => {
             // Copy the value first and send it after the lock is released, because writing to host memory may take
             // long.
             let value_bytes = keys.with(|found| copy_value(found, key, buffer_bytes, store, space))?;
@@ -58,12 +58,12 @@ pub(crate) fn execute(
             journal.count(row, bytes);
             Ok(value_bytes.into())
         }
-        KeyOperation::Exist => keys.with(|found| found_value(found, key).map(|value| value.bytes.into())),
-        KeyOperation::List { .. } => {
+        KeyValueOperation::Exist => keys.with(|found| found_value(found, key).map(|value| value.bytes.into())),
+        KeyValueOperation::List { .. } => {
             let list = keys.with(|found| key_command.list(found));
             copy_to_host(&first_bytes(data, short_length(list.len())), &list, host).map(|()| 0)
         }
-        KeyOperation::Delete => {
+        KeyValueOperation::Delete => {
             keys.change(key, |found| delete(found, key, reports_missing)).map(|_| 0).map_err(refusal)
         }
     }
@@ -74,23 +74,23 @@ pub(crate) fn execute(
 fn reserve(
     key: Key,
     bytes: u32,
-    options: StoreOptions,
+    options: StoreConditions,
     keys: &StoreKeys,
     store: &Store,
 ) -> Result<ReservedRoom, Status> {
     for _ in 0..FLUSHES_MAX {
         match keys.reserve(key, bytes, options) {
-            Err(KeyRefusal::Held) => store.flush().map_err(|error| write_status(&error))?,
+            Err(KeySpaceRefusal::Held) => store.flush().map_err(|error| write_status(&error))?,
             Err(found) => return Err(refusal(status(found))),
             Ok(room) => return Ok(room),
         }
     }
-    Err(refusal(status(KeyRefusal::Full)))
+    Err(refusal(status(KeySpaceRefusal::Full)))
 }
 
 /// Copies the host's data to the space that is reserved for a value.
 fn write_value(
-    value: &StoredValue,
+    value: &StoredKeyValue,
     data: &Data,
     host: &mut impl Host,
     store: &Store,
@@ -128,8 +128,8 @@ fn copy_value(found: &KeySpace, key: Key, buffer_bytes: u32, store: &Store, spac
     Ok(value.bytes)
 }
 
-fn found_value(found: &KeySpace, key: Key) -> Result<&StoredValue, Status> {
-    found.find(key).ok_or_else(|| refusal(status(KeyRefusal::Missing)))
+fn found_value(found: &KeySpace, key: Key) -> Result<&StoredKeyValue, Status> {
+    found.find(key).ok_or_else(|| refusal(status(KeySpaceRefusal::Missing)))
 }
 
 /// Returns a data pointer for the first `bytes` bytes of a command's data.

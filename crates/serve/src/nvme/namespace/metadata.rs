@@ -8,7 +8,7 @@ use std::io;
 
 use phaselink_core::number::{index, wide_index};
 use phaselink_core::protocol::nvme::commands::{self, Action};
-use phaselink_core::protocol::nvme::rules::{BlockMetadata, BlockProtection};
+use phaselink_core::protocol::nvme::rules::{CommandBlockMetadata, CommandProtection};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::super::command::{Command, copy_from_host, copy_to_host, write_status};
@@ -41,7 +41,7 @@ pub(super) fn execute(
 
 /// Store of blocks with metadata, and the metadata settings of the command that accesses them.
 struct ProtectedBlocks<'c> {
-    metadata: &'c BlockMetadata,
+    metadata: &'c CommandBlockMetadata,
     store: &'c Store,
 }
 
@@ -112,7 +112,7 @@ impl ProtectedBlocks<'_> {
         while done < bytes {
             let piece = (bytes - done).min(longest);
             self.load(offset + u64::from(done), &mut space[..index(piece)], protection)?;
-            protection = protection.map(|it| it.advanced(piece >> self.metadata.block_shift));
+            protection = protection.map(|it| it.advanced_by_blocks(piece >> self.metadata.block_shift));
             done += piece;
         }
         Ok(())
@@ -123,7 +123,7 @@ impl ProtectedBlocks<'_> {
         let blocks = wide_index(bytes >> self.metadata.block_shift);
         let zeroed = match self.metadata.protection {
             Some(protection) if keep_space => {
-                let metadata = self.convert_unwritten(protection.of_zeros(blocks));
+                let metadata = self.convert_unwritten(protection.metadata_of_zeros(blocks));
                 self.store.zero_blocks_with_metadata((offset, bytes), self.block_bytes(), keep_space, &metadata)
             }
             _ => self.store.zero(offset, bytes, keep_space),
@@ -158,7 +158,9 @@ impl ProtectedBlocks<'_> {
     fn metadata_to_write(&self, data: &[u8], metadata: Vec<u8>) -> Result<Vec<u8>, Status> {
         match self.metadata.protection {
             None => Ok(metadata),
-            Some(protection) if protection.is_inserted() => Ok(protection.insert(data, self.metadata.block_bytes())),
+            Some(protection) if protection.inserts_information() => {
+                Ok(protection.insert(data, self.metadata.block_bytes()))
+            }
             Some(protection) => {
                 protection.check(data, self.metadata.block_bytes(), &metadata)?;
                 Ok(metadata)
@@ -167,7 +169,7 @@ impl ProtectedBlocks<'_> {
     }
 
     /// Reads blocks into `into` and returns their metadata, after a check if `protection` is given.
-    fn load(&self, offset: u64, into: &mut [u8], protection: Option<BlockProtection>) -> Result<Vec<u8>, Status> {
+    fn load(&self, offset: u64, into: &mut [u8], protection: Option<CommandProtection>) -> Result<Vec<u8>, Status> {
         let found = self.store.read_blocks_with_metadata(offset, self.block_bytes(), into);
         let metadata = self.convert_unwritten(found.map_err(|_| Status::UNRECOVERED_READ_ERROR)?);
         if let Some(protection) = protection {
@@ -186,7 +188,7 @@ impl ProtectedBlocks<'_> {
     /// Converts metadata to the form in which the store keeps it, or back (an XOR). Metadata of an unwritten block is
     /// zero in the store.
     fn convert_unwritten(&self, mut metadata: Vec<u8>) -> Vec<u8> {
-        let unwritten = self.metadata.format.unwritten_byte();
+        let unwritten = self.metadata.format.unwritten_metadata_byte();
         metadata.iter_mut().for_each(|byte| *byte ^= unwritten);
         metadata
     }

@@ -4,7 +4,7 @@
 
 use phaselink_core::media::zones::ZoneAction;
 use phaselink_core::number::index;
-use phaselink_core::protocol::nvme::commands::zones::{ZoneEffect, admit};
+use phaselink_core::protocol::nvme::commands::zones::{ZoneSideEffect, admit};
 use phaselink_core::protocol::nvme::commands::{self, Action};
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::zones::ZoneSend;
@@ -42,7 +42,7 @@ pub(crate) fn execute(
         _ => {}
     }
     let effect = zones.with(|zones| admit(zones, *action, place, &command.ranges, shift)).map_err(refusal)?;
-    if let ZoneEffect::Placed(block) = effect {
+    if let ZoneSideEffect::Placed(block) = effect {
         let offset = block << shift;
         let written = write(offset, data, store, &mut space[..index(*bytes)], host);
         written.inspect_err(|_| undo_write((offset, *bytes), zones, store))?;
@@ -67,10 +67,10 @@ fn send_zones(send: ZoneSend, place: (u64, u32), zones: &StoreZones, store: &Sto
             .map_err(refusal);
     }
     let change = |zones_now: &mut _| match admit(zones_now, action, place, &[], zones.block_shift()).map_err(refusal)? {
-        ZoneEffect::Emptied(emptied) => Ok(((), emptied)),
+        ZoneSideEffect::Emptied(emptied) => Ok(((), emptied)),
         _ => Ok(((), Vec::new())),
     };
-    zones.empty_zones_with(change, |offset, bytes| {
+    zones.empty_zones_after_clearing(change, |offset, bytes| {
         store.zero(offset, bytes, false).map_err(|error| write_status(&error))
     })
 }

@@ -1,7 +1,7 @@
 //! Random commands of conversations: nearly right, or not.
 
-use phaselink_core::protocol::nvme::commands::{Changes, CommandSet, opcode, rows_of};
-use phaselink_core::protocol::nvme::rules::{MetadataFormat, ProtectionType};
+use phaselink_core::protocol::nvme::commands::{ChangedState, CommandSet, opcode, rows_of};
+use phaselink_core::protocol::nvme::rules::{BlockMetadataFormat, NamespaceProtectionType};
 use phaselink_core::protocol::nvme::spec::{self, SubmissionEntry};
 
 use super::{Conversation, NOWHERE, PAGE, ZONED_MIB};
@@ -9,8 +9,8 @@ use super::{Conversation, NOWHERE, PAGE, ZONED_MIB};
 /// Returns the opcodes of all commands for blocks, those of reads and writes more often. The simulated drive has no
 /// unreadable blocks.
 fn block_opcodes() -> Vec<u8> {
-    let rows = rows_of(&[CommandSet::Every, CommandSet::Blocks]).into_iter();
-    let simulated = rows.filter(|row| row.changes != Changes::MadeUnreadable).map(|row| row.opcode);
+    let rows = rows_of(&[CommandSet::Every, CommandSet::EraseBlocks]).into_iter();
+    let simulated = rows.filter(|row| row.changes != ChangedState::MadeUnreadable).map(|row| row.opcode);
     simulated.chain([opcode::READ, opcode::READ, opcode::WRITE]).collect()
 }
 
@@ -50,7 +50,7 @@ impl Conversation {
         };
         if self.has(CommandSet::Zones) {
             self.with_zones(entry, slba, blocks)
-        } else if let Some(MetadataFormat { protection: Some(kind), .. }) = self.limits.kind.metadata() {
+        } else if let Some(BlockMetadataFormat { protection: Some(kind), .. }) = self.limits.kind.metadata() {
             let entry = self.with_protection(entry, slba, kind);
             self.completed(entry, slba, blocks)
         } else if self.has(CommandSet::Placement) {
@@ -150,13 +150,18 @@ impl Conversation {
 
     /// The command with metadata anywhere, and with actions and checks that it can have or not. Nothing is checked whose result would
     /// depend on the metadata itself: a reference tag that is checked is one that type 1 refuses, or that type 3 ignores.
-    fn with_protection(&mut self, mut entry: SubmissionEntry, slba: u64, kind: ProtectionType) -> SubmissionEntry {
+    fn with_protection(
+        &mut self,
+        mut entry: SubmissionEntry,
+        slba: u64,
+        kind: NamespaceProtectionType,
+    ) -> SubmissionEntry {
         let dice = &mut self.dice;
         let action = if dice.one_in(3) { 8 } else { 0 };
         let checks = match entry.opcode {
             opcode::WRITE_ZEROES if dice.one_in(4) => dice.below(8) as u32,
             opcode::WRITE_ZEROES => 0,
-            _ if kind != ProtectionType::Type2 && dice.one_in(6) => 0b011,
+            _ if kind != NamespaceProtectionType::Type2 && dice.one_in(6) => 0b011,
             _ => 0b010,
         };
         entry.dwords[2] |= (action | checks) << 26;
@@ -327,9 +332,9 @@ impl Conversation {
 
     /// PRINFOR of a copy: mostly the action of what it writes, and now and then a check of its sources' reference tags.
     fn source_information(&mut self, flags: u32) -> u32 {
-        let Some(MetadataFormat { protection: Some(kind), .. }) = self.limits.kind.metadata() else { return 0 };
+        let Some(BlockMetadataFormat { protection: Some(kind), .. }) = self.limits.kind.metadata() else { return 0 };
         let action = if self.dice.one_in(6) { 8 } else { flags >> 26 & 8 };
-        let is_checked = kind != ProtectionType::Type2 && self.dice.one_in(6);
+        let is_checked = kind != NamespaceProtectionType::Type2 && self.dice.one_in(6);
         action | u32::from(is_checked)
     }
 

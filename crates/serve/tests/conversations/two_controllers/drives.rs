@@ -1,14 +1,14 @@
 //! Drives of conversations, whose keys are drawn.
 
-use phaselink_core::config::Isolation;
+use phaselink_core::config::PlacementIsolation;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::config::DriveProtection;
-use phaselink_core::random::Random;
+use phaselink_core::random::RandomStream;
 
 use super::{CAPACITY_MIB, KEYS_MAX, PLACED_MIB, ZONED_MIB};
 
 /// Draws of one conversation.
-pub(super) struct Dice(pub(super) Random);
+pub(super) struct Dice(pub(super) RandomStream);
 
 impl Dice {
     pub(super) fn below(&mut self, end: u64) -> u64 {
@@ -56,12 +56,12 @@ pub(super) fn placed(dice: &mut Dice) -> Drive {
     (drive.media, drive.buffer, drive.translation) = (flash.media, flash.buffer, flash.translation);
     (drive.media.capacity_mib, drive.media.block_pages) = (PLACED_MIB, 12);
     (drive.media.channels, drive.media.banks_per_channel) = (2, 1);
-    // Provide a spare block for each block that the handles keep open.
+    // Provide a spare block for each block that a handle keeps open.
     drive.translation.over_provisioning = 20.0;
     drive.nvme.namespaces = dice.of(&[1, 1, 2]);
     drive.placement.handles = dice.of(&[1, 2, 3]);
     drive.placement.groups = dice.of(&[1, 1, 3]);
-    drive.placement.isolation = dice.of(&[Isolation::Initial, Isolation::Persistent]);
+    drive.placement.isolation = dice.of(&[PlacementIsolation::Initial, PlacementIsolation::Persistent]);
     drive
 }
 

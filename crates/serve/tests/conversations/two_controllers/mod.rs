@@ -12,15 +12,15 @@ mod machine;
 use std::collections::BTreeMap;
 
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{Engine, Input};
+use phaselink_core::engine::{Engine, ExternalInput};
 use phaselink_core::ledger::trace::Step;
 use phaselink_core::protocol::nvme::commands::{Action, CommandSet, opcode};
-use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKind};
+use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKindLimits};
 use phaselink_core::protocol::nvme::spec::{
     self, CompletionEntry, Status, SubmissionEntry, admin, completion_doorbell, submission_doorbell,
 };
-use phaselink_core::protocol::real_hosts::{CommandForm, HostCommand};
-use phaselink_core::random::Random;
+use phaselink_core::protocol::real_hosts::{HostCommand, HostCommandForm};
+use phaselink_core::random::RandomStream;
 use phaselink_core::time::Span;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::{Command, CommandProgress, Controller, Identity, NextCommand};
@@ -56,7 +56,7 @@ const RINGS_BYTES: usize = 8 * PAGE as usize;
 fn timed<'a>(
     engine: &mut Engine,
     commands: &[(Command, Vec<u8>)],
-    forms: impl Iterator<Item = CommandForm<'a>>,
+    forms: impl Iterator<Item = HostCommandForm<'a>>,
     head: u32,
     entries: u32,
 ) -> Vec<[u8; 16]> {
@@ -65,7 +65,7 @@ fn timed<'a>(
     for (token, ((command, _), form)) in (0..).zip(commands.iter().zip(forms)) {
         engine.place(at, HostCommand { queue: 0, form, io: command.io(), token, delayed: Span::ZERO });
     }
-    engine.inject(at, Input::Ring { queue: 0 });
+    engine.inject(at, ExternalInput::Ring { queue: 0 });
     let mut done = 0;
     while done < commands.len() {
         let next = engine.next_at().expect("a command is under way");
@@ -98,13 +98,13 @@ struct Conversation {
 
 impl Conversation {
     fn new(seed: u64) -> Conversation {
-        let mut dice = Dice(Random::stream(seed, "two controllers"));
+        let mut dice = Dice(RandomStream::stream(seed, "two controllers"));
         let drive = drive(&mut dice);
         Conversation::about(&drive, dice, seed)
     }
 
     fn about_zones(seed: u64) -> Conversation {
-        let mut dice = Dice(Random::stream(seed, "two controllers and zones"));
+        let mut dice = Dice(RandomStream::stream(seed, "two controllers and zones"));
         let drive = zoned(&mut dice);
         let mut conversation = Conversation::about(&drive, dice, seed);
         conversation.timing.keep_zones(&drive);
@@ -113,19 +113,19 @@ impl Conversation {
     }
 
     fn about_placement(seed: u64) -> Conversation {
-        let mut dice = Dice(Random::stream(seed, "two controllers and placement"));
+        let mut dice = Dice(RandomStream::stream(seed, "two controllers and placement"));
         let drive = placed(&mut dice);
         Conversation::about(&drive, dice, seed)
     }
 
     fn about_keys(seed: u64) -> Conversation {
-        let mut dice = Dice(Random::stream(seed, "two controllers and keys"));
+        let mut dice = Dice(RandomStream::stream(seed, "two controllers and keys"));
         let drive = keyed(&mut dice);
         Conversation::about(&drive, dice, seed)
     }
 
     fn about_protection(seed: u64) -> Conversation {
-        let mut dice = Dice(Random::stream(seed, "two controllers and protection"));
+        let mut dice = Dice(RandomStream::stream(seed, "two controllers and protection"));
         let drive = protected(&mut dice);
         let conversation = Conversation::about(&drive, dice, seed);
         conversation.store.add_metadata().unwrap();
@@ -141,13 +141,13 @@ impl Conversation {
             machine: Machine::new(&limits),
             served: Controller::new(Identity::new("test", limits, 0)),
             store: match limits.kind {
-                NamespaceKind::Blocks(_) => store,
-                NamespaceKind::Zoned(zones) => store.with_zones(zones.layout).unwrap(),
-                NamespaceKind::Keyed(keys) => store.with_keys(keys.layout).unwrap(),
+                NamespaceKindLimits::EraseBlocks(_) => store,
+                NamespaceKindLimits::Zoned(zones) => store.with_zones(zones.layout).unwrap(),
+                NamespaceKindLimits::Keyed(keys) => store.with_keys(keys.layout).unwrap(),
             },
             space: vec![0; limits.transfer_bytes_max as usize],
-            timing: Engine::for_real_hosts(drive, seed).unwrap(),
-            decoded: Engine::for_real_hosts(drive, seed).unwrap(),
+            timing: Engine::for_real_host_drivers(drive, seed).unwrap(),
+            decoded: Engine::for_real_host_drivers(drive, seed).unwrap(),
             entries: dice.of(&[drive.nvme.queue_entries, 2]),
             limits,
             dice,
@@ -254,8 +254,8 @@ impl Conversation {
 
     fn register_write(&mut self, address: u64, value: u32) {
         let at = self.timing.now() + Span::from_us(1);
-        self.timing.inject(at, Input::RegisterWrite { address, value });
-        self.decoded.inject(at, Input::RegisterWrite { address, value });
+        self.timing.inject(at, ExternalInput::RegisterWrite { address, value });
+        self.decoded.inject(at, ExternalInput::RegisterWrite { address, value });
     }
 
     /// Commands in the queue are taken, with the bytes of their lists, then executed.
@@ -288,9 +288,9 @@ impl Conversation {
         let as_bytes =
             |(command, lists): &'_ (Command, Vec<u8>)| (command.bytes, command.has_lists().then(|| lists.clone()));
         let bytes: Vec<_> = commands.iter().map(as_bytes).collect();
-        let forms = bytes.iter().map(|(entry, lists)| CommandForm::Bytes { entry, lists: lists.as_deref() });
+        let forms = bytes.iter().map(|(entry, lists)| HostCommandForm::Bytes { entry, lists: lists.as_deref() });
         let entries = timed(&mut self.timing, commands, forms, self.head, self.entries);
-        let forms = commands.iter().map(|(command, _)| CommandForm::Decoded(Box::new(command.for_model())));
+        let forms = commands.iter().map(|(command, _)| HostCommandForm::Decoded(Box::new(command.for_model())));
         let decoded = timed(&mut self.decoded, commands, forms, self.head, self.entries);
         assert_eq!(decoded, entries, "{commands:x?}");
         let same = self.decoded.trace().records() == self.timing.trace().records();

@@ -264,7 +264,7 @@ impl SheetDrive {
         let text = if job.starts_with('[') { String::from(job) } else { format!("[job]\n{job}") };
         let limits = drive.limits();
         let mut jobs = fio::parse("data sheet", &text)?.resolve(&limits, &BTreeMap::new())?;
-        jobs.iter_mut().for_each(|job| job.measure_steadily(&limits));
+        jobs.iter_mut().for_each(|job| job.measure_in_steady_state(&limits));
         run(&drive, &jobs)
     }
 }

@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 
-use super::{LineMistake, TraceLine, checked_blocks, json};
+use super::{LineMistake, TraceLine, check_block_count, json};
 use crate::kvcache::request::{ConversationTurn, PromptRequest};
 
 /// Tokens of a full block in Qwen-Bailian's traces.
@@ -29,7 +29,7 @@ struct BailianLine {
 
 pub(super) fn read(text: &str, block_tokens: u64) -> Result<TraceLine, LineMistake> {
     let BailianLine { chat_id, parent_chat_id, timestamp, input_length, output_length, turn, hash_ids } = json(text)?;
-    checked_blocks(input_length, output_length, hash_ids.len(), block_tokens)?;
+    check_block_count(input_length, output_length, hash_ids.len(), block_tokens)?;
     let chat = u64::try_from(chat_id).map_err(|_| LineMistake::new(format!("chat_id {chat_id}"), "0 or more"))?;
     Ok(TraceLine::Request(PromptRequest {
         at_ns: super::nanoseconds(timestamp, 1e9)?,

@@ -110,7 +110,7 @@ impl TokenTraceFormat {
     /// Returns one request encoded in this trace format. Formats of objects get one record per block, with the block's
     /// bytes in the cache of `model`.
     pub fn encode_request(self, request: &PromptRequest, model: &LanguageModel, block_tokens: u64) -> Vec<u8> {
-        let bytes = |place: usize| request.tokens_of(place, block_tokens) * model.token_bytes();
+        let bytes = |place: usize| request.tokens_in_block(place, block_tokens) * model.token_bytes();
         match self {
             TokenTraceFormat::Mooncake => mooncake::encode_request(request).into_bytes(),
             TokenTraceFormat::Bailian => bailian::encode_request(request).into_bytes(),
@@ -163,7 +163,7 @@ const TOKENS_MAX: u64 = 1 << 32;
 
 /// Checks that the prompt and the reply (`answer`) are not too long, and that the prompt has no more block identities
 /// than its tokens fill.
-fn checked_blocks(tokens: u64, answer: u64, ids: usize, block_tokens: u64) -> Result<(), LineMistake> {
+fn check_block_count(tokens: u64, answer: u64, ids: usize, block_tokens: u64) -> Result<(), LineMistake> {
     if let Some(beyond) = [tokens, answer].into_iter().find(|tokens| *tokens > TOKENS_MAX) {
         return Err(LineMistake::new(format!("{beyond} tokens"), format!("at most {TOKENS_MAX}")));
     }

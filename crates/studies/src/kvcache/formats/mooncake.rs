@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 
-use super::{LineMistake, TraceLine, checked_blocks, json};
+use super::{LineMistake, TraceLine, check_block_count, json};
 use crate::kvcache::request::PromptRequest;
 
 /// Tokens of a full block in Mooncake's traces.
@@ -25,7 +25,7 @@ struct MooncakeLine {
 
 pub(super) fn read(text: &str, block_tokens: u64) -> Result<TraceLine, LineMistake> {
     let MooncakeLine { timestamp, input_length, output_length, hash_ids } = json(text)?;
-    checked_blocks(input_length, output_length, hash_ids.len(), block_tokens)?;
+    check_block_count(input_length, output_length, hash_ids.len(), block_tokens)?;
     Ok(TraceLine::Request(PromptRequest {
         at_ns: super::nanoseconds(timestamp, 1e6)?,
         input_tokens: input_length,

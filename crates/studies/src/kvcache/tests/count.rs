@@ -77,11 +77,11 @@ impl PlainTiers {
         }
     }
 
-    fn tier_of(&self, name: &usize) -> Option<usize> {
+    fn tier_holding_block(&self, name: &usize) -> Option<usize> {
         (0..3).find(|tier| self.lists[*tier].contains(name))
     }
 
-    fn make_room(&mut self, tier: usize, name: &usize, plan: &CachePlan) -> bool {
+    fn evict_until_fits(&mut self, tier: usize, name: &usize, plan: &CachePlan) -> bool {
         let room = self.room(name, plan);
         if room > plan.tier_bytes[tier] {
             return false;
@@ -94,7 +94,7 @@ impl PlainTiers {
             }
             self.totals.evicted_blocks[tier] += 1;
             match tier {
-                2 => self.forget_if_nowhere(&victim),
+                2 => self.drop_if_in_no_tier(&victim),
                 _ => self.put(tier + 1, &victim, plan),
             }
         }
@@ -106,9 +106,9 @@ impl PlainTiers {
             if !self.lists[2].contains(name) && (plan.writes != DriveWrites::Reused || self.hit.contains(name)) {
                 self.write(name, plan);
             }
-            return self.forget_if_nowhere(name);
+            return self.drop_if_in_no_tier(name);
         }
-        match self.make_room(tier, name, plan) {
+        match self.evict_until_fits(tier, name, plan) {
             true => {
                 self.used[0].remove(name);
                 self.lists[tier].push(*name);
@@ -118,7 +118,7 @@ impl PlainTiers {
     }
 
     fn write(&mut self, name: &usize, plan: &CachePlan) {
-        if self.make_room(2, name, plan) {
+        if self.evict_until_fits(2, name, plan) {
             self.used[1].remove(name);
             self.lists[2].push(*name);
             let (bytes, tokens) = self.sizes[*name];
@@ -128,17 +128,17 @@ impl PlainTiers {
         }
     }
 
-    fn forget_if_nowhere(&mut self, name: &usize) {
-        if self.tier_of(name).is_none() {
+    fn drop_if_in_no_tier(&mut self, name: &usize) {
+        if self.tier_holding_block(name).is_none() {
             self.hit.remove(name);
         }
     }
 
     fn touch(&mut self, tier: usize, name: &usize, plan: &CachePlan) {
         match plan.replacement {
-            TierReplacement::Fifo => {}
+            TierReplacement::FifoPolicy => {}
             TierReplacement::Clock => drop(self.used[tier / 2].insert(*name)),
-            TierReplacement::Lru => {
+            TierReplacement::LruReplacement => {
                 self.lists[tier].retain(|held| held != name);
                 self.lists[tier].push(*name);
             }
@@ -147,9 +147,9 @@ impl PlainTiers {
 
     fn count(&mut self, blocks: &[(usize, u64, u64)], is_write: bool) -> usize {
         let known = blocks.iter().take_while(|(name, ..)| !is_write && self.seen.contains(name)).count();
-        let cached = blocks.iter().take_while(|(name, ..)| self.tier_of(name).is_some()).count();
+        let cached = blocks.iter().take_while(|(name, ..)| self.tier_holding_block(name).is_some()).count();
         for (place, (name, bytes, tokens)) in blocks.iter().enumerate() {
-            let tier = self.tier_of(name);
+            let tier = self.tier_holding_block(name);
             let is_new = self.seen.insert(*name);
             let totals = &mut self.totals;
             let mut sums = vec![&mut totals.used];
@@ -173,7 +173,7 @@ impl PlainTiers {
         }
         let cached = self.count(blocks, *is_write);
         for (name, bytes, tokens) in blocks.iter().rev() {
-            let tier = self.tier_of(name);
+            let tier = self.tier_holding_block(name);
             self.sizes[*name] = (*bytes, *tokens);
             if self.lists[2].contains(name) {
                 self.touch(2, name, plan);
@@ -193,13 +193,13 @@ impl PlainTiers {
             }
         }
         let names = blocks[..cached].iter().map(|(name, ..)| *name);
-        let held: Vec<usize> = names.filter(|name| self.tier_of(name).is_some()).collect();
+        let held: Vec<usize> = names.filter(|name| self.tier_holding_block(name).is_some()).collect();
         self.hit.extend(held);
     }
 }
 
 /// Accesses with the numbers of blocks in place of their names, and how many names there are.
-fn numbered(accesses: Vec<CountedAccess>) -> (Vec<NumberedAccess>, usize) {
+fn replace_names_by_numbers(accesses: Vec<CountedAccess>) -> (Vec<NumberedAccess>, usize) {
     let mut numbers = BTreeMap::new();
     let mut number = |name: String| {
         let next = numbers.len();
@@ -212,7 +212,7 @@ fn numbered(accesses: Vec<CountedAccess>) -> (Vec<NumberedAccess>, usize) {
     (accesses, numbers.len())
 }
 
-fn compare(format: TokenTraceFormat, plan: &CachePlan, file_bytes: &[u8]) {
+fn compare_with_plain_count(format: TokenTraceFormat, plan: &CachePlan, file_bytes: &[u8]) {
     let file = File::in_memory("trace", file_bytes);
     let trace = TokenTrace::open(file, None, None).unwrap();
     assert_eq!(trace.format, format);
@@ -225,7 +225,7 @@ fn compare(format: TokenTraceFormat, plan: &CachePlan, file_bytes: &[u8]) {
         TokenTraceFormat::OracleGeneral => record_accesses(file_bytes),
         _ => json_accesses(text(), plan.block_tokens),
     };
-    let (accesses, names) = numbered(accesses);
+    let (accesses, names) = replace_names_by_numbers(accesses);
     let mut plain = PlainTiers { sizes: vec![(0, 0); names], ..PlainTiers::default() };
     accesses.iter().for_each(|access| plain.access(access, plan));
     plain.totals.requests = accesses.len() as u64;
@@ -236,7 +236,7 @@ fn compare(format: TokenTraceFormat, plan: &CachePlan, file_bytes: &[u8]) {
 }
 
 #[test]
-fn totals_of_every_format_rule_and_choice_of_writes_are_those_of_a_plain_count() {
+fn cache_totals_equal_an_independent_count_for_all_formats() {
     for format in TokenTraceFormat::ALL {
         let block_tokens = format.block_tokens();
         let bytes = file(format, block_tokens);
@@ -248,21 +248,21 @@ fn totals_of_every_format_rule_and_choice_of_writes_are_those_of_a_plain_count()
         if format == TokenTraceFormat::Bailian {
             let end = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(60).unwrap().0;
             let tier_bytes = [300 * block, 900 * block, 6000 * block];
-            let small = CachePlan { tier_bytes, ..plan(TierReplacement::Lru, DriveWrites::Evicted) };
-            compare(format, &small, &bytes[..=end]);
+            let small = CachePlan { tier_bytes, ..plan(TierReplacement::LruReplacement, DriveWrites::Evicted) };
+            compare_with_plain_count(format, &small, &bytes[..=end]);
             continue;
         }
         for replacement in TierReplacement::ALL {
-            compare(format, &plan(replacement, DriveWrites::Evicted), &bytes);
+            compare_with_plain_count(format, &plan(replacement, DriveWrites::Evicted), &bytes);
         }
         for writes in [DriveWrites::Reused, DriveWrites::All] {
-            compare(format, &plan(TierReplacement::Lru, writes), &bytes);
+            compare_with_plain_count(format, &plan(TierReplacement::LruReplacement, writes), &bytes);
         }
     }
 }
 
 #[test]
-fn tiers_that_are_not_there_pass_blocks_on_to_the_next() {
+fn blocks_skip_absent_tiers() {
     let block = 512 * 327_680;
     for tier_bytes in [[0, 0, 900 * block], [0, 900 * block, 0], [500 * block, 0, 900 * block]] {
         let source = PromptSource::generated(generated(PromptMix::ToolAgent, 60.0, 512));

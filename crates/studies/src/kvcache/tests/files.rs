@@ -10,7 +10,7 @@ fn open(bytes: &[u8]) -> Result<TokenTrace, String> {
 }
 
 #[test]
-fn prompts_that_are_written_are_read_as_they_were() {
+fn written_prompt_trace_reads_back_unchanged() {
     for format in [TokenTraceFormat::Mooncake, TokenTraceFormat::Bailian] {
         let trace = generated(PromptMix::Conversation, 30.0, format.block_tokens());
         let model = plan(16, [0; 3]).model;
@@ -31,7 +31,7 @@ fn prompts_that_are_written_are_read_as_they_were() {
 }
 
 #[test]
-fn line_that_is_no_request_is_named_with_its_number_and_what_is_expected() {
+fn invalid_trace_line_is_reported_with_number_and_expected_form() {
     let mooncake = "{\"timestamp\": 0, \"input_length\": 600, \"output_length\": 5, \"hash_ids\": [1, 2]}\n";
     let cases: [(&str, &[&str]); 7] = [
         (
@@ -79,7 +79,7 @@ fn line_that_is_no_request_is_named_with_its_number_and_what_is_expected() {
 }
 
 #[test]
-fn evictions_of_the_recorded_tiers_are_left_out_and_counted() {
+fn recorded_evictions_are_skipped_and_counted() {
     let text = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n1740553426.194021,Write,131072,Tier-0,layer0/user0,Prefill\n\
                 1740553426.194521,Write,131072,Tier-2,layer0/user0,Evict\n1740553427.194590,Read,131072,Tier-2,layer0/user0,Decode\n";
     let trace = open(text.as_bytes()).unwrap();
@@ -88,7 +88,7 @@ fn evictions_of_the_recorded_tiers_are_left_out_and_counted() {
 }
 
 #[test]
-fn every_problem_is_told_up_to_twenty() {
+fn at_most_twenty_trace_problems_are_reported() {
     let problems =
         TokenTrace::open(File::in_memory("t", "{\"hash_ids\"}\n".repeat(100).as_bytes()), None, None).unwrap_err();
     assert_eq!(problems.0.len(), 21);

@@ -18,36 +18,36 @@ fn accelerators() -> Accelerators {
 fn plan(block_tokens: u64, tier_bytes: [u64; 3]) -> CachePlan {
     CachePlan {
         model: LanguageModel::shipped_named("llama-3.1-70b").unwrap(),
-        layout: KvLayout::Block,
+        layout: KvLayout::PageBlock,
         block_tokens,
         tier_bytes,
-        replacement: TierReplacement::Lru,
+        replacement: TierReplacement::LruReplacement,
         writes: DriveWrites::Evicted,
     }
 }
 
 #[test]
-fn token_of_a_70b_model_takes_320_kib_and_a_layer_of_16_tokens_64_kib() {
+fn kv_cache_bytes_of_a_70b_model_match_its_layers_and_heads() {
     let model = LanguageModel::shipped_named("llama-3.1-70b").unwrap();
     assert_eq!(model.token_bytes(), 320 << 10);
-    assert_eq!(KvLayout::Block.objects(&model, 16), (1, 5 << 20));
-    assert_eq!(KvLayout::Layer.objects(&model, 16), (80, 64 << 10));
-    assert_eq!(KvLayout::Token.objects(&model, 16), (16, 320 << 10));
+    assert_eq!(KvLayout::PageBlock.objects(&model, 16), (1, 5 << 20));
+    assert_eq!(KvLayout::StageUnderConversion.objects(&model, 16), (80, 64 << 10));
+    assert_eq!(KvLayout::PacketToken.objects(&model, 16), (16, 320 << 10));
     let latent = LanguageModel::shipped_named("deepseek-v3").unwrap();
     assert_eq!(latent.token_bytes(), 61 * 576 * 2);
 }
 
 #[test]
-fn prompt_of_a_70b_model_takes_two_operations_a_parameter_and_its_attention() {
+fn prefill_flops_of_a_70b_model_are_two_per_parameter_plus_attention() {
     let model = LanguageModel::shipped_named("llama-3.1-70b").unwrap();
-    assert_eq!(model.prefill_operations(0, 1000), 2.0 * 70.6e9 * 1000.0 + 4.0 * 80.0 * 8192.0 * 500_000.0);
-    let whole = model.prefill_operations(0, 3000);
-    let parts = model.prefill_operations(0, 1000) + model.prefill_operations(1000, 2000);
+    assert_eq!(model.prefill_flops(0, 1000), 2.0 * 70.6e9 * 1000.0 + 4.0 * 80.0 * 8192.0 * 500_000.0);
+    let whole = model.prefill_flops(0, 3000);
+    let parts = model.prefill_flops(0, 1000) + model.prefill_flops(1000, 2000);
     assert!((whole / parts - 1.0).abs() < 1e-12);
 }
 
 #[test]
-fn unknown_model_and_contradictory_description_are_refused_with_what_is_allowed() {
+fn invalid_language_models_are_refused_with_allowed_values() {
     let problem = LanguageModel::shipped_named("lama-3.1-70b").unwrap_err().to_string();
     assert!(problem.contains("did you mean llama-3.1-70b"), "{problem}");
     let text = "layers = 0\nkv_heads = 8\nlatent_values = 3\nquery_heads = 1\nhead_dim = 1\nvalue_bytes = 2\nparameters = 0.0\n";
@@ -65,8 +65,8 @@ fn unknown_model_and_contradictory_description_are_refused_with_what_is_allowed(
 }
 
 #[test]
-fn generated_traces_have_the_lengths_and_the_reuse_of_the_published_ones() {
-    for (mix, input, output, reuse) in
+fn generated_traces_match_published_lengths_and_reuse() {
+    for (mix, input, output, block_reuse_text) in
         [(PromptMix::Conversation, 12_035.0, 343.0, 0.40), (PromptMix::ToolAgent, 8596.0, 182.0, 0.59)]
     {
         let trace = generated(mix, 3600.0, 512);
@@ -81,12 +81,12 @@ fn generated_traces_have_the_lengths_and_the_reuse_of_the_published_ones() {
         assert!(near(mean(totals.input_tokens), input), "{} {totals:?}", mean(totals.input_tokens));
         assert!(near(mean(totals.output_tokens), output), "{} {totals:?}", mean(totals.output_tokens));
         let found = totals.ideal.blocks as f64 / totals.used.blocks as f64;
-        assert!(near(found, reuse), "{found} {totals:?}");
+        assert!(near(found, block_reuse_text), "{found} {totals:?}");
     }
 }
 
 #[test]
-fn same_seed_generates_the_same_requests_and_another_seed_others() {
+fn generated_trace_depends_only_on_its_seed() {
     let trace = generated(PromptMix::Conversation, 20.0, 16);
     assert!(trace.requests().eq(trace.requests()));
     assert!(!trace.requests().eq(GeneratedTrace { seed: 8, ..trace }.requests()));

@@ -3,8 +3,10 @@
 use super::{accelerators, generated, plan};
 use crate::kvcache::generate::PromptMix;
 use crate::kvcache::source::PromptSource;
-use crate::kvcache::study::{CacheAnswer, CacheLifetime, CacheLoad, CacheMeasurement, CacheWalk, has_writes, walk};
-use crate::kvcache::tiers::{DriveAccess, RequestParts};
+use crate::kvcache::study::{
+    CacheAnswer, CacheLifetime, CacheLoad, CacheMeasurement, CacheWalkResult, has_writes, walk,
+};
+use crate::kvcache::tiers::{DriveAccess, RequestBlockParts};
 use crate::kvcache::windows::{CacheDrive, DrivePiece, SampledWindow, StripedDrives, WindowRequest, WindowWork};
 use phaselink_core::drive::Drive;
 use phaselink_core::request::{Io, Op};
@@ -12,11 +14,11 @@ use phaselink_core::simulation::simulate;
 use phaselink_core::time::Span;
 use phaselink_core::workload::fio;
 
-fn lone_reads(sizes: &[u32]) -> WindowWork {
+fn window_of_lone_reads(sizes: &[u32]) -> WindowWork {
     let request = |place: usize| WindowRequest {
         at: Span::from_ms(10 * place as u64),
         counts: true,
-        parts: RequestParts::default(),
+        parts: RequestBlockParts::default(),
     };
     let piece = |(place, bytes): (usize, &u32)| DrivePiece {
         request: place as u32,
@@ -29,16 +31,16 @@ fn lone_reads(sizes: &[u32]) -> WindowWork {
 }
 
 #[test]
-fn wait_of_a_lone_read_is_the_latency_that_a_run_has() {
+fn wait_of_a_lone_cache_read_equals_run_latency() {
     let mut drive = Drive::shipped("optane-p5800x").unwrap();
     drive.host.variation = 0.0;
     for bytes in [4096u32, 65_536] {
         let size = bytes.to_string();
         let file =
-            fio::from_flags(&[("rw", "randread"), ("bs", &size), ("iodepth", "1"), ("number_ios", "50")]).unwrap();
+            fio::job_from_flags(&[("rw", "randread"), ("bs", &size), ("iodepth", "1"), ("number_ios", "50")]).unwrap();
         let outcome = simulate(&drive, &file.resolve(&drive.limits(), &Default::default()).unwrap(), 1).unwrap();
         let run = outcome.jobs[0].read.total.mean().as_us();
-        let times = CacheDrive::new(&drive, false, 1).run(&lone_reads(&[bytes; 20]));
+        let times = CacheDrive::new(&drive, false, 1).run(&window_of_lone_reads(&[bytes; 20]));
         let waits: Vec<f64> = times.read_waits.iter().map(|wait| wait.unwrap().as_us()).collect();
         let mean = waits.iter().sum::<f64>() / 20.0;
         assert!((mean / run - 1.0).abs() < 0.02, "{mean} {run}");
@@ -46,7 +48,7 @@ fn wait_of_a_lone_read_is_the_latency_that_a_run_has() {
 }
 
 #[test]
-fn pieces_of_all_drives_are_whole_and_of_one_its_share() {
+fn drive_pieces_add_up_to_the_whole_access() {
     let access = DriveAccess { op: Op::Read, offset: 3 << 12, objects: 80, object_bytes: 65_536 };
     let bytes = |count| {
         let pieces = StripedDrives { count, chunk_bytes: 1 << 20 }.pieces(&access).collect::<Vec<Io>>();
@@ -58,7 +60,7 @@ fn pieces_of_all_drives_are_whole_and_of_one_its_share() {
 }
 
 #[test]
-fn windows_lie_in_the_trace_one_behind_the_other() {
+fn sampled_windows_do_not_overlap_and_lie_within_the_trace() {
     for (requests, windows, pieces_per_request) in [(36_000, 20, 24.0), (50, 20, 1e6), (1000, 5, 0.0), (2, 20, 1.0)] {
         let drawn = SampledWindow::draw(requests, windows, pieces_per_request, 1000, 3);
         assert!(drawn.windows(2).all(|pair| pair[0].end() <= pair[1].first), "{drawn:?}");
@@ -66,19 +68,19 @@ fn windows_lie_in_the_trace_one_behind_the_other() {
     }
 }
 
-fn measured(name: &str, drives: u64) -> CacheAnswer {
+fn simulated_cache_answer(name: &str, drives: u64) -> CacheAnswer {
     let drive = Drive::shipped(name).unwrap();
     let block = 512 * 327_680;
     let plan = plan(512, [100 * block, 300 * block, 900 * block]);
     let source = PromptSource::generated(generated(PromptMix::ToolAgent, 60.0, 512));
     let drives = StripedDrives { count: drives, chunk_bytes: 1 << 20 };
     let windows = SampledWindow::draw(source.sums().requests, 4, 20.0, 100, 1);
-    let walk: CacheWalk = walk(&source, &plan, &accelerators(), &windows, drives).unwrap();
+    let walk: CacheWalkResult = walk(&source, &plan, &accelerators(), &windows, drives).unwrap();
     let cache = CacheDrive::new(&drive, has_writes(&walk.windows), 1);
-    let closed: Vec<_> = walk.windows.iter().map(|work| cache.run_at_full_rate(work, 100)).collect();
+    let closed: Vec<_> = walk.windows.iter().map(|work| cache.simulate_at_full_rate(work, 100)).collect();
     let sums = source.sums();
     let load = CacheLoad::of(&walk, sums, drives, &closed);
-    let open = match load.unwrap().is_too_much() {
+    let open = match load.unwrap().exceeds_bandwidth() {
         true => Vec::new(),
         false => walk.windows.iter().map(|work| cache.run(work)).collect(),
     };
@@ -86,8 +88,8 @@ fn measured(name: &str, drives: u64) -> CacheAnswer {
 }
 
 #[test]
-fn a_drive_that_falls_behind_has_a_load_and_no_mean_waits() {
-    let [few, many] = [1, 16].map(|drives| measured("optane-p5800x", drives));
+fn overloaded_cache_drive_reports_load_without_mean_waits() {
+    let [few, many] = [1, 16].map(|drives| simulated_cache_answer("optane-p5800x", drives));
     let [few_load, many_load] = [&few, &many].map(|answer| answer.load.unwrap());
     assert!(few.falls_behind() && few_load.interval[0] > 1.0 && few_load.share < few_load.interval[1], "{few_load:?}");
     assert!(few.first_token.is_none() && few.read_wait.is_none() && few.sampled_requests == 0);
@@ -96,8 +98,8 @@ fn a_drive_that_falls_behind_has_a_load_and_no_mean_waits() {
 }
 
 #[test]
-fn first_tokens_come_sooner_with_a_cache_and_intervals_hold_their_means() {
-    let answer = measured("optane-p5800x", 16);
+fn cache_shortens_time_to_first_token_within_intervals() {
+    let answer = simulated_cache_answer("optane-p5800x", 16);
     let means = [&answer.without_drive, &answer.recomputed].map(|time| time.mean_s);
     assert!(means[0] < means[1], "{answer:?}");
     let first_token = answer.first_token.unwrap();
@@ -115,7 +117,9 @@ fn first_tokens_come_sooner_with_a_cache_and_intervals_hold_their_means() {
 }
 
 #[test]
-fn drive_without_an_endurance_says_what_is_missing() {
-    let CacheLifetime::Missing { missing } = measured("dram-card", 16).lifetime else { panic!("an answer") };
+fn missing_endurance_is_named_in_the_cache_answer() {
+    let CacheLifetime::Missing { missing } = simulated_cache_answer("dram-card", 16).lifetime else {
+        panic!("an answer")
+    };
     assert!(missing.contains("media.endurance_cycles"), "{missing}");
 }

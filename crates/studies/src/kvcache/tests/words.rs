@@ -68,8 +68,8 @@ fn text(drives: Vec<KvCacheDrive>) -> String {
         duration_s: 60.0,
         token_bytes: 2048,
         block_tokens: 512,
-        layout: KvLayout::Block,
-        replacement: TierReplacement::Lru,
+        layout: KvLayout::PageBlock,
+        replacement: TierReplacement::LruReplacement,
         drive_writes: DriveWrites::Evicted,
         drives_per_host: 1,
         windows: 4,
@@ -87,7 +87,7 @@ fn text(drives: Vec<KvCacheDrive>) -> String {
 }
 
 #[test]
-fn text_begins_with_a_verdict_on_each_drive_and_the_wear_of_its_cells() {
+fn kvcache_text_starts_with_verdict_and_wear_of_each_drive() {
     let used = [
         ("tlc-gen5", time(0.3, 0.29, 0.31), "tlc-gen5 pays: the first token comes 25.0 % sooner (300 ms (290 ms to"),
         ("xl-flash", time(0.5, 0.45, 0.55), "xl-flash does not pay: the first token comes 25.0 % later (500 ms"),
@@ -114,7 +114,7 @@ fn text_begins_with_a_verdict_on_each_drive_and_the_wear_of_its_cells() {
 }
 
 #[test]
-fn each_drive_has_one_row_in_tables_of_at_most_100_columns() {
+fn kvcache_tables_have_a_row_per_drive_within_100_columns() {
     let names = ["tlc-gen5", "xl-flash", "tlc-gen4", "optane-p5800x"];
     let text = text(names.iter().map(|name| drive(name, Some(time(0.3, 0.29, 0.31)))).collect());
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
@@ -126,7 +126,7 @@ fn each_drive_has_one_row_in_tables_of_at_most_100_columns() {
 }
 
 #[test]
-fn values_outside_their_ranges_are_listed_together() {
+fn all_out_of_range_kvcache_values_are_reported_together() {
     let wrong = KvCacheQuestion {
         windows: 1,
         drives_per_host: 65,

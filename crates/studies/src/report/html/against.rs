@@ -18,7 +18,7 @@ const NAME_MAX: usize = 34;
 
 /// One published result with its error; all errors are in per cent of the published value.
 #[derive(Clone, Debug)]
-pub struct PublishedError {
+pub struct PublishedResultError {
     /// Identifier of the published result.
     pub name: String,
     /// Error of the simulated value in per cent of the published value.
@@ -36,7 +36,7 @@ pub struct PublishedError {
 
 /// Draws the results below each other: a mark at the error, hollow if not reproduced, grey for errors that count as
 /// reproduced, a line for the prediction interval.
-pub fn published_plot(results: &[PublishedError]) -> String {
+pub fn published_error_plot(results: &[PublishedResultError]) -> String {
     let height = TOP + real_length(results.len()) * ROW + 10.0;
     let mut drawing = String::new();
     for error in [-50.0, -25.0, 0.0, 25.0, 50.0] {
@@ -47,7 +47,7 @@ pub fn published_plot(results: &[PublishedError]) -> String {
         let _ = writeln!(drawing, "<text x=\"{x:.1}\" y=\"14\" text-anchor=\"middle\">{label}</text>");
     }
     results.iter().enumerate().for_each(|(number, result)| draw(&mut drawing, result, TOP + real_length(number) * ROW));
-    let row = |result: &PublishedError| {
+    let row = |result: &PublishedResultError| {
         let verdict = if result.is_reproduced { "reproduced" } else { "off" };
         vec![result.name.clone(), result.error_pct.to_string(), String::from(verdict), result.figures.clone()]
     };
@@ -65,7 +65,7 @@ fn place(error_pct: f64) -> f64 {
     LEFT + share * (RIGHT - LEFT)
 }
 
-fn draw(drawing: &mut String, result: &PublishedError, top: f64) {
+fn draw(drawing: &mut String, result: &PublishedResultError, top: f64) {
     let (middle, base) = (top + ROW / 2.0, top + ROW / 2.0 + 4.0);
     let (from, to) = (place(result.accepted_pct.0), place(result.accepted_pct.1));
     let (width, told) = ((to - from).max(1.0), escape(&result.figures));
@@ -93,8 +93,8 @@ fn draw(drawing: &mut String, result: &PublishedError, top: f64) {
 mod tests {
     use super::*;
 
-    fn result(error_pct: f64, interval_pct: Option<(f64, f64)>) -> PublishedError {
-        PublishedError {
+    fn result(error_pct: f64, interval_pct: Option<(f64, f64)>) -> PublishedResultError {
+        PublishedResultError {
             name: "<id>".into(),
             error_pct,
             accepted_pct: (-2.0, 2.0),
@@ -105,8 +105,8 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_result_stands_in_the_middle_and_one_beyond_the_edge_at_it() {
-        let drawn = published_plot(&[result(0.0, Some((-10.0, 25.0))), result(1e9, None)]);
+    fn exact_results_are_centred_and_large_errors_clipped_to_the_edge() {
+        let drawn = published_error_plot(&[result(0.0, Some((-10.0, 25.0))), result(1e9, None)]);
         assert!(drawn.contains("class=\"mark\" cx=\"470.0\""), "{drawn}");
         assert!(drawn.contains("class=\"mark off\" cx=\"700.0\""), "{drawn}");
         assert!(drawn.contains("class=\"interval\" d=\"M424.0 40H585.0\""), "{drawn}");

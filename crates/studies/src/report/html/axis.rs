@@ -13,7 +13,7 @@ pub(super) const BOTTOM: f64 = 44.0;
 
 /// Scale of an axis: linear or logarithmic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scale {
+pub enum AxisScale {
     /// Linear scale, which starts at zero unless a value is below zero.
     Linear,
     /// Logarithmic scale, for values above zero; other values are drawn at its lowest end.
@@ -26,7 +26,7 @@ pub struct PlotAxis<'a> {
     /// Title of the axis, unit included.
     pub name: &'a str,
     /// Scale that converts values into coordinates.
-    pub scale: Scale,
+    pub scale: AxisScale,
     /// Function that formats a value as the label of its tick.
     pub shown: &'a dyn Fn(f64) -> String,
 }
@@ -39,43 +39,43 @@ impl std::fmt::Debug for PlotAxis<'_> {
 
 /// Axis over a range of values, with its ticks; its length is `room` in the drawing's units.
 #[derive(Clone, Debug)]
-pub(super) struct Ruler {
-    scale: Scale,
+pub(super) struct AxisRuler {
+    scale: AxisScale,
     low: f64,
     high: f64,
     room: f64,
     ticks: Vec<f64>,
 }
 
-impl Ruler {
+impl AxisRuler {
     /// Makes an axis from the lowest to the highest value, both extended to ticks at round values. A linear axis starts
     /// at or below zero.
-    pub(super) fn around(scale: Scale, values: impl Iterator<Item = f64>, room: f64) -> Ruler {
-        let (low, high) = extremes(scale, values);
+    pub(super) fn around(scale: AxisScale, values: impl Iterator<Item = f64>, room: f64) -> AxisRuler {
+        let (low, high) = drawable_range(scale, values);
         let ticks = match scale {
-            Scale::Linear => linear_ticks(low.min(0.0), high),
-            Scale::Logarithmic => logarithmic_ticks(low, high),
+            AxisScale::Linear => linear_ticks(low.min(0.0), high),
+            AxisScale::Logarithmic => logarithmic_ticks(low, high),
         };
         let (first, last) = (ticks[0], ticks[ticks.len() - 1]);
-        Ruler { scale, low: first, high: if last > first { last } else { first + 1.0 }, room, ticks }
+        AxisRuler { scale, low: first, high: if last > first { last } else { first + 1.0 }, room, ticks }
     }
 
     /// Makes an axis exactly from the lowest to the highest value, with ticks at the given values.
-    pub(super) fn at(scale: Scale, values: impl Iterator<Item = f64>, room: f64) -> Ruler {
-        let mut ticks: Vec<f64> = values.filter(|value| is_drawn(scale, *value)).collect();
+    pub(super) fn at(scale: AxisScale, values: impl Iterator<Item = f64>, room: f64) -> AxisRuler {
+        let mut ticks: Vec<f64> = values.filter(|value| is_drawable_on_scale(scale, *value)).collect();
         ticks.sort_by(f64::total_cmp);
         ticks.dedup();
-        let (low, high) = extremes(scale, ticks.iter().copied());
+        let (low, high) = drawable_range(scale, ticks.iter().copied());
         let high = if high > low { high } else { low + low.abs().max(1.0) };
-        Ruler { scale, low, high, room, ticks }
+        AxisRuler { scale, low, high, room, ticks }
     }
 
     /// Returns the distance of a value from the beginning of the axis, in the drawing's units; values beyond an end
     /// have that of the end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let share = match self.scale {
-            Scale::Linear => (value - self.low) / (self.high - self.low),
-            Scale::Logarithmic => libm::log(value.max(self.low) / self.low) / libm::log(self.high / self.low),
+            AxisScale::Linear => (value - self.low) / (self.high - self.low),
+            AxisScale::Logarithmic => libm::log(value.max(self.low) / self.low) / libm::log(self.high / self.low),
         };
         if share.is_finite() { share.clamp(0.0, 1.0) * self.room } else { 0.0 }
     }
@@ -93,13 +93,13 @@ impl Ruler {
     }
 }
 
-fn is_drawn(scale: Scale, value: f64) -> bool {
-    value.is_finite() && (scale == Scale::Linear || value > 0.0)
+fn is_drawable_on_scale(scale: AxisScale, value: f64) -> bool {
+    value.is_finite() && (scale == AxisScale::Linear || value > 0.0)
 }
 
 /// Returns the lowest and the highest value that can be drawn on this scale; 1 and 1 if there are none.
-fn extremes(scale: Scale, values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let drawn = values.filter(|value| is_drawn(scale, *value));
+fn drawable_range(scale: AxisScale, values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let drawn = values.filter(|value| is_drawable_on_scale(scale, *value));
     let ends = drawn.fold(None, |ends: Option<(f64, f64)>, value| {
         Some(ends.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
     });
@@ -131,7 +131,7 @@ fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
 
 /// Returns the grid lines, labels and title of a vertical axis at the left of a plot, as SVG. The numbers are the left
 /// and right end of the grid lines and the y coordinate of the axis' lower end.
-pub(super) fn upright(axis: &PlotAxis, ruler: &Ruler, (left, right, foot): (f64, f64, f64)) -> String {
+pub(super) fn vertical_axis_svg(axis: &PlotAxis, ruler: &AxisRuler, (left, right, foot): (f64, f64, f64)) -> String {
     let mut text = String::new();
     for (tick, place) in ruler.ticks(18.0) {
         let y = foot - place;
@@ -146,7 +146,7 @@ pub(super) fn upright(axis: &PlotAxis, ruler: &Ruler, (left, right, foot): (f64,
 
 /// Returns the ticks, labels and title of a horizontal axis below a plot, as SVG. The numbers are the x coordinate of
 /// its left end, its y coordinate and its length.
-pub(super) fn level(axis: &PlotAxis, ruler: &Ruler, (left, foot, room): (f64, f64, f64)) -> String {
+pub(super) fn level(axis: &PlotAxis, ruler: &AxisRuler, (left, foot, room): (f64, f64, f64)) -> String {
     let widest = ruler.ticks.iter().map(|tick| (axis.shown)(*tick).chars().count()).max().unwrap_or(1);
     let mut text = String::new();
     for (tick, place) in ruler.ticks(real_length(widest) * 6.6 + 8.0) {
@@ -165,26 +165,29 @@ pub(super) fn level(axis: &PlotAxis, ruler: &Ruler, (left, foot, room): (f64, f6
 mod tests {
     use super::*;
 
-    fn values(ruler: &Ruler) -> Vec<f64> {
+    fn values(ruler: &AxisRuler) -> Vec<f64> {
         ruler.ticks.clone()
     }
 
     #[test]
-    fn linear_axes_begin_at_zero_and_end_at_a_round_value() {
+    fn linear_axis_starts_at_zero_and_ends_at_a_round_value() {
         assert_eq!(
-            values(&Ruler::around(Scale::Linear, [3.0, 97.0].into_iter(), 100.0)),
+            values(&AxisRuler::around(AxisScale::Linear, [3.0, 97.0].into_iter(), 100.0)),
             [0.0, 25.0, 50.0, 75.0, 100.0]
         );
-        assert_eq!(values(&Ruler::around(Scale::Linear, [-1.0, 1.0].into_iter(), 100.0)), [-1.0, -0.5, 0.0, 0.5, 1.0]);
+        assert_eq!(
+            values(&AxisRuler::around(AxisScale::Linear, [-1.0, 1.0].into_iter(), 100.0)),
+            [-1.0, -0.5, 0.0, 0.5, 1.0]
+        );
     }
 
     #[test]
-    fn logarithmic_axes_hold_all_values_between_two_ticks() {
+    fn logarithmic_axis_covers_all_values_between_its_ticks() {
         assert_eq!(
-            values(&Ruler::around(Scale::Logarithmic, [3.0, 70.0].into_iter(), 100.0)),
+            values(&AxisRuler::around(AxisScale::Logarithmic, [3.0, 70.0].into_iter(), 100.0)),
             [2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
         );
-        let ruler = Ruler::around(Scale::Logarithmic, [1.0, 100.0].into_iter(), 100.0);
+        let ruler = AxisRuler::around(AxisScale::Logarithmic, [1.0, 100.0].into_iter(), 100.0);
         assert_eq!(
             [1.0, 10.0, 100.0, 1e9, 0.0].map(|value| ruler.place(value).round()),
             [0.0, 50.0, 100.0, 100.0, 0.0]
@@ -192,14 +195,15 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_values_are_every_place_is_on_the_axis() {
+    fn all_values_map_to_positions_on_the_axis() {
         for values in
             [vec![], vec![0.0], vec![f64::NAN, f64::INFINITY], vec![1e-300, 1e300], vec![-5.0], vec![7.0, 7.0]]
         {
-            for scale in [Scale::Linear, Scale::Logarithmic] {
-                for ruler in
-                    [Ruler::around(scale, values.iter().copied(), 10.0), Ruler::at(scale, values.iter().copied(), 10.0)]
-                {
+            for scale in [AxisScale::Linear, AxisScale::Logarithmic] {
+                for ruler in [
+                    AxisRuler::around(scale, values.iter().copied(), 10.0),
+                    AxisRuler::at(scale, values.iter().copied(), 10.0),
+                ] {
                     for value in values.iter().chain(&[0.0, -1.0, 1e9, f64::NAN]) {
                         assert!((0.0..=10.0).contains(&ruler.place(*value)), "{scale:?} {values:?} {value}");
                     }
@@ -209,8 +213,8 @@ mod tests {
     }
 
     #[test]
-    fn ticks_that_would_touch_are_left_out() {
-        let ruler = Ruler::at(Scale::Linear, [0.0, 1.0, 2.0, 3.0, 4.0].into_iter(), 40.0);
+    fn overlapping_axis_ticks_are_omitted() {
+        let ruler = AxisRuler::at(AxisScale::Linear, [0.0, 1.0, 2.0, 3.0, 4.0].into_iter(), 40.0);
         assert_eq!(ruler.ticks(15.0).iter().map(|(tick, _)| *tick).collect::<Vec<_>>(), [0.0, 2.0, 4.0]);
     }
 }

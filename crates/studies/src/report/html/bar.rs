@@ -31,13 +31,13 @@ pub(super) struct BarSegment {
 /// legend. `unit` is the unit of the values in the CSV file.
 ///
 /// If the shares sum to less than 1, the rest of the bar is empty.
-pub(super) fn stacked_bar(label: &str, unit: &str, segments: &[BarSegment]) -> String {
+pub(super) fn stacked_bar_svg(label: &str, unit: &str, segments: &[BarSegment]) -> String {
     let mut drawing = format!("<rect class=\"track\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"3\"/>\n");
     let mut left = 0.0;
     for (place, segment) in segments.iter().enumerate() {
         let width = (segment.share * WIDTH).min(WIDTH - left).max(0.0);
         if width > 0.0 {
-            drawing.push_str(&rectangle(place, segment, left, width));
+            drawing.push_str(&bar_segment_rectangle(place, segment, left, width));
         }
         left += width;
     }
@@ -49,7 +49,7 @@ pub(super) fn stacked_bar(label: &str, unit: &str, segments: &[BarSegment]) -> S
     )
 }
 
-fn rectangle(place: usize, segment: &BarSegment, left: f64, width: f64) -> String {
+fn bar_segment_rectangle(place: usize, segment: &BarSegment, left: f64, width: f64) -> String {
     let BarSegment { name, share, figure, colour, .. } = segment;
     let mut text = format!(
         "<g><title>{name}: {figure}, {}</title><rect x=\"{left:.2}\" width=\"{:.2}\" height=\"{HEIGHT}\" \
@@ -94,8 +94,8 @@ mod tests {
     }
 
     #[test]
-    fn wide_segments_carry_names_narrow_ones_numbers_and_the_narrowest_nothing() {
-        let drawing = stacked_bar(
+    fn bar_labels_shorten_with_segment_width() {
+        let drawing = stacked_bar_svg(
             "",
             "ns",
             &[segment("a long stage name", 0.9), segment("another stage", 0.05), segment("x", 0.001)],
@@ -106,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn shares_that_exceed_the_whole_do_not_leave_the_drawing() {
-        let drawing = stacked_bar("", "ns", &[segment("a", 0.8), segment("b", 0.8)]);
+    fn shares_above_the_whole_stay_within_the_drawing() {
+        let drawing = stacked_bar_svg("", "ns", &[segment("a", 0.8), segment("b", 0.8)]);
         assert!(drawing.contains("x=\"720.00\" width=\"178.00\""), "{drawing}");
     }
 }

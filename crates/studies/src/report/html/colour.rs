@@ -5,47 +5,47 @@
 //! the distances as such people see them. The explorer's page gets its colours from here.
 
 use phaselink_core::ledger::Stage;
-use phaselink_core::ledger::stage::{LatencyCause, SystemPart};
+use phaselink_core::ledger::stage::{CauseOfLatency, SystemPart};
 
 /// Degrees by which a hue turns each time its shades are used up.
 const TURN: i32 = 7;
 
 /// Returns the CSS colour of a stage by its name, light enough for dark text. A name that is no fixed stage is looked
 /// up in `stack`, the stages of the software stack.
-pub fn of_stage(name: &str, stack: &[String]) -> String {
+pub fn stage_colour(name: &str, stack: &[String]) -> String {
     let Some(stage) = Stage::of_name(name) else {
         let from_end = stack.iter().rev().position(|known| known == name);
         return of_stack(from_end.unwrap_or(stack.len()));
     };
     let part = stage.part();
     match stage {
-        // Stages before the software stack are greyish, so that they differ from whichever stack stage comes first.
-        Stage::Queued => css((215, 16, 62)),
-        Stage::Batch => css((215, 16, 78)),
-        // The wait is greyish, too, and takes no shade of the device from the stages behind it.
-        Stage::FirmwareWait => css((337, 16, 66)),
-        // If the stages in between are absent, these would get a colour like their neighbour's, so they have fixed
-        // places.
+        // Stages before the software stack are greyish, so that they differ from any first stage of the stack.
+        Stage::Queued => css_colour_text((215, 16, 62)),
+        Stage::Batch => css_colour_text((215, 16, 78)),
+        // This wait is greyish and takes no shade from the device's later stages.
+        Stage::FirmwareWait => css_colour_text((337, 16, 66)),
+        // If the stages in between are absent, these two would get the colour of a neighbour, so give them fixed
+        // shades.
         Stage::HostRead => of_part(part, 0),
         Stage::ContextSwitch => of_part(part, 2),
         Stage::Interrupt => of_part(part, 3),
-        _ => match of_network(stage) {
-            Some(lightness) => css((280, 45, lightness)),
-            None => of_part(part, shades_before(stage)),
+        _ => match network_stage_lightness(stage) {
+            Some(lightness) => css_colour_text((280, 45, lightness)),
+            None => of_part(part, shades_used_before(stage)),
         },
     }
 }
 
 /// Returns the number of stages before this one that take a shade of its system part.
-fn shades_before(stage: Stage) -> usize {
+fn shades_used_before(stage: Stage) -> usize {
     let is_before = |other: &Stage| *other < stage && other.part() == stage.part();
-    let has_shade = |other: &Stage| *other != Stage::FirmwareWait && of_network(*other).is_none();
+    let has_shade = |other: &Stage| *other != Stage::FirmwareWait && network_stage_lightness(*other).is_none();
     Stage::all(0).filter(is_before).filter(has_shade).count()
 }
 
 /// Returns the lightness of a stage of a network or its target; none for other stages. These stages have a hue of their
 /// own, and take no shade of the link and the host.
-fn of_network(stage: Stage) -> Option<i32> {
+fn network_stage_lightness(stage: Stage) -> Option<i32> {
     match stage {
         Stage::Capsule | Stage::Target | Stage::NetworkWait => Some(66),
         Stage::WriteData | Stage::TargetWait => Some(78),
@@ -63,37 +63,37 @@ pub fn of_stack(from_end: usize) -> String {
 /// Returns the CSS colour of stage number `place` within a system part (host, link, device or media). The part sets the
 /// hue; adjacent stages differ in lightness.
 pub fn of_part(part: SystemPart, place: usize) -> String {
-    let (hue, saturation, lightnesses) = tint(part);
+    let (hue, saturation, lightnesses) = tint_of_part(part);
     let turned = hue + TURN * ((place / lightnesses.len() % 3) as i32 - 1);
-    css((turned, saturation, lightnesses[place % lightnesses.len()]))
+    css_colour_text((turned, saturation, lightnesses[place % lightnesses.len()]))
 }
 
 /// Returns the CSS colour of a system part (host, link, device or media) as a whole, for its share of all stages.
-pub fn of_whole(part: SystemPart) -> String {
-    let (hue, saturation, lightnesses) = tint(part);
-    css((hue, saturation, lightnesses[0]))
+pub fn system_part_colour(part: SystemPart) -> String {
+    let (hue, saturation, lightnesses) = tint_of_part(part);
+    css_colour_text((hue, saturation, lightnesses[0]))
 }
 
 /// Returns the CSS colour of a cause of latency, similar to that of its stages; queueing is grey.
-pub fn of_cause(cause: LatencyCause) -> String {
-    css(match cause {
-        LatencyCause::Queueing => (0, 0, 66),
-        LatencyCause::CommandFetch => (38, 82, 40),
-        LatencyCause::Firmware => (334, 75, 56),
-        LatencyCause::IncompleteTags => (205, 42, 47),
-        LatencyCause::Memory => (130, 55, 80),
-        LatencyCause::DataTransfer => (42, 90, 56),
-        LatencyCause::Completion => (54, 78, 73),
-        LatencyCause::WakeUp => (228, 85, 66),
-        LatencyCause::Copy => (203, 88, 82),
-        LatencyCause::Software => (212, 88, 66),
-        LatencyCause::Network => (280, 60, 45),
+pub fn latency_cause_colour(cause: CauseOfLatency) -> String {
+    css_colour_text(match cause {
+        CauseOfLatency::Queueing => (0, 0, 66),
+        CauseOfLatency::CommandFetch => (38, 82, 40),
+        CauseOfLatency::FirmwareCores => (334, 75, 56),
+        CauseOfLatency::IncompleteTags => (205, 42, 47),
+        CauseOfLatency::Memory => (130, 55, 80),
+        CauseOfLatency::DataTransfer => (42, 90, 56),
+        CauseOfLatency::Completion => (54, 78, 73),
+        CauseOfLatency::WakeUp => (228, 85, 66),
+        CauseOfLatency::Copy => (203, 88, 82),
+        CauseOfLatency::EngineStack => (212, 88, 66),
+        CauseOfLatency::Network => (280, 60, 45),
     })
 }
 
 /// Returns the tint of a system part: hue in degrees, saturation in per cent, and the lightness of each shade in per
 /// cent.
-fn tint(part: SystemPart) -> (i32, i32, &'static [i32]) {
+fn tint_of_part(part: SystemPart) -> (i32, i32, &'static [i32]) {
     match part {
         SystemPart::Host => (215, 86, &[61, 85, 73]),
         SystemPart::Link => (43, 84, &[50, 76, 63]),
@@ -102,7 +102,7 @@ fn tint(part: SystemPart) -> (i32, i32, &'static [i32]) {
     }
 }
 
-fn css((hue, saturation, lightness): (i32, i32, i32)) -> String {
+fn css_colour_text((hue, saturation, lightness): (i32, i32, i32)) -> String {
     format!("hsl({hue} {saturation}% {lightness}%)")
 }
 
@@ -177,14 +177,15 @@ mod tests {
     }
 
     #[test]
-    fn red_and_green_of_one_lightness_are_near_each_other_for_some_people() {
+    fn red_and_green_of_equal_lightness_are_close_for_colour_blind_readers() {
         assert!(distance("hsl(0 60% 45%)", "hsl(80 60% 32%)") < 15.0);
         assert!(distance("hsl(0 0% 0%)", "hsl(0 0% 100%)") > 99.0);
     }
 
     #[test]
-    fn causes_can_be_told_apart_without_red_or_green() {
-        let colours: Vec<_> = LatencyCause::ALL.iter().map(|cause| (cause.name(), of_cause(*cause))).collect();
+    fn cause_colours_differ_without_red_green_vision() {
+        let colours: Vec<_> =
+            CauseOfLatency::ALL.iter().map(|cause| (cause.name(), latency_cause_colour(*cause))).collect();
         for (place, (name, colour)) in colours.iter().enumerate() {
             for (other, beside) in &colours[..place] {
                 let apart = distance(colour, beside);
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_can_be_told_apart_without_red_or_green() {
+    fn part_colours_differ_without_red_green_vision() {
         let parts = SystemPart::ALL;
         for (place, part) in parts.iter().enumerate() {
             for other in &parts[..place] {
@@ -208,16 +209,17 @@ mod tests {
     }
 
     #[test]
-    fn stages_side_by_side_differ_on_every_shipped_drive() {
+    fn adjacent_stage_colours_differ_on_all_shipped_drives() {
         for rw in ["randread", "randwrite"] {
-            let file = fio::from_flags(&[("rw", rw), ("iodepth", "4"), ("number_ios", "100"), ("burst", "1")]).unwrap();
+            let file =
+                fio::job_from_flags(&[("rw", rw), ("iodepth", "4"), ("number_ios", "100"), ("burst", "1")]).unwrap();
             for drive in shipped::names().filter_map(Drive::shipped) {
                 let Ok(outcome) = simulate_file(&drive, &file, 1) else { continue };
                 let figures = if rw == "randread" { &outcome.jobs[0].read } else { &outcome.jobs[0].write };
                 let stages = summary::stage_means_ns(figures, &outcome.stack_stages);
                 let names: Vec<&str> = stages.map(|(stage, _)| stage).collect();
                 for pair in names.windows(2) {
-                    let [left, right] = [pair[0], pair[1]].map(|name| of_stage(name, &outcome.stack_stages));
+                    let [left, right] = [pair[0], pair[1]].map(|name| stage_colour(name, &outcome.stack_stages));
                     let apart = distance(&left, &right);
                     assert!(apart >= NEIGHBOURS_MIN, "{}: {pair:?} {left} {right}: {apart:.1}", drive.name);
                 }

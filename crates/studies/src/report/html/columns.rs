@@ -3,7 +3,7 @@
 use phaselink_core::number::{real_length, whole, wide_index};
 use std::fmt::Write;
 
-use super::axis::{BOTTOM, HEIGHT, LEFT, PlotAxis, RIGHT, Ruler, Scale, TOP, WIDTH, upright};
+use super::axis::{AxisRuler, AxisScale, BOTTOM, HEIGHT, LEFT, PlotAxis, RIGHT, TOP, WIDTH, vertical_axis_svg};
 use super::escape;
 
 /// Width of a column as a share of the room that it has.
@@ -33,9 +33,9 @@ pub struct LegendKey {
 /// the axis of the heights. The axis reaches at least `most`, so that several plots can have one scale.
 pub fn columns(x: &str, y: &PlotAxis, keys: &[LegendKey], columns: &[Column], most: f64, caption: &str) -> String {
     let sums = columns.iter().map(|column| column.parts.iter().sum::<f64>());
-    let up = Ruler::around(Scale::Linear, sums.chain([most]), HEIGHT - TOP - BOTTOM);
+    let up = AxisRuler::around(AxisScale::Linear, sums.chain([most]), HEIGHT - TOP - BOTTOM);
     let foot = HEIGHT - BOTTOM;
-    let mut drawing = upright(y, &up, (LEFT, WIDTH - RIGHT, foot));
+    let mut drawing = vertical_axis_svg(y, &up, (LEFT, WIDTH - RIGHT, foot));
     let room = (WIDTH - LEFT - RIGHT) / real_length(columns.len().max(1));
     for (place, column) in columns.iter().enumerate() {
         let left = LEFT + room * (real_length(place) + (1.0 - THICK) / 2.0);
@@ -57,7 +57,14 @@ pub fn columns(x: &str, y: &PlotAxis, keys: &[LegendKey], columns: &[Column], mo
     )
 }
 
-fn stack(drawing: &mut String, y: &PlotAxis, keys: &[LegendKey], column: &Column, up: &Ruler, place: (f64, f64, f64)) {
+fn stack(
+    drawing: &mut String,
+    y: &PlotAxis,
+    keys: &[LegendKey],
+    column: &Column,
+    up: &AxisRuler,
+    place: (f64, f64, f64),
+) {
     let (left, width, foot) = place;
     let mut sum = 0.0;
     for (key, part) in keys.iter().zip(&column.parts) {
@@ -113,12 +120,12 @@ mod tests {
     }
 
     fn drawn(of: &[Column]) -> String {
-        let y = PlotAxis { name: "ns", scale: Scale::Linear, shown: &|value| format!("{value:.0}") };
+        let y = PlotAxis { name: "ns", scale: AxisScale::Linear, shown: &|value| format!("{value:.0}") };
         columns("size", &y, &keys(&["media", "transfer", "never"]), of, 0.0, "")
     }
 
     #[test]
-    fn parts_stand_on_each_other_and_what_there_is_none_of_is_no_key() {
+    fn column_parts_stack_and_empty_parts_have_no_legend_key() {
         let drawn = drawn(&[Column { name: "4 KiB".into(), parts: vec![25.0, 75.0, 0.0] }]);
         assert!(drawn.contains("y=\"175.50\" width=\"253.4\" height=\"50.50\""), "{drawn}");
         assert!(drawn.contains("y=\"24.00\" width=\"253.4\" height=\"151.50\""), "{drawn}");
@@ -126,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_fit_in_two_rows_are_all_there() {
+    fn column_labels_in_two_rows_are_all_drawn() {
         let names = ["4 x optane-p5800x", "4 x tlc-gen5-long", "no drive", "no cache"];
         let of: Vec<Column> = names.map(|name| Column { name: name.into(), parts: vec![1.0, 2.0, 0.0] }).into();
         let drawn = drawn(&of);
@@ -134,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn no_columns_are_no_numbers_that_are_none() {
+    fn plot_without_columns_contains_no_nan() {
         assert!(!drawn(&[]).contains("NaN"));
         assert!(!drawn(&[Column { name: "a".into(), parts: vec![0.0; 3] }]).contains("NaN"));
     }

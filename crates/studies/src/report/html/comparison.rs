@@ -7,7 +7,7 @@ use super::super::table::{Table, characters};
 use super::super::units;
 use super::columns::LegendKey;
 use super::{colour, conclusion, data, document, escape, section, shortened, table};
-use phaselink_core::ledger::stage::LatencyCause;
+use phaselink_core::ledger::stage::CauseOfLatency;
 use phaselink_core::number::real_length;
 use phaselink_core::time::Span;
 
@@ -68,14 +68,15 @@ pub struct BarRow {
 
 /// Returns every cause of latency with its colour.
 pub fn causes() -> Vec<LegendKey> {
-    let key = |cause: &LatencyCause| LegendKey { name: cause.name().into(), colour: colour::of_cause(*cause) };
-    LatencyCause::ALL.iter().map(key).collect()
+    let key =
+        |cause: &CauseOfLatency| LegendKey { name: cause.name().into(), colour: colour::latency_cause_colour(*cause) };
+    CauseOfLatency::ALL.iter().map(key).collect()
 }
 
 /// Returns the page of a comparison as an HTML document; `all` is the table with every figure.
 pub fn comparison(page: &Comparison, all: &Table) -> String {
     let heading: String = page.heading.iter().map(|line| format!("{}\n", escape(line))).collect();
-    let groups: String = page.groups.iter().map(|group| group_bars(page, group)).collect();
+    let groups: String = page.groups.iter().map(|group| draw_bar_group(page, group)).collect();
     let findings: String = page.findings.iter().map(|finding| format!("<li>{}</li>\n", escape(finding))).collect();
     let body = [
         format!("<h1>{}</h1>\n{}", escape(&page.title), conclusion(&page.conclusion)),
@@ -99,20 +100,20 @@ pub fn comparison(page: &Comparison, all: &Table) -> String {
 }
 
 fn cause_legend(page: &Comparison) -> String {
-    let seen = page.causes.iter().enumerate().filter(|(place, _)| page.is_seen(*place));
+    let seen = page.causes.iter().enumerate().filter(|(place, _)| page.is_cause_present(*place));
     super::legend(seen.map(|(_, cause)| (cause.name.as_str(), cause.colour.clone())))
 }
 
 impl Comparison {
     /// True if a request of any drive spends time on cause number `place`.
-    fn is_seen(&self, place: usize) -> bool {
+    fn is_cause_present(&self, place: usize) -> bool {
         self.groups.iter().flat_map(|group| &group.rows).any(|row| row.causes_ns[place] > 0.0)
     }
 }
 
 /// Draws the bars of the drives of a group below each other, as HTML; the slowest drive's bar is as long as there is
 /// room.
-fn group_bars(page: &Comparison, group: &BarGroup) -> String {
+fn draw_bar_group(page: &Comparison, group: &BarGroup) -> String {
     let longest_ns = group.rows.iter().map(|row| row.mean_ns).fold(f64::MIN_POSITIVE, f64::max);
     let mut drawing = String::new();
     for (place, row) in group.rows.iter().enumerate() {
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_drive_has_the_longest_bar_and_causes_lie_side_by_side() {
+    fn slowest_drive_has_the_longest_bar_with_adjacent_causes() {
         let page = page(vec![row("slow", [300.0, 100.0]), row("fast", [100.0, 0.0])]);
         for bar in ["x=\"170.00\" y=\"0\" width=\"420.00\"", "x=\"590.00\" y=\"0\" width=\"140.00\""] {
             assert!(page.contains(bar), "{bar} is missing in {page}");
@@ -195,13 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_is_spent_on_is_not_in_the_legend() {
+    fn unused_cause_is_omitted_from_the_legend() {
         assert!(!page(vec![row("a", [1.0, 0.0])]).contains("</i>copy"));
         assert!(page(vec![row("a", [1.0, 1.0])]).contains("</i>copy"));
     }
 
     #[test]
-    fn a_page_without_drives_or_time_has_no_number_that_is_none() {
+    fn comparison_page_without_drives_contains_no_nan() {
         for page in [page(Vec::new()), page(vec![row("a", [0.0, 0.0])])] {
             assert!(!page.contains("NaN") && !page.contains("inf\""));
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::axis::{BOTTOM, HEIGHT, LEFT, PlotAxis, RIGHT, Ruler, TOP, WIDTH, level, upright};
+use super::axis::{AxisRuler, BOTTOM, HEIGHT, LEFT, PlotAxis, RIGHT, TOP, WIDTH, level, vertical_axis_svg};
 use super::{colour, escape};
 
 /// Largest number of points of a line at which each of them gets a dot.
@@ -45,22 +45,29 @@ impl PlotLine {
 
 /// Draws lines over the axes `x` and `y`, as HTML with a legend and a caption; a single line has no legend.
 pub fn lines(x: &PlotAxis, y: &PlotAxis, lines: &[PlotLine], caption: &str) -> String {
-    lines_reaching(x, y, lines, caption, &[])
+    lines_with_shared_range(x, y, lines, caption, &[])
 }
 
 /// Draws lines over the axes `x` and `y`, as HTML with a legend and a caption. The vertical axis includes the values
 /// `reached`, so that several plots can have one scale.
-pub fn lines_reaching(x: &PlotAxis, y: &PlotAxis, lines: &[PlotLine], caption: &str, reached: &[f64]) -> String {
+pub fn lines_with_shared_range(
+    x: &PlotAxis,
+    y: &PlotAxis,
+    lines: &[PlotLine],
+    caption: &str,
+    reached: &[f64],
+) -> String {
     let points = || lines.iter().flat_map(|line| &line.points);
     let (room_x, room_y) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
     let foot = HEIGHT - BOTTOM;
     let over = match lines.iter().all(|line| line.points.len() <= DOTS_MAX) {
-        true => Ruler::at(x.scale, points().map(|point| point.x), room_x),
-        false => Ruler::around(x.scale, points().map(|point| point.x), room_x),
+        true => AxisRuler::at(x.scale, points().map(|point| point.x), room_x),
+        false => AxisRuler::around(x.scale, points().map(|point| point.x), room_x),
     };
     let ends = points().flat_map(|point| point.ends.map(|(low, high)| [low, high])).flatten();
-    let up = Ruler::around(y.scale, points().map(|point| point.y).chain(ends).chain(reached.iter().copied()), room_y);
-    let mut drawing = upright(y, &up, (LEFT, WIDTH - RIGHT, foot)) + &level(x, &over, (LEFT, foot, room_x));
+    let up =
+        AxisRuler::around(y.scale, points().map(|point| point.y).chain(ends).chain(reached.iter().copied()), room_y);
+    let mut drawing = vertical_axis_svg(y, &up, (LEFT, WIDTH - RIGHT, foot)) + &level(x, &over, (LEFT, foot, room_x));
     let plot = Plot { x, y, over: &over, up: &up, foot };
     lines.iter().enumerate().for_each(|(place, line)| plot.draw(&mut drawing, line, &stroke(line, place)));
     let label = escape(&label(x, y, caption));
@@ -108,18 +115,18 @@ fn stroke(line: &PlotLine, place: usize) -> String {
 struct Plot<'a> {
     x: &'a PlotAxis<'a>,
     y: &'a PlotAxis<'a>,
-    over: &'a Ruler,
-    up: &'a Ruler,
+    over: &'a AxisRuler,
+    up: &'a AxisRuler,
     foot: f64,
 }
 
 impl Plot<'_> {
     fn draw(&self, drawing: &mut String, line: &PlotLine, stroke: &str) {
         if line.is_loose {
-            return self.draw_marks(drawing, line);
+            return self.draw_mark_points(drawing, line);
         }
-        self.draw_band(drawing, line, stroke);
-        let places: Vec<String> = line.points.iter().map(|point| self.pair(point.x, point.y)).collect();
+        self.draw_interval_band(drawing, line, stroke);
+        let places: Vec<String> = line.points.iter().map(|point| self.svg_point(point.x, point.y)).collect();
         let name = escape(&line.name);
         let joined = places.join(" ");
         let _ = writeln!(drawing, "<polyline stroke=\"{stroke}\" points=\"{joined}\"><title>{name}</title></polyline>");
@@ -135,7 +142,7 @@ impl Plot<'_> {
     }
 
     /// Draws a diamond for each point of the marks.
-    fn draw_marks(&self, drawing: &mut String, line: &PlotLine) {
+    fn draw_mark_points(&self, drawing: &mut String, line: &PlotLine) {
         for point in &line.points {
             let (x, y) = self.place(point.x, point.y);
             let told = escape(&format!("{}, {}: {}", line.name, (self.x.shown)(point.x), (self.y.shown)(point.y)));
@@ -148,10 +155,10 @@ impl Plot<'_> {
     }
 
     /// Draws the area between the ends of the intervals of a line's points.
-    fn draw_band(&self, drawing: &mut String, line: &PlotLine, fill: &str) {
+    fn draw_interval_band(&self, drawing: &mut String, line: &PlotLine, fill: &str) {
         let ends = || line.points.iter().filter_map(|point| Some((point.x, point.ends?)));
-        let upper = ends().map(|(x, (_, high))| self.pair(x, high));
-        let lower: Vec<String> = ends().map(|(x, (low, _))| self.pair(x, low)).collect();
+        let upper = ends().map(|(x, (_, high))| self.svg_point(x, high));
+        let lower: Vec<String> = ends().map(|(x, (low, _))| self.svg_point(x, low)).collect();
         let around: Vec<String> = upper.chain(lower.into_iter().rev()).collect();
         if !around.is_empty() {
             let _ = writeln!(drawing, "<polygon class=\"band\" fill=\"{fill}\" points=\"{}\"/>", around.join(" "));
@@ -162,7 +169,7 @@ impl Plot<'_> {
         (LEFT + self.over.place(x), self.foot - self.up.place(y))
     }
 
-    fn pair(&self, x: f64, y: f64) -> String {
+    fn svg_point(&self, x: f64, y: f64) -> String {
         let (x, y) = self.place(x, y);
         format!("{x:.1},{y:.1}")
     }
@@ -171,19 +178,19 @@ impl Plot<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::html::axis::Scale;
+    use crate::report::html::axis::AxisScale;
 
-    fn axis(name: &'static str, scale: Scale) -> PlotAxis<'static> {
+    fn axis(name: &'static str, scale: AxisScale) -> PlotAxis<'static> {
         PlotAxis { name, scale, shown: &|value| format!("{value}") }
     }
 
     #[test]
-    fn a_line_runs_from_corner_to_corner_and_its_interval_is_an_area() {
+    fn line_spans_its_axes_and_draws_its_interval_as_area() {
         let points = [(1.0, 0.0, None), (4.0, 100.0, Some((50.0, 100.0)))];
         let points = points.map(|(x, y, ends)| Point { x, y, ends }).to_vec();
         let drawn = lines(
-            &axis("lanes", Scale::Logarithmic),
-            &axis("%", Scale::Linear),
+            &axis("lanes", AxisScale::Logarithmic),
+            &axis("%", AxisScale::Linear),
             &[PlotLine { name: "<a>".into(), points, is_loose: false }],
             "caption",
         );
@@ -196,11 +203,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_no_point() {
+    fn unknown_values_draw_no_point() {
         let line = PlotLine::through("a", [(1.0, None), (2.0, Some(3.0))]);
         assert_eq!((line.points.len(), line.points[0].x), (1, 2.0));
-        let drawn =
-            lines(&axis("x", Scale::Linear), &axis("y", Scale::Linear), &[line, PlotLine::through("b", [])], "");
+        let drawn = lines(
+            &axis("x", AxisScale::Linear),
+            &axis("y", AxisScale::Linear),
+            &[line, PlotLine::through("b", [])],
+            "",
+        );
         assert!(drawn.contains("class=\"keys\"") && !drawn.contains("NaN"));
     }
 }

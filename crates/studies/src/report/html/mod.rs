@@ -20,11 +20,11 @@ pub mod scatter;
 use super::csv::quoted;
 use super::table::{Alignment, Table, characters};
 
-pub use against::{PublishedError, published_plot};
+pub use against::{PublishedResultError, published_error_plot};
 pub use packets::packets;
 pub use page::Page;
-pub use pictures::{Picture, pictures, with_links};
-pub use plot::{LatencySeries, percentiles, percentiles_beside};
+pub use pictures::{ExtractedPicture, add_picture_links, pictures};
+pub use plot::{LatencySeries, percentile_plot_for_row, percentiles};
 pub use run::{Run, html};
 
 const STYLE: &str = include_str!("page.css");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn text_from_descriptions_is_escaped_everywhere() {
+    fn description_texts_are_escaped_in_html() {
         let page = page();
         assert!(page.contains("<h1>sample &lt;pcm&gt;</h1>"));
         assert!(page.contains("rand &amp; mix, read"));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_fetches_nothing_and_runs_nothing() {
+    fn report_page_loads_nothing_and_runs_no_script() {
         let page = page();
         for forbidden in ["http:", "https:", "<script", "<link", "<img", "@import", "url(", "src="] {
             assert!(!page.contains(forbidden), "{forbidden}");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn every_element_that_is_opened_is_closed() {
+    fn all_opened_html_elements_are_closed() {
         let page = page();
         let void = ["meta", "!DOCTYPE"];
         let mut open = Vec::new();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_requests_or_time_still_gives_a_page_of_numbers() {
+    fn report_of_an_empty_run_has_only_finite_numbers() {
         let outcome = Outcome { jobs: Vec::new(), elapsed: Span::ZERO, finished: false, ..sample::outcome() };
         let page = html(&Run::new(&outcome, &Value::Null));
         assert!(page.contains("stopped before") && !page.contains("NaN") && !page.contains("inf "));

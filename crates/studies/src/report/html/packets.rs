@@ -24,7 +24,7 @@ pub fn packets(trace: &Trace) -> String {
     let Some(first) = records.first() else { return String::new() };
     let start_ns = first.from.as_ns();
     let shown = &records[..records.len().min(STEPS_MAX)];
-    let mut drawing = rails(TOP + real_length(shown.len()) * ROW + 6.0);
+    let mut drawing = ladder_rails_svg(TOP + real_length(shown.len()) * ROW + 6.0);
     for (place, record) in shown.iter().enumerate() {
         draw(&mut drawing, record, start_ns, TOP + real_length(place) * ROW);
     }
@@ -58,7 +58,7 @@ fn values(records: &[&Record], start_ns: f64) -> String {
     super::data(&["from_ns", "to_ns", "place", "step", "packets", "wire_bytes"], records.iter().map(row))
 }
 
-fn rails(foot: f64) -> String {
+fn ladder_rails_svg(foot: f64) -> String {
     let rail = |x: f64, name: &str, anchor: &str| {
         format!(
             "<path class=\"rail\" d=\"M{x} {:.1}V{foot:.1}\"/><text x=\"{x}\" y=\"14\" text-anchor=\"{anchor}\">{name}</text>\n",
@@ -80,14 +80,14 @@ fn draw(drawing: &mut String, record: &Record, start_ns: f64, top: f64) {
     let _ = writeln!(drawing, "<text x=\"62\" y=\"{base}\" text-anchor=\"end\">{from_ns:.1}</text>");
     let name = escape(&shortened(record.step.name()));
     let step = match &record.step {
-        Step::Host(_) => activity(SystemPart::Host, &format!("{name} ({long_ns:.1})"), top),
-        Step::Device(_) => activity(SystemPart::Device, &format!("{name} ({long_ns:.1})"), top),
-        Step::Media(_) => activity(SystemPart::Media, &format!("{name} ({long_ns:.1})"), top),
+        Step::Host(_) => draw_activity(SystemPart::Host, &format!("{name} ({long_ns:.1})"), top),
+        Step::Device(_) => draw_activity(SystemPart::Device, &format!("{name} ({long_ns:.1})"), top),
+        Step::Media(_) => draw_activity(SystemPart::Media, &format!("{name} ({long_ns:.1})"), top),
         Step::Up { packets, wire_bytes, .. } => {
-            arrow(record, (DEVICE, HOST), &packet_label(&name, *packets, *wire_bytes, long_ns), top)
+            draw_packet_arrow(record, (DEVICE, HOST), &packet_label(&name, *packets, *wire_bytes, long_ns), top)
         }
         Step::Down { packets, wire_bytes, .. } => {
-            arrow(record, (HOST, DEVICE), &packet_label(&name, *packets, *wire_bytes, long_ns), top)
+            draw_packet_arrow(record, (HOST, DEVICE), &packet_label(&name, *packets, *wire_bytes, long_ns), top)
         }
     };
     drawing.push_str(&step);
@@ -101,7 +101,7 @@ fn packet_label(name: &str, packets: u32, wire_bytes: u32, long_ns: f64) -> Stri
 }
 
 /// Draws an activity of host or device as SVG: a bar at the line of the component, and the text `told`.
-fn activity(part: SystemPart, told: &str, top: f64) -> String {
+fn draw_activity(part: SystemPart, told: &str, top: f64) -> String {
     let (edge, at, anchor) = match part {
         SystemPart::Host => (HOST - 5.0, HOST - 13.0, "end"),
         _ => (DEVICE, DEVICE + 13.0, "start"),
@@ -111,13 +111,13 @@ fn activity(part: SystemPart, told: &str, top: f64) -> String {
          text-anchor=\"{anchor}\">{told}</text>\n",
         top + 2.0,
         ROW - 4.0,
-        colour::of_whole(part),
+        colour::system_part_colour(part),
         top + 14.0
     )
 }
 
 /// Draws an arrow between the lines of host and device as SVG; it is dotted if the packets are an empty answer.
-fn arrow(record: &Record, (from, to): (f64, f64), told: &str, top: f64) -> String {
+fn draw_packet_arrow(record: &Record, (from, to): (f64, f64), told: &str, top: f64) -> String {
     let (y, head) = (top + 17.5, if to > from { to - 7.0 } else { to + 7.0 });
     let class = if record.step.is_empty_answer() { "packet empty" } else { "packet" };
     let (above, below) = (y - 3.5, y + 3.5);
@@ -139,7 +139,7 @@ mod tests {
     use crate::tests::sample::{dc_express_read, nvme_read};
 
     #[test]
-    fn packets_are_arrows_and_activities_bars_at_their_times() {
+    fn packets_are_drawn_as_arrows_and_activities_as_bars() {
         let drawn = packets(&nvme_read());
         assert_eq!(drawn.matches("class=\"packet\"").count(), 6);
         assert!(
@@ -150,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn answers_without_news_are_dotted() {
+    fn empty_poll_responses_are_drawn_dotted() {
         let drawn = packets(&dc_express_read());
         assert_eq!(drawn.matches("class=\"packet empty\"").count(), 2);
     }
 
     #[test]
-    fn nothing_recorded_is_nothing_drawn() {
+    fn empty_trace_draws_nothing() {
         assert_eq!(packets(&Trace::default()), "");
     }
 }

@@ -18,7 +18,7 @@ const NAME_MAX: usize = 40;
 
 /// Drawing of a page as a document of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Picture {
+pub struct ExtractedPicture {
     /// Name of the drawing's file: its number in the page, and its caption in small letters, as in
     /// `2-latency-by-percentile.svg`.
     pub file: String,
@@ -31,7 +31,7 @@ pub struct Picture {
 }
 
 /// Returns every drawing of an HTML page, in the page's order.
-pub fn pictures(page: &str) -> Vec<Picture> {
+pub fn pictures(page: &str) -> Vec<ExtractedPicture> {
     let starts: Vec<usize> = page.match_indices("<svg").map(|(start, _)| start).collect();
     let drawing = |(place, start): (usize, &usize)| {
         let (before, rest) = page.split_at(*start);
@@ -40,18 +40,19 @@ pub fn pictures(page: &str) -> Vec<Picture> {
         let since = |tag: &str| before.rfind(tag).map_or("", |from| &before[from..]);
         // A plot has its own legend. Bars share the legend of their section.
         let own = parse_legend(since("<figure>"));
-        let shared = attribute(head, "class") == "bars" && own.is_empty();
+        let shared = html_attribute(head, "class") == "bars" && own.is_empty();
         Some(picture(place + 1, head, body, &if shared { parse_legend(since("<h2>")) } else { own }))
     };
     starts.iter().enumerate().filter_map(drawing).collect()
 }
 
 /// Returns one drawing as a document of its own, with the legend of its colours above it.
-fn picture(number: usize, head: &str, body: &str, keys: &[(String, String)]) -> Picture {
-    let sizes: Vec<f64> = attribute(head, "viewBox").split(' ').skip(2).filter_map(|size| size.parse().ok()).collect();
+fn picture(number: usize, head: &str, body: &str, keys: &[(String, String)]) -> ExtractedPicture {
+    let sizes: Vec<f64> =
+        html_attribute(head, "viewBox").split(' ').skip(2).filter_map(|size| size.parse().ok()).collect();
     let (width, height) = (sizes.first().copied().unwrap_or(0.0), sizes.get(1).copied().unwrap_or(0.0));
-    let (key, above) = key_lines(keys, width);
-    let (class, label) = (attribute(head, "class"), attribute(head, "aria-label"));
+    let (key, above) = draw_legend_lines(keys, width);
+    let (class, label) = (html_attribute(head, "class"), html_attribute(head, "aria-label"));
     let svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{class}\" viewBox=\"-12 -12 {} {}\" role=\"img\" \
          aria-label=\"{label}\">\n<style>\n{STYLE}</style>\n<rect x=\"-12\" y=\"-12\" width=\"100%\" height=\"100%\" \
@@ -61,7 +62,7 @@ fn picture(number: usize, head: &str, body: &str, keys: &[(String, String)]) -> 
         key
     );
     let stem = file_name(number, label);
-    Picture { file: format!("{stem}.svg"), csv_file: format!("{stem}.csv"), csv: values(body), svg }
+    ExtractedPicture { file: format!("{stem}.svg"), csv_file: format!("{stem}.csv"), csv: values(body), svg }
 }
 
 /// Returns the comma-separated values that are stored inside a drawing; empty if it has none.
@@ -75,7 +76,7 @@ fn values(body: &str) -> String {
 }
 
 /// Returns an HTML page with links to the files of each drawing, below the drawing.
-pub fn with_links(page: &str, pictures: &[Picture]) -> String {
+pub fn add_picture_links(page: &str, pictures: &[ExtractedPicture]) -> String {
     let mut parts = page.split("</svg>\n");
     let mut linked = String::from(parts.next().unwrap_or_default());
     let mut files = pictures.iter();
@@ -97,7 +98,7 @@ pub fn with_links(page: &str, pictures: &[Picture]) -> String {
 
 /// Draws a legend as SVG, colour squares each with a name, in as many lines as the width needs. Returns the SVG and its
 /// height in the drawing's units.
-fn key_lines(keys: &[(String, String)], width: f64) -> (String, f64) {
+fn draw_legend_lines(keys: &[(String, String)], width: f64) -> (String, f64) {
     let (mut left, mut top) = (0.0, 0.0);
     let mut lines = String::new();
     for (name, colour) in keys {
@@ -129,7 +130,7 @@ fn parse_legend(section: &str) -> Vec<(String, String)> {
 }
 
 /// Returns the value of an attribute in the head of an HTML tag; empty if the tag has no such attribute.
-fn attribute<'a>(head: &'a str, name: &str) -> &'a str {
+fn html_attribute<'a>(head: &'a str, name: &str) -> &'a str {
     let quoted = head.split_once(&format!(" {name}=\"")).and_then(|(_, rest)| rest.split_once('"'));
     quoted.map_or("", |(value, _)| value)
 }
@@ -151,7 +152,7 @@ mod tests {
     use crate::report::table::Table;
 
     #[test]
-    fn each_drawing_becomes_a_file_with_its_style_and_the_key_of_its_colours() {
+    fn each_drawing_becomes_an_svg_file_with_style_and_legend() {
         let row = BarRow { drive: String::from("fast"), causes_ns: vec![1.0, 2.0], mean_ns: 3.0, iops: 4.0 };
         let key = |name: &str, colour: &str| LegendKey { name: String::from(name), colour: String::from(colour) };
         let page = Comparison {
@@ -163,7 +164,7 @@ mod tests {
         let [picture] = &pictures(&page)[..] else { panic!("one drawing") };
         assert_eq!(picture.file, "1-mean-latency-and-requests-a-second-4-kib.svg");
         assert_eq!(picture.csv, "drive,cause,mean_ns\nfast,memory,1\nfast,link,2\n");
-        let linked = with_links(&page, std::slice::from_ref(picture));
+        let linked = add_picture_links(&page, std::slice::from_ref(picture));
         assert!(linked.contains("<a href=\"1-mean-latency-and-requests-a-second-4-kib.csv\" download>CSV</a>"));
         assert!(picture.svg.starts_with("<svg xmlns=") && picture.svg.contains("--series-1"));
         assert!(picture.svg.contains(">memory</text>") && picture.svg.contains("fill=\"blue\""));
@@ -171,18 +172,18 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_a_plot_has_as_many_lines_as_its_width_needs() {
+    fn legend_wraps_to_the_width_of_its_plot() {
         let keys: Vec<(String, String)> = ["one", "another", "a third"].map(|name| (name.into(), "red".into())).into();
-        assert_eq!(key_lines(&keys, 900.0).1, KEY_HEIGHT);
-        assert_eq!(key_lines(&keys, 100.0).1, KEY_HEIGHT + 2.0 * KEY_LINE);
-        assert_eq!(key_lines(&[], 100.0), (String::new(), 0.0));
+        assert_eq!(draw_legend_lines(&keys, 900.0).1, KEY_HEIGHT);
+        assert_eq!(draw_legend_lines(&keys, 100.0).1, KEY_HEIGHT + 2.0 * KEY_LINE);
+        assert_eq!(draw_legend_lines(&[], 100.0), (String::new(), 0.0));
         let page = "<figure>\n<p class=\"keys\"><span><i class=\"key\" style=\"background:red\"></i>mean</span></p>\n\
                     <svg viewBox=\"0 0 450 270\" role=\"img\" aria-label=\"x\">\n</svg>\n</figure>\n";
         assert!(pictures(page)[0].svg.contains(">mean</text>"));
     }
 
     #[test]
-    fn a_page_without_a_drawing_gives_no_file() {
+    fn page_without_drawings_gives_no_picture_file() {
         assert_eq!(pictures("<h1>nothing drawn</h1>"), []);
     }
 }

@@ -39,14 +39,14 @@ pub fn percentiles(series: &[LatencySeries]) -> String {
 }
 
 /// Draws the percentiles of all series as HTML with this caption, to be placed beside other plots.
-pub fn percentiles_beside(series: &[LatencySeries], caption: &str) -> String {
+pub fn percentile_plot_for_row(series: &[LatencySeries], caption: &str) -> String {
     percentile_plot(series, caption)
 }
 
 fn percentile_plot(series: &[LatencySeries], caption: &str) -> String {
     let (above, label) = (super::caption(caption), if caption.is_empty() { "" } else { ", " });
     let label = format!("{label}{}", escape(caption));
-    let axes = Axes::of_series(series);
+    let axes = PercentileAxes::of_series(series);
     let mut drawing = axes.grid();
     for (place, line) in series.iter().enumerate() {
         let _ = writeln!(
@@ -73,26 +73,26 @@ fn values(series: &[LatencySeries]) -> String {
     };
     let rows = series
         .iter()
-        .flat_map(|line| nine_ticks(nines_of(line.latency.count())).map(move |(_, nines)| row(line, nines)));
+        .flat_map(|line| nine_ticks(nines_for_count(line.latency.count())).map(move |(_, nines)| row(line, nines)));
     super::data(&["line", "percent", "ns"], rows)
 }
 
 /// Ranges of the axes: the nines of the percentile beyond which the largest series has one request, and latencies in ps
 /// between two ticks.
-struct Axes {
+struct PercentileAxes {
     nines: f64,
     low_ps: f64,
     high_ps: f64,
 }
 
-impl Axes {
-    fn of_series(series: &[LatencySeries]) -> Axes {
+impl PercentileAxes {
+    fn of_series(series: &[LatencySeries]) -> PercentileAxes {
         let count = series.iter().map(|line| line.latency.count()).max().unwrap_or(1);
         let min_ps = series.iter().map(|line| line.latency.min().as_ps()).min().unwrap_or(1).max(1);
         let max_ps = series.iter().map(|line| line.latency.max().as_ps()).max().unwrap_or(1).max(min_ps);
         let low_ps = ticks().take_while(|tick| *tick <= real(min_ps)).last().unwrap_or(1.0);
         let high_ps = ticks().find(|tick| *tick > real(max_ps)).unwrap_or(real(max_ps) * 2.0);
-        Axes { nines: nines_of(count).max(1.0), low_ps, high_ps }
+        PercentileAxes { nines: nines_for_count(count).max(1.0), low_ps, high_ps }
     }
 
     fn x(&self, nines: f64) -> f64 {
@@ -106,7 +106,7 @@ impl Axes {
 
     /// Returns the coordinates of the line of one series, as SVG writes them.
     fn points(&self, latency: &Latency) -> String {
-        let last = nines_of(latency.count());
+        let last = nines_for_count(latency.count());
         let point = |place: usize| {
             let nines = last * real_length(place) / real_length(POINTS - 1);
             let percent = 100.0 * (1.0 - libm::pow(10.0, -nines));
@@ -141,7 +141,7 @@ impl Axes {
 }
 
 /// Returns the number of nines of the percentile beyond which one of `count` requests is left; not whole in general.
-fn nines_of(count: u64) -> f64 {
+fn nines_for_count(count: u64) -> f64 {
     libm::log10(real(count.max(1)))
 }
 
@@ -164,16 +164,16 @@ fn nine_ticks(nines: f64) -> impl Iterator<Item = (String, f64)> {
 mod tests {
     use super::*;
 
-    fn latency_of(spans: impl IntoIterator<Item = Span>) -> Latency {
+    fn latency_from_spans(spans: impl IntoIterator<Item = Span>) -> Latency {
         let mut latency = Latency::default();
         spans.into_iter().for_each(|span| latency.record(span));
         latency
     }
 
     #[test]
-    fn equal_latencies_draw_a_level_line_between_two_ticks() {
-        let latency = latency_of([Span::from_ns(2432); 1000]);
-        let axes = Axes::of_series(&[LatencySeries { name: String::new(), latency: &latency }]);
+    fn equal_latencies_draw_a_horizontal_line() {
+        let latency = latency_from_spans([Span::from_ns(2432); 1000]);
+        let axes = PercentileAxes::of_series(&[LatencySeries { name: String::new(), latency: &latency }]);
         assert_eq!((axes.low_ps, axes.high_ps), (2e6, 5e6));
         let points = axes.points(&latency);
         let heights: Vec<&str> = points.split(' ').map(|point| point.split(',').nth(1).unwrap()).collect();
@@ -181,16 +181,16 @@ mod tests {
     }
 
     #[test]
-    fn the_horizontal_axis_ends_where_one_request_is_left() {
-        let names: Vec<String> = nine_ticks(nines_of(10_000)).map(|(name, _)| name).collect();
+    fn percentile_axis_ends_at_one_remaining_request() {
+        let names: Vec<String> = nine_ticks(nines_for_count(10_000)).map(|(name, _)| name).collect();
         assert_eq!(names, ["0 %", "50 %", "90 %", "99 %", "99.9 %", "99.99 %"]);
     }
 
     #[test]
-    fn no_latency_leaves_the_drawing() {
+    fn all_latencies_stay_within_the_percentile_plot() {
         for spans in [vec![Span::ZERO], vec![Span::ZERO, Span::MAX], vec![Span::from_ps(1)], vec![]] {
-            let latency = latency_of(spans);
-            let axes = Axes::of_series(&[LatencySeries { name: String::new(), latency: &latency }]);
+            let latency = latency_from_spans(spans);
+            let axes = PercentileAxes::of_series(&[LatencySeries { name: String::new(), latency: &latency }]);
             for number in axes.points(&latency).split([' ', ',']) {
                 let number: f64 = number.parse().unwrap();
                 assert!((0.0..=WIDTH).contains(&number), "{number}");

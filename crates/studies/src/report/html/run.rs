@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::super::{summary, units};
-use super::axis::{PlotAxis, Scale};
-use super::bar::{BarSegment, stacked_bar};
+use super::axis::{AxisScale, PlotAxis};
+use super::bar::{BarSegment, stacked_bar_svg};
 use super::lines::{PlotLine, lines};
 use super::page::side_by_side;
 use super::{colour, conclusion, document, escape, packets, plot, section, table};
@@ -13,7 +13,7 @@ use crate::report::tail_table;
 use crate::results::documents::ResourceUse;
 use crate::results::{FIGURES, Figure, Figures};
 use crate::tails::tails;
-use phaselink_core::engine::timeline::Window;
+use phaselink_core::engine::timeline::RunWindow;
 use phaselink_core::ledger::stage::SystemPart;
 use phaselink_core::ledger::{DirectionOutcome, Outcome, Trace};
 use phaselink_core::number::real;
@@ -39,7 +39,7 @@ pub struct Run<'a> {
     /// Job and drive as lines of text.
     pub heading: &'a [String],
     /// Results of successive windows of simulated time, if the run was divided into windows.
-    pub timeline: &'a [Window],
+    pub timeline: &'a [RunWindow],
     /// Title and steps of one request with its packets, if they were recorded.
     pub packets: Option<(&'a str, &'a Trace)>,
 }
@@ -67,7 +67,7 @@ pub fn html(run: &Run) -> String {
         header(outcome),
         conclusion(run.conclusion),
         tiles(outcome, run.usage),
-        section("Requests", &(table(&summary::requests(outcome)) + &known_tails(outcome))),
+        section("Requests", &(table(&summary::requests(outcome)) + &known_tail_table(outcome))),
         intervals(run.intervals),
         latency(outcome),
         in_time(run.timeline),
@@ -77,7 +77,7 @@ pub fn html(run: &Run) -> String {
         link(outcome),
         costs(outcome),
         workload(run.heading),
-        description_details(run.description),
+        description_section(run.description),
     ];
     document(&escape(&outcome.drive), &sections.concat())
 }
@@ -116,23 +116,23 @@ fn utilisation(usage: &[ResourceUse]) -> String {
 
 /// Returns the HTML section with plots of request rate and latency over the run's time; empty if there are fewer than
 /// two windows.
-fn in_time(windows: &[Window]) -> String {
+fn in_time(windows: &[RunWindow]) -> String {
     let [first, _, ..] = windows else { return String::new() };
     let start = first.from;
-    let over = |figure: &dyn Fn(&Window) -> f64| {
-        let point = |window: &Window| (window.to.since(start).as_s(), Some(figure(window)));
+    let over = |figure: &dyn Fn(&RunWindow) -> f64| {
+        let point = |window: &RunWindow| (window.to.since(start).as_s(), Some(figure(window)));
         windows.iter().map(point).collect::<Vec<_>>()
     };
     let seconds = |value: f64| units::quantity(value, "s");
-    let x = PlotAxis { name: "simulated time", scale: Scale::Linear, shown: &seconds };
-    let rate = [PlotLine::through("requests a second", over(&Window::iops))];
+    let x = PlotAxis { name: "simulated time", scale: AxisScale::Linear, shown: &seconds };
+    let rate = [PlotLine::through("requests a second", over(&RunWindow::iops))];
     let latency = [
         PlotLine::through("mean", over(&|window| window.latency.mean_ns() / 1e9)),
         PlotLine::through("99 %", over(&|window| window.latency.percentile(99.0).as_s())),
     ];
     let plots = [
-        lines(&x, &PlotAxis { name: "requests a second", scale: Scale::Linear, shown: &units::count }, &rate, ""),
-        lines(&x, &PlotAxis { name: "latency", scale: Scale::Linear, shown: &seconds }, &latency, ""),
+        lines(&x, &PlotAxis { name: "requests a second", scale: AxisScale::Linear, shown: &units::count }, &rate, ""),
+        lines(&x, &PlotAxis { name: "latency", scale: AxisScale::Linear, shown: &seconds }, &latency, ""),
     ];
     section("In time", &side_by_side(&plots))
 }
@@ -182,7 +182,7 @@ fn tiles(outcome: &Outcome, usage: &[ResourceUse]) -> String {
 }
 
 /// Returns the table of tails with their intervals; empty without requests.
-fn known_tails(outcome: &Outcome) -> String {
+fn known_tail_table(outcome: &Outcome) -> String {
     let tails = tails(outcome);
     if tails.is_empty() { String::new() } else { table(&tail_table(&tails)) }
 }
@@ -220,14 +220,14 @@ fn ledger(name: &str, figures: &DirectionOutcome, stack: &[String]) -> String {
             share: mean_ns / total_ns,
             figure: units::quantity(mean_ns / 1e9, "s"),
             value: mean_ns,
-            colour: colour::of_stage(stage, stack),
+            colour: colour::stage_colour(stage, stack),
         })
         .collect();
     format!(
         "<h3>{}: {} on average</h3>\n{}",
         escape(name),
         units::span(figures.total.mean()),
-        stacked_bar(&format!("Stages of {}", escape(name)), "ns", &segments)
+        stacked_bar_svg(&format!("Stages of {}", escape(name)), "ns", &segments)
     )
 }
 
@@ -257,7 +257,7 @@ fn link(outcome: &Outcome) -> String {
         format!(
             "<h3>{name}: busy {} of the time</h3>\n{}",
             units::percent(busy),
-            stacked_bar(&format!("Link, {name}"), "bytes", &segments)
+            stacked_bar_svg(&format!("Link, {name}"), "bytes", &segments)
         )
     });
     section("Link", &(bars.concat() + &table(&summary::link(outcome))))
@@ -272,7 +272,7 @@ fn costs(outcome: &Outcome) -> String {
     section("Host and protocol", &format!("<div class=\"pair\">\n{}</div>\n", tables.concat()))
 }
 
-fn description_details(description: &Value) -> String {
+fn description_section(description: &Value) -> String {
     format!(
         "<details>\n<summary>Resolved description</summary>\n<pre>{}</pre>\n</details>\n",
         escape(&format!("{description:#}"))

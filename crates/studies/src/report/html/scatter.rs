@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::axis::{BOTTOM, HEIGHT, LEFT, PlotAxis, RIGHT, Ruler, Scale, TOP, WIDTH, level, upright};
+use super::axis::{AxisRuler, AxisScale, BOTTOM, HEIGHT, LEFT, PlotAxis, RIGHT, TOP, WIDTH, level, vertical_axis_svg};
 use super::{colour, escape};
 
 /// Point of a scatter plot.
@@ -33,11 +33,11 @@ pub fn scatter(x: &str, y: &str, shown: &dyn Fn(f64) -> String, series: &[Scatte
     let points = || series.iter().flat_map(|one| one.points.iter().filter(is_drawn));
     let values = || points().flat_map(|point| [point.x, point.y]);
     let (room_x, room_y, foot) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM, HEIGHT - BOTTOM);
-    let over = Ruler::around(Scale::Logarithmic, values(), room_x);
-    let up = Ruler::around(Scale::Logarithmic, values(), room_y);
-    let axis = |name| PlotAxis { name, scale: Scale::Logarithmic, shown };
+    let over = AxisRuler::around(AxisScale::Logarithmic, values(), room_x);
+    let up = AxisRuler::around(AxisScale::Logarithmic, values(), room_y);
+    let axis = |name| PlotAxis { name, scale: AxisScale::Logarithmic, shown };
     let mut drawing =
-        upright(&axis(y), &up, (LEFT, WIDTH - RIGHT, foot)) + &level(&axis(x), &over, (LEFT, foot, room_x));
+        vertical_axis_svg(&axis(y), &up, (LEFT, WIDTH - RIGHT, foot)) + &level(&axis(x), &over, (LEFT, foot, room_x));
     let _ = writeln!(drawing, "<path class=\"rail\" d=\"M{LEFT} {foot}L{:.1} {TOP}\"/>", LEFT + room_x);
     for (place, one) in series.iter().enumerate() {
         for point in one.points.iter().filter(is_drawn) {
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_values_lie_on_the_diagonal_and_others_do_not() {
+    fn equal_scatter_values_lie_on_the_diagonal() {
         let point = |name: &str, x: f64, y: f64| ScatterPoint { name: String::from(name), x, y };
         let points = vec![
             point("<low>", 1.0, 1.0),

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::results::{FIGURES, Figure, Figures, PERCENTILES, Percentile, RunPart, Unit, in_tables};
+use crate::results::{FIGURES, Figure, Figures, PERCENTILES, Percentile, RunFigureGroup, Unit, in_tables};
 use phaselink_core::ledger::{Latency, Stage};
 
 /// JSON object with arbitrary keys, in the order of this list.
@@ -48,7 +48,7 @@ macro_rules! keyed {
             }
 
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                numbers($about.trim(), $keys, $required)
+                number_object_schema($about.trim(), $keys, $required)
             }
         }
     )+};
@@ -84,11 +84,11 @@ figures! {
     /// Figures of one drive in `phaselink compare`, such as throughput and mean latency, by name.
     CellFigures: |figure| figure.is_in_cells;
     /// Costs of the host that follow from its processor time during a run, by name.
-    ProcessorFigures: |figure| figure.is_in_run(&[RunPart::Cores, RunPart::Processor]);
+    ProcessorFigures: |figure| figure.is_in_run(&[RunFigureGroup::Cores, RunFigureGroup::Processor]);
     /// Power of the server during a run, by name.
-    PowerFigures: |figure| figure.is_in_run(&[RunPart::Power]);
+    PowerFigures: |figure| figure.is_in_run(&[RunFigureGroup::Power]);
     /// Energy for each request of a run, by name.
-    EnergyFigures: |figure| figure.is_in_run(&[RunPart::Energy]);
+    EnergyFigures: |figure| figure.is_in_run(&[RunFigureGroup::ServerEnergy]);
 }
 
 const BEYOND: &str = "Latency in ns that the percentage of requests in the key (`p99`: 99 %) does not exceed.";
@@ -102,7 +102,7 @@ fn keys(has: fn(&Figure) -> bool) -> impl Iterator<Item = Key> {
 }
 
 /// Returns the JSON Schema of an object with these keys, whose values are numbers.
-fn numbers(about: &str, keys: impl Iterator<Item = Key>, is_required: bool) -> Schema {
+fn number_object_schema(about: &str, keys: impl Iterator<Item = Key>, is_required: bool) -> Schema {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for (name, about, kind, may_be_null) in keys {
         let kind = if may_be_null { json!([kind, "null"]) } else { json!(kind) };

@@ -9,7 +9,7 @@ use super::{
     ProcessorFigures, ResourceUse, RunFigures, StageMean, TailResult,
 };
 use crate::results::{Evidence, Finding, words};
-use phaselink_core::ledger::{FaultSummary, MeasuredState};
+use phaselink_core::ledger::{FaultEffectSummary, MeasuredState};
 use phaselink_core::time::Time;
 
 /// JSON document of `phaselink run`, `bench` and `serve`: fio's JSON output, with an additional object `phaselink` for
@@ -113,7 +113,7 @@ pub struct FaultResult {
 
 impl FaultResult {
     /// Returns the JSON object for an event of a timeline of faults that occurred in the run.
-    pub fn of(met: &FaultSummary) -> FaultResult {
+    pub fn of(met: &FaultEffectSummary) -> FaultResult {
         FaultResult {
             line: met.line.clone(),
             touched: met.count,

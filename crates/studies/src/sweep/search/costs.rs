@@ -1,7 +1,7 @@
 //! Cost of a drive, computed from prices that a user gives for keys of the drive's configuration.
 
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
@@ -31,7 +31,7 @@ impl PriceList {
     pub fn parse(file: &str, text: &str) -> Result<PriceList, Problems> {
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
-            Problem::new(file, line, error.message().to_string(), "TOML")
+            InputProblem::new(file, line, error.message().to_string(), "TOML")
         })?;
         let mut costs = PriceList::default();
         let mut problems = Problems::default();
@@ -44,12 +44,12 @@ impl PriceList {
                 ("base", value) => price(value).map(|base| costs.base = base),
                 ("each", Value::Table(table)) => prices(table).map(|each| costs.each = each),
                 ("gib", Value::Table(table)) => prices(table).map(|gib| costs.gib = gib),
-                ("value", Value::Table(table)) => of_values(table).map(|value| costs.value = value),
+                ("value", Value::Table(table)) => prices_by_value(table).map(|value| costs.value = value),
                 _ => None,
             };
             if read.is_none() {
                 let allowed = "unit = \"USD\", base = 50, and [each], [gib] and [value.KEY] with a price for each name";
-                problems.0.push(Problem::new(file, line_of(text, key), format!("`{key}`"), allowed));
+                problems.0.push(InputProblem::new(file, line_of(text, key), format!("`{key}`"), allowed));
             }
         }
         problems.or(costs)
@@ -72,7 +72,7 @@ impl PriceList {
         for (key, price) in &self.each {
             match lookup(&resolved, key).and_then(Json::as_f64) {
                 Some(count) => sum += price * count,
-                None => problems.0.push(Problem::new(
+                None => problems.0.push(InputProblem::new(
                     file,
                     None,
                     format!("a price for each {key}"),
@@ -85,7 +85,7 @@ impl PriceList {
             let mib = lookup(&resolved, "media.capacity_mib").and_then(Json::as_f64).unwrap_or(0.0);
             match self.gib.get(&technology) {
                 Some(price) => sum += price * mib / 1024.0,
-                None => problems.0.push(Problem::new(
+                None => problems.0.push(InputProblem::new(
                     file,
                     None,
                     format!("no price for a GiB of {technology}"),
@@ -97,7 +97,7 @@ impl PriceList {
             let value = word(lookup(&resolved, key));
             match prices.get(&value) {
                 Some(price) => sum += price,
-                None => problems.0.push(Problem::new(
+                None => problems.0.push(InputProblem::new(
                     file,
                     None,
                     format!("no price for {key} = {value}"),
@@ -140,7 +140,7 @@ fn prices(table: &Table) -> Option<BTreeMap<String, f64>> {
 
 /// Returns the prices in a TOML table by key and value; the last part of each name is the value. `None` if one is
 /// invalid.
-fn of_values(table: &Table) -> Option<BTreeMap<String, BTreeMap<String, f64>>> {
+fn prices_by_value(table: &Table) -> Option<BTreeMap<String, BTreeMap<String, f64>>> {
     let mut found = Vec::new();
     collect(table, &mut Vec::new(), &mut found)?;
     let mut values: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
@@ -177,7 +177,7 @@ mod tests {
     const PRICES: &str = "unit = \"EUR\"\nbase = 10\n[each]\n\"link.lanes\" = 2\n[gib]\npcm = 4\ndram = 8\n[value.\"link.generation\"]\n2 = 1\n3 = 5\n";
 
     #[test]
-    fn a_drive_costs_what_its_parts_cost() {
+    fn drive_cost_is_the_sum_of_its_priced_parts() {
         let costs = PriceList::parse("c", PRICES).expect("right");
         // The drive has four lanes of generation 2 and 640 MiB.
         assert_eq!(costs.of("c", &Drive::shipped("nvme").expect("shipped")), Ok(10.0 + 8.0 + 2.5 + 1.0));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_price_and_prices_of_nothing_are_told() {
+    fn missing_and_unused_prices_are_reported() {
         let told = |text: &str| {
             let costs = PriceList::parse("c", text).expect("prices");
             costs.of("c", &Drive::shipped("nvme").expect("shipped")).expect_err("wrong").to_string()
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_price_is_told_with_its_line() {
+    fn invalid_price_is_reported_with_its_line() {
         let told = |text: &str| PriceList::parse("c", text).expect_err("wrong").to_string();
         assert!(told("unit = \"EUR\"\nbase = -1\n").starts_with("c:2: `base`"));
         assert!(told("[each]\n\"link.lanes\" = \"two\"\n").starts_with("c:1: `each`"));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_prices_every_shipped_drive() {
+    fn example_price_list_covers_all_shipped_drives() {
         let costs = PriceList::parse("examples", EXAMPLES).expect("right");
         for name in phaselink_core::drive_file::shipped::names() {
             costs

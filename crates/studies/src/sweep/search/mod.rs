@@ -12,7 +12,7 @@ mod target;
 pub use costs::{EXAMPLES, PriceList};
 pub use target::{Bound, Target};
 
-use super::axis::{AxisTarget as Key, SweptKey};
+use super::axis::{SweptKey, SweptPlanPart as Key};
 use super::{Figures, Plan};
 use phaselink_core::config::document::Value;
 use phaselink_core::number::wide_index;
@@ -38,7 +38,7 @@ const LESS_IS_FASTER: [&str; 2] = ["media.read_ns", "media.program_ns"];
 
 /// Point of a sweep that may be the answer of the search, with its cost.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub struct SearchCandidate {
     /// Number of the sweep's point that is the candidate, from 0.
     pub point: usize,
     /// Cost of the candidate's drive, which the search minimises.
@@ -59,7 +59,7 @@ enum Speed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CandidateState {
     /// Candidate has neither been run nor been ruled out by another one.
-    Open,
+    FileOpener,
     /// Candidate has run, and its figures meet the target.
     Met,
     /// Candidate has run, and its figures miss the target.
@@ -74,19 +74,19 @@ pub enum CandidateState {
 #[derive(Debug)]
 pub struct Search {
     /// All candidates with their states, the cheapest first.
-    candidates: Vec<(Candidate, CandidateState)>,
+    candidates: Vec<(SearchCandidate, CandidateState)>,
 }
 
-impl Candidate {
+impl SearchCandidate {
     /// Returns a candidate for a point of the plan, which costs `cost`.
-    pub fn new(plan: &Plan, point: usize, cost: f64) -> Candidate {
+    pub fn new(plan: &Plan, point: usize, cost: f64) -> SearchCandidate {
         let mut speeds = vec![Speed::Unknown(wide_index(plan.seed(point)))];
         plan.visit(point, |swept, place| speeds.push(speed(swept, place)));
-        Candidate { point, cost, speeds }
+        SearchCandidate { point, cost, speeds }
     }
 
     /// True if no part of this candidate is faster than that of `other`, and all parts without a known speed are equal.
-    fn is_nowhere_faster(&self, other: &Candidate) -> bool {
+    fn is_no_faster_in_any_part(&self, other: &SearchCandidate) -> bool {
         self.speeds.iter().zip(&other.speeds).all(|pair| match pair {
             (Speed::Known(own), Speed::Known(others)) => own <= others,
             (own, others) => own == others,
@@ -109,28 +109,28 @@ fn speed(swept: &SweptKey, place: usize) -> Speed {
 
 impl Search {
     /// Returns a search among these candidates, all of which are open.
-    pub fn new(candidates: impl IntoIterator<Item = Candidate>) -> Search {
+    pub fn new(candidates: impl IntoIterator<Item = SearchCandidate>) -> Search {
         let mut candidates: Vec<_> =
-            candidates.into_iter().map(|candidate| (candidate, CandidateState::Open)).collect();
+            candidates.into_iter().map(|candidate| (candidate, CandidateState::FileOpener)).collect();
         candidates.sort_by(|(a, _), (b, _)| a.cost.total_cmp(&b.cost).then(a.point.cmp(&b.point)));
         Search { candidates }
     }
 
     /// Returns the points to run next, or none once the answer is known.
     pub fn wave(&self) -> Vec<usize> {
-        let mut open: Vec<&Candidate> = self
+        let mut open: Vec<&SearchCandidate> = self
             .candidates
             .iter()
-            .filter(|(_, state)| *state == CandidateState::Open)
+            .filter(|(_, state)| *state == CandidateState::FileOpener)
             .map(|(candidate, _)| candidate)
             .collect();
         let mut wave = Vec::new();
         while wave.len() < WAVE {
-            let Some(chosen) = choose(&open) else { break };
+            let Some(chosen) = choose_next_candidate(&open) else { break };
             wave.push(chosen.point);
-            // Keep only candidates that the result of the chosen one cannot rule out: they are cheaper, and faster in
+            // Keep only candidates that the chosen one's result may fail to rule out: cheaper ones that are faster in
             // some part.
-            open.retain(|other| is_before(other, chosen) && !other.is_nowhere_faster(chosen));
+            open.retain(|other| is_better_answer(other, chosen) && !other.is_no_faster_in_any_part(chosen));
         }
         wave
     }
@@ -145,17 +145,17 @@ impl Search {
         let Some(place) = self.candidates.iter().position(|(candidate, _)| candidate.point == point) else { return };
         let told = self.candidates[place].0.clone();
         self.candidates[place].1 = if is_met { CandidateState::Met } else { CandidateState::Missed };
-        for (other, state) in self.candidates.iter_mut().filter(|(_, state)| *state == CandidateState::Open) {
+        for (other, state) in self.candidates.iter_mut().filter(|(_, state)| *state == CandidateState::FileOpener) {
             *state = match () {
-                () if is_met && !is_before(other, &told) => CandidateState::Dearer,
-                () if !is_met && is_clear && other.is_nowhere_faster(&told) => CandidateState::Slower,
-                () => CandidateState::Open,
+                () if is_met && !is_better_answer(other, &told) => CandidateState::Dearer,
+                () if !is_met && is_clear && other.is_no_faster_in_any_part(&told) => CandidateState::Slower,
+                () => CandidateState::FileOpener,
             };
         }
     }
 
     /// Returns the cheapest candidate that has run and met the target, or `None`.
-    pub fn best(&self) -> Option<&Candidate> {
+    pub fn best(&self) -> Option<&SearchCandidate> {
         self.candidates.iter().find(|(_, state)| *state == CandidateState::Met).map(|(candidate, _)| candidate)
     }
 
@@ -165,7 +165,7 @@ impl Search {
     }
 
     /// Returns the search's candidates that have run, with their states, the cheapest first.
-    pub fn ran(&self) -> impl Iterator<Item = (&Candidate, CandidateState)> {
+    pub fn ran(&self) -> impl Iterator<Item = (&SearchCandidate, CandidateState)> {
         let ran =
             self.candidates.iter().filter(|(_, state)| matches!(state, CandidateState::Met | CandidateState::Missed));
         ran.map(|(candidate, state)| (candidate, *state))
@@ -173,17 +173,17 @@ impl Search {
 }
 
 /// True if candidate `a` is a better answer than `b` in case both meet the target: cheaper, or earlier in the plan.
-fn is_before(a: &Candidate, b: &Candidate) -> bool {
+fn is_better_answer(a: &SearchCandidate, b: &SearchCandidate) -> bool {
     a.cost.total_cmp(&b.cost).then(a.point.cmp(&b.point)) == Ordering::Less
 }
 
 /// Returns the open candidate whose run leaves the fewest candidates open in the worse case; among equal ones the
 /// cheapest.
-fn choose<'a>(open: &[&'a Candidate]) -> Option<&'a Candidate> {
-    let sample: Vec<&Candidate> = open.iter().step_by(open.len().div_ceil(LOOKED_AT).max(1)).copied().collect();
-    let spared = |candidate: &Candidate| {
-        let if_missed = sample.iter().filter(|other| other.is_nowhere_faster(candidate)).count();
-        let if_met = sample.iter().filter(|other| !is_before(other, candidate)).count();
+fn choose_next_candidate<'a>(open: &[&'a SearchCandidate]) -> Option<&'a SearchCandidate> {
+    let sample: Vec<&SearchCandidate> = open.iter().step_by(open.len().div_ceil(LOOKED_AT).max(1)).copied().collect();
+    let spared = |candidate: &SearchCandidate| {
+        let if_missed = sample.iter().filter(|other| other.is_no_faster_in_any_part(candidate)).count();
+        let if_met = sample.iter().filter(|other| !is_better_answer(other, candidate)).count();
         (if_missed.min(if_met), if_missed + if_met)
     };
     sample

@@ -2,7 +2,7 @@
 
 use crate::predict::Prediction;
 use crate::results::{ClosedBound, FIGURES, Figure, Figures, Unit, find};
-use phaselink_core::problem::Problem;
+use phaselink_core::problem::InputProblem;
 use std::fmt;
 
 /// Relative margin by which randomness may move a figure between two drives of which one is clearly faster.
@@ -31,18 +31,18 @@ impl Target {
     ///
     /// # Errors
     /// The first text that is not a bound, and the allowed form.
-    pub fn parse(text: &str) -> Result<Target, Problem> {
+    pub fn parse(text: &str) -> Result<Target, InputProblem> {
         let bounds = text.split(',').map(|bound| Bound::parse(bound.trim()));
         let bounds: Result<Vec<Bound>, String> = bounds.collect();
         bounds.map(Target).map_err(|found| {
             let allowed = "figures with bounds, as in p99<5us,iops>=500k (docs/sweep.md lists the figures)";
-            Problem::new("command line", None, found, allowed)
+            InputProblem::new("command line", None, found, allowed)
         })
     }
 
     /// True if a run meets every bound. An unknown figure meets none.
     pub fn is_met(&self, figures: &Figures) -> bool {
-        self.0.iter().all(|bound| figures.get(bound.figure).is_some_and(|value| bound.is_met_by(value)))
+        self.0.iter().all(|bound| figures.get(bound.figure).is_some_and(|value| bound.is_met_by_value(value)))
     }
 
     /// True if a run misses the target so clearly that no slower drive can meet it: in throughput or latency, and by
@@ -50,8 +50,8 @@ impl Target {
     pub fn is_missed_clearly(&self, figures: &Figures) -> bool {
         self.0
             .iter()
-            .filter(|bound| bound.is_of_speed())
-            .any(|bound| figures.get(bound.figure).is_some_and(|value| bound.is_missed(value, MARGIN)))
+            .filter(|bound| bound.demands_speed())
+            .any(|bound| figures.get(bound.figure).is_some_and(|value| bound.is_missed_beyond_margin(value, MARGIN)))
     }
 
     /// True if closed forms show that the target cannot be met. They bound the throughput of a job from above, and its
@@ -65,7 +65,7 @@ impl Target {
                 ClosedBound::Bandwidth => Some(loaded.most_iops * job.workload.mean_bytes()),
                 ClosedBound::MeanLatency => loaded.least_ns,
             });
-            bound.is_of_speed() && best.is_some_and(|best| bound.is_missed(best, CLOSED_FORM_MARGIN))
+            bound.demands_speed() && best.is_some_and(|best| bound.is_missed_beyond_margin(best, CLOSED_FORM_MARGIN))
         })
     }
 }
@@ -85,7 +85,7 @@ impl Bound {
         Ok(Bound { figure, is_least: text[at..].starts_with('>'), is_inclusive, limit, text: text.into() })
     }
 
-    fn is_met_by(&self, value: f64) -> bool {
+    fn is_met_by_value(&self, value: f64) -> bool {
         match (self.is_least, self.is_inclusive) {
             (true, true) => value >= self.limit,
             (true, false) => value > self.limit,
@@ -95,7 +95,7 @@ impl Bound {
     }
 
     /// True if a value is beyond the limit by more than `margin`, a fraction of the value.
-    fn is_missed(&self, value: f64, margin: f64) -> bool {
+    fn is_missed_beyond_margin(&self, value: f64, margin: f64) -> bool {
         match self.is_least {
             true => value * (1.0 + margin) < self.limit,
             false => value * (1.0 - margin) > self.limit,
@@ -104,7 +104,7 @@ impl Bound {
 
     /// True if the bound demands speed: throughput of at least, or latency of at most, a limit. A slower part cannot
     /// help to meet it.
-    fn is_of_speed(&self) -> bool {
+    fn demands_speed(&self) -> bool {
         match self.figure.unit {
             Unit::PerS | Unit::BytesPerS => self.is_least,
             unit => unit == Unit::Ns && !self.is_least,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_read_with_names_prefixes_and_units_as_people_write_them() {
+    fn bounds_accept_figure_names_prefixes_and_units() {
         for (text, name, limit) in [
             ("p99<5us", "p99_ns", 5e3),
             ("p99_9_ns <= 20ms", "p99_9_ns", 2e7),
@@ -178,18 +178,32 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_within_or_not_as_written() {
-        assert!(bound("iops>=5").is_met_by(5.0) && !bound("iops>5").is_met_by(5.0) && bound("iops>5").is_met_by(5.1));
+    fn bounds_are_strict_or_inclusive_as_written() {
         assert!(
-            bound("p99<=5ns").is_met_by(5.0) && !bound("p99<5ns").is_met_by(5.0) && bound("p99<5ns").is_met_by(4.9)
+            bound("iops>=5").is_met_by_value(5.0)
+                && !bound("iops>5").is_met_by_value(5.0)
+                && bound("iops>5").is_met_by_value(5.1)
+        );
+        assert!(
+            bound("p99<=5ns").is_met_by_value(5.0)
+                && !bound("p99<5ns").is_met_by_value(5.0)
+                && bound("p99<5ns").is_met_by_value(4.9)
         );
     }
 
     #[test]
-    fn only_speed_that_is_missed_by_more_than_chance_rules_out_what_is_slower() {
-        assert!(bound("iops>100").is_missed(97.0, MARGIN) && !bound("iops>100").is_missed(99.0, MARGIN));
-        assert!(bound("p99<100ns").is_missed(103.0, MARGIN) && !bound("p99<100ns").is_missed(101.0, MARGIN));
-        assert!(bound("queries_per_s>5").is_of_speed() && !bound("queries_per_s<5").is_of_speed());
-        assert!(bound("p99<5ns").is_of_speed() && !bound("p99>5ns").is_of_speed() && !bound("server<5").is_of_speed());
+    fn slower_candidates_are_ruled_out_only_by_a_significant_miss() {
+        assert!(
+            bound("iops>100").is_missed_beyond_margin(97.0, MARGIN)
+                && !bound("iops>100").is_missed_beyond_margin(99.0, MARGIN)
+        );
+        assert!(
+            bound("p99<100ns").is_missed_beyond_margin(103.0, MARGIN)
+                && !bound("p99<100ns").is_missed_beyond_margin(101.0, MARGIN)
+        );
+        assert!(bound("queries_per_s>5").demands_speed() && !bound("queries_per_s<5").demands_speed());
+        assert!(
+            bound("p99<5ns").demands_speed() && !bound("p99>5ns").demands_speed() && !bound("server<5").demands_speed()
+        );
     }
 }

@@ -4,12 +4,12 @@ use super::*;
 use proptest::prelude::*;
 
 /// Returns a candidate of a search with these speeds of its parts.
-fn candidate(point: usize, cost: f64, speeds: &[f64]) -> Candidate {
-    Candidate { point, cost, speeds: speeds.iter().copied().map(Speed::Known).collect() }
+fn candidate(point: usize, cost: f64, speeds: &[f64]) -> SearchCandidate {
+    SearchCandidate { point, cost, speeds: speeds.iter().copied().map(Speed::Known).collect() }
 }
 
 /// Runs a search and returns the point that it finds, and the number of points that it has run.
-fn search(candidates: &[Candidate], meets: impl Fn(usize) -> bool, is_clear: bool) -> (Option<usize>, usize) {
+fn search(candidates: &[SearchCandidate], meets: impl Fn(usize) -> bool, is_clear: bool) -> (Option<usize>, usize) {
     let mut search = Search::new(candidates.to_vec());
     loop {
         let wave = search.wave();
@@ -21,13 +21,13 @@ fn search(candidates: &[Candidate], meets: impl Fn(usize) -> bool, is_clear: boo
 }
 
 /// Returns candidates for all combinations of three keys with eight values each; every step of a key has a price.
-fn grid() -> Vec<Candidate> {
+fn grid() -> Vec<SearchCandidate> {
     let points = (0..512).map(|point| (point, [1 + point / 64, 1 + point / 8 % 8, 1 + point % 8].map(|it| it as f64)));
     points.map(|(point, [a, b, c])| candidate(point, 3.0 * a + 2.0 * b + c, &[a, b, c])).collect()
 }
 
 #[test]
-fn a_tenth_of_the_runs_finds_the_cheapest_of_a_grid() {
+fn search_finds_the_cheapest_point_with_a_tenth_of_the_runs() {
     let grid = grid();
     let speed = |point: usize| 1 + point / 64 + 2 * (point / 8 % 8) + 3 * (point % 8);
     let meets = |point| speed(point) >= 25;
@@ -39,30 +39,31 @@ fn a_tenth_of_the_runs_finds_the_cheapest_of_a_grid() {
 }
 
 #[test]
-fn where_nothing_meets_the_target_few_runs_say_so() {
+fn unreachable_target_is_recognised_after_few_runs() {
     let (found, runs) = search(&grid(), |_| false, true);
     assert_eq!(found, None);
     assert!(runs <= 51, "{runs} runs");
 }
 
 #[test]
-fn values_of_which_nobody_knows_how_fast_they_are_rule_nothing_out() {
-    let other = |point, kind| Candidate { point, cost: 1.0, speeds: vec![Speed::Unknown(kind), Speed::Known(1.0)] };
-    assert!(!other(0, 0).is_nowhere_faster(&other(1, 1)) && other(0, 0).is_nowhere_faster(&other(1, 0)));
+fn values_of_unknown_speed_rule_out_no_candidate() {
+    let other =
+        |point, kind| SearchCandidate { point, cost: 1.0, speeds: vec![Speed::Unknown(kind), Speed::Known(1.0)] };
+    assert!(!other(0, 0).is_no_faster_in_any_part(&other(1, 1)) && other(0, 0).is_no_faster_in_any_part(&other(1, 0)));
 }
 
 proptest! {
     #[test]
-    fn what_is_found_is_what_running_everything_finds(
+    fn search_result_equals_that_of_running_all_points(
         parts in prop::collection::vec((0u8..5, 0u8..5, 0u8..9), 1..60),
         needed in 0u32..10,
         is_clear in any::<bool>(),
     ) {
-        let candidates: Vec<Candidate> = parts.iter().enumerate()
+        let candidates: Vec<SearchCandidate> = parts.iter().enumerate()
             .map(|(point, (a, b, cost))| candidate(point, f64::from(*cost), &[f64::from(*a), f64::from(*b)])).collect();
         // A drive with faster parts is faster as a whole.
         let meets = |point: usize| u32::from(parts[point].0) + u32::from(parts[point].1) >= needed;
-        let by_cost = |a: &&Candidate, b: &&Candidate| a.cost.total_cmp(&b.cost).then(a.point.cmp(&b.point));
+        let by_cost = |a: &&SearchCandidate, b: &&SearchCandidate| a.cost.total_cmp(&b.cost).then(a.point.cmp(&b.point));
         let cheapest = candidates.iter().filter(|it| meets(it.point)).min_by(by_cost).map(|it| it.point);
         prop_assert_eq!(search(&candidates, meets, is_clear).0, cheapest);
     }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 pub use self::search::SimulateRuns;
-use self::search::{AtPrior, CalibrationSearch};
+use self::search::{CalibrationSearch, ResidualsAtPrior};
 use super::agreement::{agreement_of, ratio};
 use super::pattern::TextPattern;
 use super::{ValidatedRow, Validation};
@@ -27,7 +27,7 @@ use crate::results::documents::{
     ConfoundedPair, CurvePoint, FoldResult, FoldsDocument, ParameterResult, SingleConstant, SourceResult,
 };
 use phaselink_core::number::real_length;
-use phaselink_core::problem::{Problem, Problems, all};
+use phaselink_core::problem::{InputProblem, Problems, all};
 
 /// Width of the range that holds 90 % of a normal distribution, in standard deviations.
 const DEVIATIONS_OF_RANGE: f64 = 3.29;
@@ -40,8 +40,8 @@ const CONFOUNDED: f64 = 0.6;
 #[derive(Clone, Debug)]
 pub struct Calibration {
     parameters: Vec<Parameter>,
-    folds: Vec<Fold>,
-    curve: Vec<Fold>,
+    folds: Vec<CalibrationFold>,
+    curve: Vec<CalibrationFold>,
     /// Names of sources that have measurements which some fold estimates from or judges.
     sources: BTreeSet<String>,
     singles: Vec<SingleConstant>,
@@ -70,7 +70,7 @@ struct Parameter {
 /// Fold of the cross-validation: constants are estimated from the measurements that match `train`, and judged by those
 /// that match `test`.
 #[derive(Clone, Debug)]
-struct Fold {
+struct CalibrationFold {
     name: String,
     train: Vec<TextPattern>,
     test: Vec<TextPattern>,
@@ -109,17 +109,22 @@ impl Calibration {
     pub fn read(file: &str, text: &str) -> Result<Calibration, Problems> {
         let read: CalibrationText = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
-            Problem::new(file, line, error.message(), "[[parameter]] and [[fold]] as docs/validation.md lists them")
+            InputProblem::new(
+                file,
+                line,
+                error.message(),
+                "[[parameter]] and [[fold]] as docs/validation.md lists them",
+            )
         })?;
         let patterns = |texts: &[String]| {
             let read = texts
                 .iter()
-                .map(|text| TextPattern::parse(text).map_err(|found| Problem::new(file, None, found, "").into()));
+                .map(|text| TextPattern::parse(text).map_err(|found| InputProblem::new(file, None, found, "").into()));
             all(read)
         };
         let fold = |fold: &FoldText| {
             let (train, test) = (patterns(&fold.train)?, patterns(&fold.test)?);
-            Ok(Fold { name: fold.name.clone(), train, test, order_only: fold.order_only })
+            Ok(CalibrationFold { name: fold.name.clone(), train, test, order_only: fold.order_only })
         };
         let (folds, curve) = (read.fold.iter().map(fold), read.point.iter().map(fold));
         let counting = read.fold.iter().filter(|fold| !fold.order_only);
@@ -128,7 +133,7 @@ impl Calibration {
         let is_range = |parameter: &&Parameter| parameter.low > 0.0 && parameter.high > parameter.low;
         let faulty = read.parameter.iter().filter(|parameter| !is_range(parameter)).map(|parameter| {
             let found = format!("the range of {} is {} to {}", parameter.name, parameter.low, parameter.high);
-            Problem::new(file, None, found, "ends above 0, the lower one first")
+            InputProblem::new(file, None, found, "ends above 0, the lower one first")
         });
         let problems = Problems(faulty.collect());
         let (folds, curve) = (all(folds)?, all(curve)?);
@@ -171,7 +176,7 @@ impl Calibration {
         simulate: SimulateRuns,
     ) -> Result<Option<FoldsDocument>, Problems> {
         let search = CalibrationSearch { calibration: self, validation, simulate };
-        let Some(prior) = search.at_prior()? else { return Ok(None) };
+        let Some(prior) = search.residuals_at_prior()? else { return Ok(None) };
         let (mut estimates, mut points) = (Vec::new(), Vec::new());
         for (place, fold) in self.folds.iter().enumerate() {
             let purpose = format!("fold {} of {}, {}", place + 1, self.folds.len(), fold.name);
@@ -206,7 +211,7 @@ impl Calibration {
     fn estimated_parameters(
         &self,
         search: &CalibrationSearch,
-        prior: &AtPrior,
+        prior: &ResidualsAtPrior,
         rows: &[usize],
         whole: &[f64],
         folds: &[FoldEstimate],
@@ -246,7 +251,7 @@ impl Calibration {
             .map(|place| {
                 let others = left_out.iter().enumerate();
                 let others = others.filter(|(other, _)| *other != place && !self.folds[*other].order_only);
-                let spread = Spread::of(others.map(|(_, rows)| *rows));
+                let spread = ErrorQuantiles::of(others.map(|(_, rows)| *rows));
                 left_out[place].iter().map(|row| spread.with_interval(row)).collect()
             })
             .collect();
@@ -265,7 +270,7 @@ impl Calibration {
         let sources = of_source
             .into_iter()
             .map(|(source, rows)| SourceResult { source: String::from(source), agreement: agreement_of(rows) });
-        let interval = Spread::of(counted().map(|(_, rows)| rows.as_slice())).0;
+        let interval = ErrorQuantiles::of(counted().map(|(_, rows)| rows.as_slice())).0;
         FoldsDocument {
             folds: folds.collect(),
             sources: sources.collect(),
@@ -300,7 +305,12 @@ struct FoldEstimate {
 }
 
 impl CalibrationSearch<'_> {
-    fn of_fold(&self, purpose: &str, fold: &Fold, prior: &AtPrior) -> Result<Option<FoldEstimate>, Problems> {
+    fn of_fold(
+        &self,
+        purpose: &str,
+        fold: &CalibrationFold,
+        prior: &ResidualsAtPrior,
+    ) -> Result<Option<FoldEstimate>, Problems> {
         let train = self.training_rows(&fold.train);
         let Some(values) = self.estimate(purpose, &train, prior)? else { return Ok(None) };
         let judged = self.judged(purpose, &values, &self.rows_of(&fold.test))?;
@@ -327,7 +337,7 @@ impl Parameter {
 
     /// True if a run's drive has a value for the parameter, so that another value may change the outcome.
     fn can_change(&self, run: &ExperimentRun) -> bool {
-        self.has_required_setting(run) && run.drive.numbers_of(&[&self.key])[0].is_some_and(|value| value > 0.0)
+        self.has_required_setting(run) && run.drive.numeric_values_of(&[&self.key])[0].is_some_and(|value| value > 0.0)
     }
 
     /// Returns the middle of the parameter's prior: the geometric mean of its range.
@@ -348,11 +358,11 @@ impl Parameter {
 
 /// Errors of left-out measurements, from which intervals follow: 5 % and 95 % quantiles of the logarithm of measured
 /// over predicted.
-struct Spread(Option<(f64, f64)>);
+struct ErrorQuantiles(Option<(f64, f64)>);
 
-impl Spread {
+impl ErrorQuantiles {
     /// Computes the quantiles over the measurements of several folds, each fold with equal weight.
-    fn of<'a>(folds: impl Iterator<Item = &'a [ValidatedRow]>) -> Spread {
+    fn of<'a>(folds: impl Iterator<Item = &'a [ValidatedRow]>) -> ErrorQuantiles {
         let mut residuals: Vec<(f64, f64)> = Vec::new();
         for rows in folds {
             let known: Vec<f64> = rows.iter().filter_map(ratio).map(|ratio| -libm::log(ratio)).collect();
@@ -368,7 +378,7 @@ impl Spread {
             });
             found.map(|(residual, _)| *residual)
         };
-        Spread(quantile(ENDS[0]).zip(quantile(ENDS[1])))
+        ErrorQuantiles(quantile(ENDS[0]).zip(quantile(ENDS[1])))
     }
 
     /// Returns the measurement with the prediction interval around its predicted value.
@@ -383,7 +393,7 @@ impl Spread {
 mod tests {
     use super::*;
     use crate::validate::{COLUMNS, SourcePlan, read};
-    use phaselink_core::drive_file::Override;
+    use phaselink_core::drive_file::KeyOverride;
     use phaselink_core::ledger::Outcome;
 
     const PLAN: &str = r#"
@@ -432,14 +442,14 @@ test = ["A-64-*"]
         let moved: Vec<ExperimentRun> = first
             .runs
             .iter()
-            .map(|run| run.with_overrides(&[Override::parse("root_complex.dram_read_ns=300").unwrap()]).unwrap())
+            .map(|run| run.with_overrides(&[KeyOverride::parse("root_complex.dram_read_ns=300").unwrap()]).unwrap())
             .collect();
         let rows = first.judge(&simulate("", &moved).unwrap());
         at(&table([rows[0].predicted.unwrap(), rows[1].predicted.unwrap()]))
     }
 
     #[test]
-    fn parameter_is_found_from_one_fold_and_predicts_the_other() {
+    fn parameter_fitted_in_one_fold_predicts_the_other() {
         let calibration = Calibration::read("c.toml", CALIBRATION).unwrap();
         let found = calibration.cross_validate(&validation(), false, &simulate).unwrap().unwrap();
         let memory = &found.parameters[0];
@@ -450,7 +460,7 @@ test = ["A-64-*"]
     }
 
     #[test]
-    fn parameter_that_moves_nothing_keeps_the_middle_of_its_range() {
+    fn parameter_without_effect_keeps_its_prior_middle() {
         let text = CALIBRATION.replace("root_complex.dram_read_ns", "root_complex.remote_ns");
         let calibration = Calibration::read("c.toml", &text).unwrap();
         let found = calibration.cross_validate(&validation(), false, &simulate).unwrap().unwrap();
@@ -458,7 +468,7 @@ test = ["A-64-*"]
     }
 
     #[test]
-    fn ranges_that_are_none_are_refused() {
+    fn empty_or_inverted_parameter_ranges_are_refused() {
         let refused = Calibration::read("c.toml", &CALIBRATION.replace("high = 400", "high = 4")).unwrap_err();
         assert!(refused.to_string().contains("the range of memory is 100 to 4"), "{refused}");
         assert!(

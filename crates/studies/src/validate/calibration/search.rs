@@ -8,7 +8,7 @@ use crate::reproduce::experiment::ExperimentRun;
 use crate::validate::agreement::ratio;
 use crate::validate::pattern::{Captures, TextPattern};
 use crate::validate::{ValidatedRow, Validation};
-use phaselink_core::drive_file::Override;
+use phaselink_core::drive_file::KeyOverride;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::{Problems, all};
 
@@ -47,12 +47,12 @@ pub(super) struct CalibrationSearch<'a> {
 
 /// Logarithm of predicted over measured value of each measurement, with all parameters in the middle of their ranges,
 /// and its derivatives by each parameter.
-pub(super) struct AtPrior {
+pub(super) struct ResidualsAtPrior {
     residuals: HashMap<usize, f64>,
     slopes: Vec<HashMap<usize, f64>>,
 }
 
-impl AtPrior {
+impl ResidualsAtPrior {
     pub(super) fn slope(&self, parameter: usize, row: usize) -> f64 {
         self.slopes[parameter].get(&row).copied().unwrap_or(0.0)
     }
@@ -80,7 +80,7 @@ impl CalibrationSearch<'_> {
 
     /// Returns all measurements that are used for estimates: by any fold, by the curve, or by the estimate from all
     /// folds together.
-    fn every_training_row(&self) -> Vec<usize> {
+    fn all_training_rows(&self) -> Vec<usize> {
         let folds = &self.calibration.folds;
         let folds = folds.iter().chain(&self.calibration.curve);
         let each = folds.flat_map(|fold| self.training_rows(&fold.train));
@@ -89,7 +89,7 @@ impl CalibrationSearch<'_> {
     }
 
     /// Returns the overrides that set a run's drive to the parameter values of an estimate.
-    fn overrides(&self, run: &ExperimentRun, estimate: &[f64]) -> Result<Vec<Override>, Problems> {
+    fn overrides(&self, run: &ExperimentRun, estimate: &[f64]) -> Result<Vec<KeyOverride>, Problems> {
         let moved = self
             .calibration
             .parameters
@@ -97,7 +97,7 @@ impl CalibrationSearch<'_> {
             .zip(estimate)
             .filter(|(parameter, _)| parameter.has_required_setting(run));
         let keys: Vec<&str> = moved.clone().flat_map(|(parameter, _)| parameter.keys()).collect();
-        let mut numbers = run.drive.numbers_of(&keys).into_iter();
+        let mut numbers = run.drive.numeric_values_of(&keys).into_iter();
         let mut values: Vec<(&str, f64)> = Vec::new();
         for (parameter, moved) in moved {
             let own: Vec<(&str, Option<f64>)> = parameter.keys().zip(&mut numbers).collect();
@@ -109,7 +109,7 @@ impl CalibrationSearch<'_> {
             return Ok(Vec::new());
         }
         let texts = run.drive.override_texts(&values);
-        all(texts.iter().map(|text| Override::parse(text).map_err(Problems::from)))
+        all(texts.iter().map(|text| KeyOverride::parse(text).map_err(Problems::from)))
     }
 
     /// Simulates the runs with an estimate. Returns the logarithm of predicted over measured value for each measurement
@@ -157,9 +157,9 @@ impl CalibrationSearch<'_> {
 
     /// Simulates all measurements with every parameter in the middle of its range, and then each parameter moved alone.
     /// Returns the residuals and their derivatives.
-    pub(super) fn at_prior(&self) -> Result<Option<AtPrior>, Problems> {
+    pub(super) fn residuals_at_prior(&self) -> Result<Option<ResidualsAtPrior>, Problems> {
         let parameters = &self.calibration.parameters;
-        let rows = self.every_training_row();
+        let rows = self.all_training_rows();
         let prior = vec![0.0; parameters.len()];
         let Some(residuals) = self.residuals("all parameters in the middle of their ranges", &prior, &rows)? else {
             return Ok(None);
@@ -178,7 +178,7 @@ impl CalibrationSearch<'_> {
             let slope = |(row, value): (&usize, &f64)| Some((*row, (value - residuals.get(row)?) / STEP));
             slopes.push(moved.iter().filter_map(slope).filter(|(_, slope)| *slope != 0.0).collect());
         }
-        Ok(Some(AtPrior { residuals, slopes }))
+        Ok(Some(ResidualsAtPrior { residuals, slopes }))
     }
 
     /// Returns the weight of each measurement. No source weighs more than a few measurements, and large errors weigh
@@ -217,14 +217,14 @@ impl CalibrationSearch<'_> {
         &self,
         purpose: &str,
         rows: &[usize],
-        prior: &AtPrior,
+        prior: &ResidualsAtPrior,
     ) -> Result<Option<Vec<f64>>, Problems> {
         let mut estimate = vec![0.0; self.calibration.parameters.len()];
         let known = rows.iter().filter_map(|row| Some((*row, *prior.residuals.get(row)?)));
         let mut residuals: HashMap<usize, f64> = known.collect();
         let mut sum = self.sum(&estimate, &residuals);
         for _ in 0..STEPS_MAX {
-            let minimum = self.linear_minimum(&estimate, &residuals, prior);
+            let minimum = self.linearised_minimum(&estimate, &residuals, prior);
             let mut step: Vec<f64> = minimum.iter().zip(&estimate).map(|(to, from)| to - from).collect();
             let mut is_better = false;
             for _ in 0..SIZES_MAX {
@@ -246,7 +246,7 @@ impl CalibrationSearch<'_> {
 
     /// Returns the estimate at which the sum would be least if residuals were linear in it. `residuals` are those of
     /// the estimate `from`.
-    fn linear_minimum(&self, from: &[f64], residuals: &HashMap<usize, f64>, prior: &AtPrior) -> Vec<f64> {
+    fn linearised_minimum(&self, from: &[f64], residuals: &HashMap<usize, f64>, prior: &ResidualsAtPrior) -> Vec<f64> {
         let (mut estimate, mut linear) = (from.to_vec(), residuals.clone());
         for _ in 0..WEIGHTINGS {
             let step = self.step(&estimate, &linear, prior);
@@ -260,7 +260,7 @@ impl CalibrationSearch<'_> {
     }
 
     /// Returns the Gauss-Newton step from an estimate, with weights from these residuals.
-    fn step(&self, estimate: &[f64], residuals: &HashMap<usize, f64>, prior: &AtPrior) -> Vec<f64> {
+    fn step(&self, estimate: &[f64], residuals: &HashMap<usize, f64>, prior: &ResidualsAtPrior) -> Vec<f64> {
         let (matrix, right) = self.normal_equations(estimate, residuals, prior);
         principal_axes(&matrix).solve(&right, 1e-9)
     }
@@ -269,7 +269,7 @@ impl CalibrationSearch<'_> {
         &self,
         estimate: &[f64],
         residuals: &HashMap<usize, f64>,
-        prior: &AtPrior,
+        prior: &ResidualsAtPrior,
     ) -> (Vec<Vec<f64>>, Vec<f64>) {
         let weights = self.weights(residuals);
         let mut rows: Vec<usize> = residuals.keys().copied().collect();
@@ -294,7 +294,7 @@ impl CalibrationSearch<'_> {
 
     /// Returns the correlation between the errors of every two parameters after an estimate from these measurements,
     /// linearised. Near -1, the measurements determine only their sum.
-    pub(super) fn correlations(&self, estimate: &[f64], rows: &[usize], prior: &AtPrior) -> Vec<Vec<f64>> {
+    pub(super) fn correlations(&self, estimate: &[f64], rows: &[usize], prior: &ResidualsAtPrior) -> Vec<Vec<f64>> {
         let residual = |row: &usize| {
             let moved = estimate.iter().enumerate().map(|(place, moved)| moved * prior.slope(place, *row));
             Some((*row, prior.residuals.get(row)? + moved.sum::<f64>()))

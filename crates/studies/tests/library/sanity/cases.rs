@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::problem::Problems;
-use phaselink_core::random::Random;
-use phaselink_core::torture::draw::{one_of, own_or};
+use phaselink_core::random::RandomStream;
+use phaselink_core::torture::draw::{draw_optional, one_of};
 use phaselink_core::workload::{Job, fio};
 
 use super::parts::{self, Part};
@@ -75,7 +75,7 @@ impl Work {
             _ => true,
         });
         let options: Vec<_> = kept.map(|(name, value)| (*name, value.as_str())).collect();
-        fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())
+        fio::job_from_flags(&options)?.resolve(&drive.limits(), &Default::default())
     }
 }
 
@@ -89,7 +89,7 @@ impl Case {
 /// A shipped drive with changes.
 pub(super) fn describe<'a>(name: &str, set: impl Iterator<Item = &'a String>) -> Result<Drive, Problems> {
     let shipped = shipped::find(name).expect("a shipped drive");
-    let overrides: Vec<Override> = set.map(|text| Override::parse(text).expect("an override")).collect();
+    let overrides: Vec<KeyOverride> = set.map(|text| KeyOverride::parse(text).expect("an override")).collect();
     Drive::from_toml(shipped.file, shipped.text, &overrides)
 }
 
@@ -127,8 +127,8 @@ pub(super) fn ladders() -> Vec<Case> {
 
 /// A case in which all is drawn.
 pub(super) fn random(seed: u64) -> Case {
-    let mut random = Random::stream(seed, "sanity");
-    let set = [own_or(&mut random, LINKS), own_or(&mut random, MEDIA), own_or(&mut random, HOSTS)];
+    let mut random = RandomStream::stream(seed, "sanity");
+    let set = [draw_optional(&mut random, LINKS), draw_optional(&mut random, MEDIA), draw_optional(&mut random, HOSTS)];
     Case {
         drive: one_of(&mut random, drives()),
         set: set.into_iter().flatten().map(String::from).collect(),
@@ -137,7 +137,7 @@ pub(super) fn random(seed: u64) -> Case {
     }
 }
 
-fn work(random: &mut Random) -> Work {
+fn work(random: &mut RandomStream) -> Work {
     let bytes = one_of(random, &[512, 4096, 4096, 4096, 8192, 16_384, 65_536, 131_072]);
     let threads = one_of(random, &[1, 1, 1, 2, 4, 8]);
     let depth_max = (OUTSTANDING_BYTES / bytes / threads).max(1);

@@ -5,7 +5,7 @@ use std::fmt;
 use super::laws::Finding;
 
 /// An exception.
-struct Exception {
+struct LawException {
     law: String,
     /// Drive and part, or `*` for any; and words of the case, all of which must be in it.
     drive: String,
@@ -15,20 +15,20 @@ struct Exception {
 }
 
 /// All of them.
-pub(super) struct Exceptions(Vec<Exception>);
+pub(super) struct LawExceptions(Vec<LawException>);
 
-impl Exceptions {
+impl LawExceptions {
     /// Those of the file.
-    pub(super) fn shipped() -> Exceptions {
+    pub(super) fn shipped() -> LawExceptions {
         let text = include_str!("exceptions.toml");
         let table: toml::Table = text.parse().unwrap_or_else(|problem| panic!("{problem}"));
         let list = table["exception"].as_array().expect("a list");
-        Exceptions(list.iter().map(|entry| exception(entry.as_table().expect("a table"))).collect())
+        LawExceptions(list.iter().map(|entry| exception(entry.as_table().expect("a table"))).collect())
     }
 
     /// What the exceptions make of these findings.
-    pub(super) fn judge(&self, findings: &[Finding]) -> Judgement {
-        let mut uses = vec![Use::default(); self.0.len()];
+    pub(super) fn judge(&self, findings: &[Finding]) -> LawJudgement {
+        let mut uses = vec![ExceptionUse::default(); self.0.len()];
         let mut unexplained = Vec::new();
         for finding in findings {
             let Some(place) = self.0.iter().position(|known| known.explains(finding)) else {
@@ -39,26 +39,26 @@ impl Exceptions {
             uses[place].largest = uses[place].largest.max(finding.by);
         }
         let names = self.0.iter().map(|known| known.to_string());
-        Judgement { unexplained, uses: names.zip(uses).collect() }
+        LawJudgement { unexplained, uses: names.zip(uses).collect() }
     }
 }
 
 /// Findings as the exceptions see them.
-pub(super) struct Judgement {
+pub(super) struct LawJudgement {
     /// Those that none explains, as text.
     pub unexplained: Vec<String>,
     /// The exceptions, and what each has explained.
-    uses: Vec<(String, Use)>,
+    uses: Vec<(String, ExceptionUse)>,
 }
 
 /// What an exception has explained: so many findings, the largest of which breaks its law by this share.
 #[derive(Clone, Copy, Debug, Default)]
-struct Use {
+struct ExceptionUse {
     findings: usize,
     largest: f64,
 }
 
-impl Judgement {
+impl LawJudgement {
     /// The exceptions that have explained nothing.
     pub(super) fn unused(&self) -> Vec<&str> {
         let unused = self.uses.iter().filter(|(_, used)| used.findings == 0);
@@ -66,19 +66,19 @@ impl Judgement {
     }
 }
 
-impl fmt::Display for Judgement {
+impl fmt::Display for LawJudgement {
     fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
-        self.uses.iter().try_for_each(|(exception, Use { findings, largest })| {
+        self.uses.iter().try_for_each(|(exception, ExceptionUse { findings, largest })| {
             writeln!(to, "{findings:5} findings, up to {:6.2} %: {exception}", largest * 100.0)
         })
     }
 }
 
-fn exception(entry: &toml::Table) -> Exception {
+fn exception(entry: &toml::Table) -> LawException {
     let word = |key: &str| entry[key].as_str().expect("a text").to_string();
     assert!(word("why").len() > 40, "an exception has its physical reason");
     let with = entry.get("with").map_or(String::new(), |with| with.as_str().expect("a text").to_string());
-    Exception {
+    LawException {
         law: word("law"),
         drive: word("drive"),
         part: word("part"),
@@ -87,7 +87,7 @@ fn exception(entry: &toml::Table) -> Exception {
     }
 }
 
-impl Exception {
+impl LawException {
     fn explains(&self, finding: &Finding) -> bool {
         let is = |pattern: &str, found: &str| match pattern.strip_suffix('*') {
             Some(start) => found.starts_with(start),
@@ -102,9 +102,9 @@ impl Exception {
     }
 }
 
-impl fmt::Display for Exception {
+impl fmt::Display for LawException {
     fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
-        let Exception { law, drive, part, with, at_most } = self;
+        let LawException { law, drive, part, with, at_most } = self;
         write!(to, "{law}, {drive} [{part}] {} (at most {} %)", with.join(" "), at_most * 100.0)
     }
 }

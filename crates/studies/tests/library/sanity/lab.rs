@@ -16,21 +16,21 @@ use super::laws::{self, Finding};
 
 /// Simulation and prediction, or something that passes for them.
 #[derive(Clone, Copy)]
-pub(super) struct Lab {
+pub(super) struct SimulationLab {
     pub simulate: fn(&Drive, &[Job]) -> Outcome,
     pub predict: fn(&Drive, &[Job]) -> JobPrediction,
 }
 
-impl Default for Lab {
-    fn default() -> Lab {
-        Lab {
+impl Default for SimulationLab {
+    fn default() -> SimulationLab {
+        SimulationLab {
             simulate: |drive, jobs| simulate(drive, jobs, 1).unwrap_or_else(|problems| panic!("{problems}")),
             predict: |drive, jobs| predict(drive, jobs).jobs.remove(0),
         }
     }
 }
 
-impl Lab {
+impl SimulationLab {
     /// How many configurations these cases are, and what breaks a law, in the order of the cases.
     pub(super) fn check_all(&self, cases: &[Case]) -> (usize, Vec<Finding>) {
         let (next, tried) = (AtomicUsize::new(0), AtomicUsize::new(0));

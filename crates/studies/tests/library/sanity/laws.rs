@@ -6,7 +6,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
 
 use super::cases::{self, Case, Work};
-use super::lab::Lab;
+use super::lab::SimulationLab;
 
 /// By which share runs of usual length may differ from each other; and longer ones, which decide.
 const NOISE: f64 = 0.02;
@@ -55,7 +55,7 @@ impl fmt::Display for Finding {
 }
 
 /// How many configurations a case is, and the laws that it breaks, the first time each.
-pub(super) fn check(lab: &Lab, case: &Case) -> (usize, Vec<Finding>) {
+pub(super) fn check(lab: &SimulationLab, case: &Case) -> (usize, Vec<Finding>) {
     let Ok(own) = case.drive(&[]) else { return (0, Vec::new()) };
     let mut findings = Vec::new();
     let drives: Vec<(Vec<String>, Drive)> = case
@@ -69,24 +69,30 @@ pub(super) fn check(lab: &Lab, case: &Case) -> (usize, Vec<Finding>) {
     let alone =
         drives.iter().zip(&outcomes).map(|((step, drive), outcome)| alone(lab, case, drive, outcome, &step.concat()));
     findings.extend(alone.into_iter().find(|found| !found.is_empty()).unwrap_or_default());
-    findings.extend((1..drives.len()).find_map(|place| faster(lab, case, &drives[..=place], &outcomes[..=place])));
+    findings.extend(
+        (1..drives.len()).find_map(|place| slower_than_predecessors(lab, case, &drives[..=place], &outcomes[..=place])),
+    );
     if let Some((_, drive)) = drives.first() {
         findings.extend(idle(lab, case, drive));
     }
     (drives.len(), findings)
 }
 
-fn run(lab: &Lab, drive: &Drive, work: &Work, scale: u64) -> Outcome {
+fn run(lab: &SimulationLab, drive: &Drive, work: &Work, scale: u64) -> Outcome {
     let jobs = work.jobs(drive, scale).unwrap_or_else(|problems| panic!("{problems}"));
     (lab.simulate)(drive, &jobs)
 }
 
 /// By which share a run breaks a law.
-type Excess = fn(&Lab, &Drive, &Work, &Outcome) -> f64;
+type LawExcess = fn(&SimulationLab, &Drive, &Work, &Outcome) -> f64;
 
 /// What one run alone must keep.
-fn alone(lab: &Lab, case: &Case, drive: &Drive, outcome: &Outcome, what: &str) -> Vec<Finding> {
-    let laws: [(&'static str, Excess); 3] = [(BOUND, over_bound), (LEAST, under_least), (LITTLE, off_little)];
+fn alone(lab: &SimulationLab, case: &Case, drive: &Drive, outcome: &Outcome, what: &str) -> Vec<Finding> {
+    let laws: [(&'static str, LawExcess); 3] = [
+        (BOUND, excess_over_throughput_bound),
+        (LEAST, shortfall_below_least_latency),
+        (LITTLE, deviation_from_littles_law),
+    ];
     let broken = laws.into_iter().filter(|(_, excess)| excess(lab, drive, &case.work, outcome) > DOUBT);
     let lasting = broken.filter_map(|(law, excess)| {
         let by = lasting(DOUBT, |scale| excess(lab, drive, &case.work, &run(lab, drive, &case.work, scale)))?;
@@ -101,33 +107,37 @@ fn lasting(noise: f64, broken_by: impl Fn(u64) -> f64) -> Option<f64> {
 }
 
 /// By which share the throughput passes the bounds.
-fn over_bound(lab: &Lab, drive: &Drive, work: &Work, outcome: &Outcome) -> f64 {
+fn excess_over_throughput_bound(lab: &SimulationLab, drive: &Drive, work: &Work, outcome: &Outcome) -> f64 {
     let Ok(jobs) = work.jobs(drive, 1) else { return 0.0 };
     // The drawn share of reads differs from the wanted one by chance.
     let by_chance = if work.rw.ends_with("rw") { 1.5 / (outcome.ios() as f64).sqrt() } else { 0.0 };
-    outcome.iops() / (lab.predict)(drive, &jobs).bottleneck().bound_iops() - 1.0 - by_chance
+    outcome.iops() / (lab.predict)(drive, &jobs).bottleneck().saturation_iops() - 1.0 - by_chance
 }
 
 /// By which share the mean latency falls short of the least.
-fn under_least(lab: &Lab, drive: &Drive, work: &Work, outcome: &Outcome) -> f64 {
+fn shortfall_below_least_latency(lab: &SimulationLab, drive: &Drive, work: &Work, outcome: &Outcome) -> f64 {
     let Ok(jobs) = work.jobs(drive, 1) else { return 0.0 };
     let predicted = (lab.predict)(drive, &jobs);
     // If the bottleneck's queue determines the latency, the law of the bottleneck checks it, so skip it here.
-    let is_bound = outcome.iops() <= predicted.bottleneck().bound_iops() * (1.0 + DOUBT);
+    let is_bound = outcome.iops() <= predicted.bottleneck().saturation_iops() * (1.0 + DOUBT);
     // With several threads, some finish early and the others then wait in shorter queues.
     let least_ns = predicted.loaded().least_ns.filter(|_| is_bound && work.threads == 1);
-    least_ns.map_or(0.0, |least_ns| 1.0 - mean_ns(outcome) / least_ns - ends(work, outcome))
+    least_ns.map_or(0.0, |least_ns| 1.0 - mean_ns(outcome) / least_ns - first_and_last_request_share(work, outcome))
 }
 
 /// How far throughput times latency is from what is outstanding.
-fn off_little(_: &Lab, _: &Drive, work: &Work, outcome: &Outcome) -> f64 {
+fn deviation_from_littles_law(_: &SimulationLab, _: &Drive, work: &Work, outcome: &Outcome) -> f64 {
     let off = outcome.iops() * mean_ns(outcome) / 1e9 / f64::from(work.depth * work.threads) - 1.0;
     // With several threads, some finish early and then have no requests in flight.
-    if work.threads == 1 { off.abs() - 4.0 * ends(work, outcome) } else { off - 4.0 * ends(work, outcome) }
+    if work.threads == 1 {
+        off.abs() - 4.0 * first_and_last_request_share(work, outcome)
+    } else {
+        off - 4.0 * first_and_last_request_share(work, outcome)
+    }
 }
 
 /// Share of the requests that meet fewer others than later ones do, as they are the first or the last.
-fn ends(work: &Work, outcome: &Outcome) -> f64 {
+fn first_and_last_request_share(work: &Work, outcome: &Outcome) -> f64 {
     f64::from(work.depth * work.threads) / outcome.ios() as f64
 }
 
@@ -136,7 +146,7 @@ fn mean_ns(outcome: &Outcome) -> f64 {
 }
 
 /// Mean time from the issue: a thread that has thought is switched to before.
-fn served_ns(outcome: &Outcome) -> f64 {
+fn mean_service_ns(outcome: &Outcome) -> f64 {
     mean_of(outcome, |direction| direction.submission.mean_ns() + direction.completion.mean_ns())
 }
 
@@ -148,30 +158,35 @@ fn mean_of(outcome: &Outcome, figure: impl Fn(&DirectionOutcome) -> f64) -> f64 
 }
 
 /// Whether the last of these drives is slower than the best of those before.
-fn faster(lab: &Lab, case: &Case, drives: &[(Vec<String>, Drive)], outcomes: &[Outcome]) -> Option<Finding> {
+fn slower_than_predecessors(
+    lab: &SimulationLab,
+    case: &Case,
+    drives: &[(Vec<String>, Drive)],
+    outcomes: &[Outcome],
+) -> Option<Finding> {
     let (last, before) = outcomes.split_last()?;
     let best = (0..before.len()).max_by(|&left, &right| before[left].iops().total_cmp(&before[right].iops()))?;
-    if loss(&before[best], last) <= NOISE {
+    if throughput_loss_share(&before[best], last) <= NOISE {
         return None;
     }
     let [slow, fast] = [&drives[best], &drives[before.len()]];
     let by = lasting(NOISE_OF_LONG, |scale| {
-        loss(&run(lab, &slow.1, &case.work, scale), &run(lab, &fast.1, &case.work, scale))
+        throughput_loss_share(&run(lab, &slow.1, &case.work, scale), &run(lab, &fast.1, &case.work, scale))
     })?;
     let what = format!("from [{}] to [{}]", slow.0.concat(), fast.0.concat());
     Some(Finding::new(FASTER, case, &what, by))
 }
 
-fn loss(slow: &Outcome, fast: &Outcome) -> f64 {
+fn throughput_loss_share(slow: &Outcome, fast: &Outcome) -> f64 {
     1.0 - fast.iops() / slow.iops()
 }
 
 /// Whether requests that come one after the other with pauses take longer than without.
-fn idle(lab: &Lab, case: &Case, drive: &Drive) -> Option<Finding> {
+fn idle(lab: &SimulationLab, case: &Case, drive: &Drive) -> Option<Finding> {
     let busy = Work { depth: 1, threads: 1, ..case.work };
     let idle = Work { think: "1ms", ..busy };
     (busy.jobs(drive, 1).is_ok() && idle.jobs(drive, 1).is_ok()).then_some(())?;
-    let served = |work, scale| served_ns(&run(lab, drive, work, scale));
+    let served = |work, scale| mean_service_ns(&run(lab, drive, work, scale));
     let longer = |scale| served(&idle, scale) / served(&busy, scale) - 1.0;
     if longer(1) <= NOISE_OF_IDLE {
         return None;
@@ -194,13 +209,13 @@ const MEMORY_LIMITS: &[(&str, &[&str], f64)] = &[
 
 /// What memory limits is alike for all interfaces: throughput, and what predictions say that each request costs it. The
 /// first settings with which it is not, and how it is then.
-pub(super) fn unequal_memory(lab: &Lab, drives: &[&'static str]) -> Vec<String> {
-    let unequal = MEMORY_LIMITS.iter().map(|(rw, set, share)| unequal_interfaces(lab, drives, (rw, set, *share)));
+pub(super) fn unequal_memory_limits(lab: &SimulationLab, drives: &[&'static str]) -> Vec<String> {
+    let unequal = MEMORY_LIMITS.iter().map(|(rw, set, share)| unequal_interface_rates(lab, drives, (rw, set, *share)));
     unequal.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
 }
 
-fn unequal_interfaces(
-    lab: &Lab,
+fn unequal_interface_rates(
+    lab: &SimulationLab,
     drives: &[&'static str],
     (rw, set, share): (&'static str, &[&str], f64),
 ) -> Vec<String> {
@@ -212,7 +227,7 @@ fn unequal_interfaces(
         let jobs = work.jobs(&drive, 1).unwrap_or_else(|problems| panic!("{problems}"));
         let mut demands = (lab.predict)(&drive, &jobs).demands;
         demands.retain(|demand| demand.resource.starts_with("media"));
-        let too_fast = under_least(lab, &drive, &lone, &run(lab, &drive, &lone, 1)) > DOUBT;
+        let too_fast = shortfall_below_least_latency(lab, &drive, &lone, &run(lab, &drive, &lone, 1)) > DOUBT;
         (name, (lab.simulate)(&drive, &jobs).iops(), demands, too_fast)
     };
     let all: Vec<_> = drives.iter().copied().map(served).collect();

@@ -14,8 +14,8 @@ mod planted;
 mod steady;
 
 use cases::Case;
-use exceptions::{Exceptions, Judgement};
-use lab::Lab;
+use exceptions::{LawExceptions, LawJudgement};
+use lab::SimulationLab;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::random::mix;
 
@@ -32,9 +32,9 @@ fn all() -> Vec<Case> {
     cases.into_iter().map(|(_, case)| case).collect()
 }
 
-fn assert_sane(cases: &[Case]) -> Judgement {
-    let (tried, findings) = Lab::default().check_all(cases);
-    let judgement = Exceptions::shipped().judge(&findings);
+fn assert_sane(cases: &[Case]) -> LawJudgement {
+    let (tried, findings) = SimulationLab::default().check_all(cases);
+    let judgement = LawExceptions::shipped().judge(&findings);
     println!("{tried} configurations tried, {} cases\n{judgement}", cases.len());
     let unexplained = &judgement.unexplained;
     assert!(unexplained.is_empty(), "{} findings:\n{}", unexplained.len(), unexplained.join("\n"));
@@ -42,18 +42,18 @@ fn assert_sane(cases: &[Case]) -> Judgement {
 }
 
 #[test]
-fn a_sample_of_all_configurations_keeps_the_laws() {
+fn sampled_configurations_obey_the_queueing_laws() {
     assert_sane(&all()[..SAMPLE]);
 }
 
 #[test]
 #[ignore = "some minutes: make sanity"]
-fn all_configurations_keep_the_laws() {
+fn all_configurations_obey_the_queueing_laws() {
     let unused = assert_sane(&all()).unused().join("\n");
     assert!(unused.is_empty(), "exceptions that explain nothing:\n{unused}");
 }
 
 #[test]
-fn interfaces_over_the_same_memory_are_served_alike_by_it() {
-    assert_eq!(laws::unequal_memory(&Lab::default(), &shipped::set("interfaces")), [""; 0]);
+fn interfaces_over_the_same_memory_get_equal_memory_service() {
+    assert_eq!(laws::unequal_memory_limits(&SimulationLab::default(), &shipped::set("interfaces")), [""; 0]);
 }

@@ -61,7 +61,7 @@ fn drives() -> impl Iterator<Item = &'static str> {
 type SteadyCase = (&'static str, &'static str, &'static str, &'static str);
 
 /// Returns a sentence if runs pass what is predicted of them.
-fn excess((name, setting, state, work): SteadyCase) -> Option<String> {
+fn excess_over_prediction((name, setting, state, work): SteadyCase) -> Option<String> {
     let set = [String::from(setting), format!("translation.precondition={state}")];
     let drive = cases::describe(name, set.iter()).unwrap_or_else(|problems| panic!("{problems}"));
     // Only random overwriting has a steady state. For other states, count requests from the end of the ramp.
@@ -84,12 +84,12 @@ fn excess((name, setting, state, work): SteadyCase) -> Option<String> {
     found.then(|| format!("{name} {set:?} {work}: {iops:.0} of {most:.0} IOPS"))
 }
 
-/// Returns what [`excess`] says of these cases, which all processors try.
-fn all_excesses(cases: &[SteadyCase]) -> Vec<String> {
+/// Returns what [`excess_over_prediction`] says of these cases, which all processors try.
+fn excesses_of_cases(cases: &[SteadyCase]) -> Vec<String> {
     let next = AtomicUsize::new(0);
     let work = || -> Vec<String> {
         std::iter::from_fn(|| cases.get(next.fetch_add(1, Ordering::Relaxed)))
-            .filter_map(|case| excess(*case))
+            .filter_map(|case| excess_over_prediction(*case))
             .collect()
     };
     thread::scope(|scope| {
@@ -100,21 +100,21 @@ fn all_excesses(cases: &[SteadyCase]) -> Vec<String> {
 }
 
 #[test]
-fn steady_random_writes_of_shipped_flash_drives_stay_under_their_bound() {
+fn steady_random_writes_of_flash_drives_stay_below_their_bound() {
     let cases: Vec<_> =
         drives().map(|name| (name, "translation.policy=greedy", "random", "rw=randwrite bs=4k")).collect();
-    assert_eq!(all_excesses(&cases), [""; 0]);
+    assert_eq!(excesses_of_cases(&cases), [""; 0]);
 }
 
 #[test]
 #[ignore = "some minutes: make sanity"]
-fn flash_drives_in_every_state_stay_under_their_bounds() {
+fn flash_drives_in_all_states_stay_below_their_bounds() {
     let mut cases = Vec::new();
     for name in drives() {
         for (setting, states) in SETTINGS {
             cases.extend(WORKS.iter().flat_map(|work| states.iter().map(move |state| (name, *setting, *state, *work))));
         }
     }
-    let found = all_excesses(&cases);
+    let found = excesses_of_cases(&cases);
     assert!(found.is_empty(), "{} of {} runs pass their bounds:\n{}", found.len(), cases.len(), found.join("\n"));
 }

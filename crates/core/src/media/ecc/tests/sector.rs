@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 const ADDRESS: u64 = 0x1234_5678;
 
-fn written() -> Chips {
+fn encoded_sector_chips() -> Chips {
     codec().encode(&std::array::from_fn(|place| (place * 7 + place / 256) as u8), ADDRESS)
 }
 
-fn damaged(positions: impl IntoIterator<Item = usize>) -> Chips {
-    let mut chips = written();
+fn sector_with_flipped_bits(positions: impl IntoIterator<Item = usize>) -> Chips {
+    let mut chips = encoded_sector_chips();
     positions.into_iter().for_each(|position| flip(&mut chips, position));
     chips
 }
@@ -23,7 +23,7 @@ fn spread(count: usize) -> impl Iterator<Item = usize> {
 }
 
 #[test]
-fn data_chips_hold_the_sector_unchanged() {
+fn data_chips_contain_the_sector_unchanged() {
     let sector: [u8; SECTOR_BYTES] = std::array::from_fn(|place| (place * 31) as u8);
     let chips = codec().encode(&sector, 0);
     assert_eq!(SectorCodec::data(&chips), &sector);
@@ -32,53 +32,53 @@ fn data_chips_hold_the_sector_unchanged() {
 }
 
 #[test]
-fn thirty_nine_wrong_bits_are_corrected_and_forty_are_reported() {
+fn thirty_nine_wrong_bits_are_corrected_and_forty_detected() {
     for (count, verdict) in [
         (0, DecodeVerdict::Clean),
         (1, DecodeVerdict::Corrected { bits: 1 }),
         (CORRECTED_BITS, DecodeVerdict::Corrected { bits: CORRECTED_BITS }),
         (CORRECTED_BITS + 1, DecodeVerdict::Uncorrectable),
     ] {
-        let mut chips = damaged(spread(count));
+        let mut chips = sector_with_flipped_bits(spread(count));
         let read = chips;
         assert_eq!(codec().decode(&mut chips, ADDRESS, None), verdict);
-        assert_eq!(chips, if verdict == DecodeVerdict::Uncorrectable { read } else { written() });
+        assert_eq!(chips, if verdict == DecodeVerdict::Uncorrectable { read } else { encoded_sector_chips() });
     }
 }
 
 #[test]
-fn every_single_wrong_bit_is_corrected() {
+fn single_wrong_bits_are_corrected() {
     for position in 0..STORED_BITS {
-        let mut chips = damaged([position]);
+        let mut chips = sector_with_flipped_bits([position]);
         assert!(!codec().check(&chips, ADDRESS));
         assert_eq!(codec().decode(&mut chips, ADDRESS, None), DecodeVerdict::Corrected { bits: 1 });
-        assert_eq!(chips, written());
+        assert_eq!(chips, encoded_sector_chips());
     }
 }
 
 #[test]
-fn any_one_chip_is_restored_from_the_others_if_its_failure_is_known() {
+fn any_failed_chip_is_restored_from_the_others() {
     for chip in 0..CHIPS {
-        let mut chips = written();
+        let mut chips = encoded_sector_chips();
         chips[chip] = [0xff; CHIP_BYTES];
         assert_eq!(codec().decode(&mut chips, ADDRESS, None), DecodeVerdict::Uncorrectable);
         assert_eq!(codec().decode(&mut chips, ADDRESS, Some(chip)), DecodeVerdict::Restored { chip });
-        assert_eq!(chips, written());
+        assert_eq!(chips, encoded_sector_chips());
     }
 }
 
 #[test]
-fn wrong_bit_beside_a_restored_chip_is_not_noticed() {
-    let mut chips = damaged([3]);
+fn wrong_bit_beside_a_restored_chip_is_undetected() {
+    let mut chips = sector_with_flipped_bits([3]);
     assert_eq!(codec().decode(&mut chips, ADDRESS, Some(0)), DecodeVerdict::Restored { chip: 0 });
-    assert_ne!(chips, written());
+    assert_ne!(chips, encoded_sector_chips());
     assert!(codec().check(&chips, ADDRESS));
 }
 
 #[test]
-fn sector_of_an_address_that_differs_in_one_bit_is_reported() {
+fn sector_of_another_address_is_detected() {
     for bit in 0..64 {
-        let mut chips = written();
+        let mut chips = encoded_sector_chips();
         assert_eq!(codec().decode(&mut chips, ADDRESS ^ 1 << bit, None), DecodeVerdict::Uncorrectable);
     }
 }
@@ -95,19 +95,19 @@ fn codewords_have_even_weight() {
 
 #[test]
 #[should_panic]
-fn chip_number_above_the_last_panics() {
-    codec().decode(&mut written(), ADDRESS, Some(CHIPS));
+fn decoding_a_chip_number_out_of_range_panics() {
+    codec().decode(&mut encoded_sector_chips(), ADDRESS, Some(CHIPS));
 }
 
 #[test]
-fn decoder_takes_20_ns_for_a_clean_and_1150_ns_for_a_damaged_sector() {
+fn decoder_takes_20_ns_for_clean_and_1150_ns_for_damaged_sectors() {
     assert_eq!(latency::nanoseconds(DecodeVerdict::Clean), 20);
     assert_eq!(latency::nanoseconds(DecodeVerdict::Corrected { bits: 1 }), 1150);
     assert_eq!(latency::nanoseconds(DecodeVerdict::Restored { chip: 8 }), 20);
     assert_eq!(latency::nanoseconds(DecodeVerdict::Restored { chip: 0 }), 340);
-    assert_eq!(latency::mean_nanoseconds(0.0), 20.0);
+    assert_eq!(latency::mean_decode_ns(0.0), 20.0);
     // At a raw error rate of 1e-6, one sector in 218 has a wrong bit: 20 + 1130 * 0.004597.
-    assert!((latency::mean_nanoseconds(1e-6) - 25.19).abs() < 0.01);
+    assert!((latency::mean_decode_ns(1e-6) - 25.19).abs() < 0.01);
 }
 
 proptest! {
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_get_a_verdict_and_a_good_verdict_leaves_a_codeword(
+    fn any_bytes_get_a_verdict_and_good_ones_are_codewords(
         noise in proptest::collection::vec(any::<u8>(), CHIPS * CHIP_BYTES), address: u64, failed in proptest::option::of(0..CHIPS),
     ) {
         let mut chips = [[0; CHIP_BYTES]; CHIPS];

@@ -5,29 +5,29 @@
 //! Motoda, "A flash-memory based file system", USENIX 1995). A block of units that are seldom written is collected
 //! while more of them are valid than in a block whose units will soon be overwritten anyway.
 
-use super::{PolicySettings, TranslationPolicy};
-use crate::media::translation::blocks::Blocks;
-use crate::random::Random;
+use super::{TranslationPolicySettings, TranslationPolicy};
+use crate::media::translation::blocks::EraseBlocks;
+use crate::random::RandomStream;
 
 /// Policy `cost-benefit`: collects the block with the best ratio of benefit to cost.
 #[derive(Clone, Debug)]
-pub struct CostBenefit;
+pub struct CostBenefitPolicy;
 
-impl TranslationPolicy for CostBenefit {
-    fn new(_settings: &PolicySettings) -> CostBenefit {
-        CostBenefit
+impl TranslationPolicy for CostBenefitPolicy {
+    fn new(_settings: &TranslationPolicySettings) -> CostBenefitPolicy {
+        CostBenefitPolicy
     }
 
-    fn victim(&mut self, blocks: &Blocks, _random: &mut Random) -> Option<u32> {
-        most_beneficial(blocks)
+    fn victim(&mut self, blocks: &EraseBlocks, _random: &mut RandomStream) -> Option<u32> {
+        best_benefit_block(blocks)
     }
 }
 
 /// Returns the full block that has the largest ratio of benefit to cost, as defined for this module; `None` if all
 /// mapping units of every full block are valid.
-pub(super) fn most_beneficial(blocks: &Blocks) -> Option<u32> {
+pub(super) fn best_benefit_block(blocks: &EraseBlocks) -> Option<u32> {
     let mut best = None;
-    for block in blocks.full().filter(|block| blocks.makes_room(*block)) {
+    for block in blocks.full().filter(|block| blocks.has_invalid_units(*block)) {
         let (valid, units) = (f64::from(blocks.valid(block)), f64::from(blocks.units()));
         // A block without valid units costs nothing to collect.
         let benefit = if valid > 0.0 { blocks.age(block) * (units - valid) / (2.0 * valid) } else { f64::INFINITY };

@@ -1,25 +1,25 @@
 //! First-in, first-out garbage collection: the victim is the block that was filled up first, however many of its units
 //! are valid.
 
-use super::{PolicySettings, TranslationPolicy};
-use crate::media::translation::blocks::Blocks;
+use super::{TranslationPolicySettings, TranslationPolicy};
+use crate::media::translation::blocks::EraseBlocks;
 use crate::media::translation::stationary::VictimPolicy;
-use crate::random::Random;
+use crate::random::RandomStream;
 
 /// Policy `fifo`: collects the block that was filled up first.
 #[derive(Clone, Debug)]
-pub struct Fifo;
+pub struct FifoPolicy;
 
-impl TranslationPolicy for Fifo {
-    fn new(_settings: &PolicySettings) -> Fifo {
-        Fifo
+impl TranslationPolicy for FifoPolicy {
+    fn new(_settings: &TranslationPolicySettings) -> FifoPolicy {
+        FifoPolicy
     }
 
-    fn closed_form(_settings: &PolicySettings) -> Option<VictimPolicy> {
+    fn closed_form(_settings: &TranslationPolicySettings) -> Option<VictimPolicy> {
         Some(VictimPolicy::Oldest)
     }
 
-    fn victim(&mut self, blocks: &Blocks, _random: &mut Random) -> Option<u32> {
+    fn victim(&mut self, blocks: &EraseBlocks, _random: &mut RandomStream) -> Option<u32> {
         blocks.full().min_by_key(|block| blocks.order(*block))
     }
 }

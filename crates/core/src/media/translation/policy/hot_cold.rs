@@ -6,10 +6,10 @@
 //! Moved units also go to two streams: units of hot or young blocks, and old units. The layer keeps no time for each
 //! unit, so the mean of its block stands for it. Victims are chosen by [`super::cost_benefit`].
 
-use super::cost_benefit::most_beneficial;
-use super::{PolicySettings, TranslationPolicy};
-use crate::media::translation::blocks::{Blocks, UnitLocation};
-use crate::random::Random;
+use super::cost_benefit::best_benefit_block;
+use super::{TranslationPolicySettings, TranslationPolicy};
+use crate::media::translation::blocks::{EraseBlocks, FlashUnitLocation};
+use crate::random::RandomStream;
 
 /// Number of collected hot blocks over which the mean lifetime is taken, as in the paper.
 const SAMPLES: u32 = 16;
@@ -23,7 +23,7 @@ const COLD: u8 = 1;
 /// Policy `hot-cold`: separates hot from cold mapping units, and collects the block with the best ratio of benefit to
 /// cost.
 #[derive(Clone, Debug)]
-pub struct HotCold {
+pub struct HotColdPolicy {
     /// Mean lifetime of hot blocks, as the number of mapping units that the user writes meanwhile. Infinite until
     /// enough blocks have been collected.
     lifetime: f64,
@@ -34,35 +34,35 @@ pub struct HotCold {
     lifetimes: f64,
 }
 
-impl TranslationPolicy for HotCold {
+impl TranslationPolicy for HotColdPolicy {
     const USER_STREAMS: u8 = 2;
     const MOVED_STREAMS: u8 = 2;
 
-    fn new(_settings: &PolicySettings) -> HotCold {
-        // Until 16 hot blocks have been collected, every overwritten unit counts as hot; a unit without an earlier
-        // location is cold.
-        HotCold { lifetime: f64::INFINITY, collected: 0, lifetimes: 0.0 }
+    fn new(_settings: &TranslationPolicySettings) -> HotColdPolicy {
+        // Until 16 hot blocks have been collected, count every overwritten unit as hot. A unit written for the first
+        // time is cold.
+        HotColdPolicy { lifetime: f64::INFINITY, collected: 0, lifetimes: 0.0 }
     }
 
-    fn victim(&mut self, blocks: &Blocks, _random: &mut Random) -> Option<u32> {
-        most_beneficial(blocks)
+    fn victim(&mut self, blocks: &EraseBlocks, _random: &mut RandomStream) -> Option<u32> {
+        best_benefit_block(blocks)
     }
 
-    fn user_stream(&mut self, blocks: &Blocks, before: UnitLocation) -> u8 {
+    fn user_stream(&mut self, blocks: &EraseBlocks, before: FlashUnitLocation) -> u8 {
         match before {
-            UnitLocation::NONE => COLD,
+            FlashUnitLocation::NONE => COLD,
             _ if blocks.age(before.block) < self.lifetime => HOT,
             _ => COLD,
         }
     }
 
-    fn moved_stream(&mut self, blocks: &Blocks, victim: u32) -> u8 {
+    fn moved_stream(&mut self, blocks: &EraseBlocks, victim: u32) -> u8 {
         let age = blocks.age(victim);
         let is_hot = blocks.stream(victim) == HOT;
         if is_hot {
             (self.collected, self.lifetimes) = (self.collected + 1, self.lifetimes + age);
             if self.collected == SAMPLES {
-                *self = HotCold { lifetime: self.lifetimes / f64::from(SAMPLES), collected: 0, lifetimes: 0.0 };
+                *self = HotColdPolicy { lifetime: self.lifetimes / f64::from(SAMPLES), collected: 0, lifetimes: 0.0 };
             }
         }
         u8::from(!is_hot && age >= OLD * self.lifetime)

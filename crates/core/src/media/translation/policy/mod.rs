@@ -9,15 +9,15 @@
 //! layer calls [`TranslationPolicy::user_stream`] for each unit that the user writes,
 //! [`TranslationPolicy::replaced_map_page`] for each miss of the map cache, and the other methods once a block.
 
-use super::blocks::{Blocks, MapPage, UnitLocation, WriteStream};
+use super::blocks::{CachedMapPage, EraseBlocks, FlashUnitLocation, FlashWriteStream};
 use super::stationary::VictimPolicy;
-use crate::config::PolicyName;
+use crate::config::TranslationPolicyName;
 use crate::config::policies::translation_policies;
-use crate::random::Random;
+use crate::random::RandomStream;
 
 /// Settings from a drive file that translation policies read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PolicySettings {
+pub struct TranslationPolicySettings {
     /// Number of randomly drawn blocks among which a victim is chosen (`translation.choices`).
     pub choices: u32,
 }
@@ -32,33 +32,33 @@ pub trait TranslationPolicy: Sized {
     const MOVED_STREAMS: u8 = 1;
 
     /// Creates the policy for a drive on which nothing has been written.
-    fn new(settings: &PolicySettings) -> Self;
+    fn new(settings: &TranslationPolicySettings) -> Self;
 
     /// Returns the victim choice whose equation gives the steady state of uniform random writes. `None` if there is no
     /// equation; a small drive is then run in.
-    fn closed_form(_settings: &PolicySettings) -> Option<VictimPolicy> {
+    fn closed_form(_settings: &TranslationPolicySettings) -> Option<VictimPolicy> {
         None
     }
 
     /// Returns the number of the full block to collect next; `None` if no block should be collected now.
-    fn victim(&mut self, blocks: &Blocks, random: &mut Random) -> Option<u32>;
+    fn victim(&mut self, blocks: &EraseBlocks, random: &mut RandomStream) -> Option<u32>;
 
     /// Returns the stream of a mapping unit that the user writes, below [`TranslationPolicy::USER_STREAMS`]. `before`
-    /// is the unit's location until now, [`UnitLocation::NONE`] if it has none.
-    fn user_stream(&mut self, _blocks: &Blocks, _before: UnitLocation) -> u8 {
+    /// is the unit's location until now, [`FlashUnitLocation::NONE`] if it has none.
+    fn user_stream(&mut self, _blocks: &EraseBlocks, _before: FlashUnitLocation) -> u8 {
         0
     }
 
     /// Returns the stream of moved units that receives the valid mapping units of a victim, below
     /// [`TranslationPolicy::MOVED_STREAMS`]. A policy can learn from the victim here.
-    fn moved_stream(&mut self, _blocks: &Blocks, _victim: u32) -> u8 {
+    fn moved_stream(&mut self, _blocks: &EraseBlocks, _victim: u32) -> u8 {
         0
     }
 
     /// Returns the index in `pages` of the mapping table page that leaves the cache, if the drive's memory does not
     /// hold the whole table. `pages` are up to eight pages that have not been used for the longest time, the least
     /// recently used one first.
-    fn replaced_map_page(&mut self, _pages: &[MapPage]) -> usize {
+    fn replaced_map_page(&mut self, _pages: &[CachedMapPage]) -> usize {
         0
     }
 
@@ -68,9 +68,9 @@ pub trait TranslationPolicy: Sized {
 
     /// Returns the index in `free`, which is not empty, of the block that a stream opens next. By default it is the
     /// least erased block.
-    fn next_block(&mut self, blocks: &Blocks, free: &[u32], _stream: WriteStream) -> usize {
+    fn next_block(&mut self, blocks: &EraseBlocks, free: &[u32], _stream: FlashWriteStream) -> usize {
         // Take the block with the fewest erases, for even wear.
-        blocks.least_erased(free).unwrap_or(0)
+        blocks.least_erased_free_block(free).unwrap_or(0)
     }
 }
 
@@ -89,47 +89,47 @@ macro_rules! policy_dispatch {
 
         impl Policy {
             /// Creates the translation policy with this name.
-            pub fn new(name: PolicyName, settings: &PolicySettings) -> Policy {
+            pub fn new(name: TranslationPolicyName, settings: &TranslationPolicySettings) -> Policy {
                 match name {
-                    $(PolicyName::$policy => Policy::$policy($file::$policy::new(settings)),)+
+                    $(TranslationPolicyName::$policy => Policy::$policy($file::$policy::new(settings)),)+
                 }
             }
 
             /// Returns the victim choice whose equation gives the steady state of a policy; `None` if there is no
             /// equation.
-            pub fn closed_form(name: PolicyName, settings: &PolicySettings) -> Option<VictimPolicy> {
+            pub fn closed_form(name: TranslationPolicyName, settings: &TranslationPolicySettings) -> Option<VictimPolicy> {
                 match name {
-                    $(PolicyName::$policy => $file::$policy::closed_form(settings),)+
+                    $(TranslationPolicyName::$policy => $file::$policy::closed_form(settings),)+
                 }
             }
 
             /// Returns the number of user streams and the number of streams of moved units of a policy.
-            pub const fn streams(name: PolicyName) -> (u8, u8) {
+            pub const fn streams(name: TranslationPolicyName) -> (u8, u8) {
                 match name {
-                    $(PolicyName::$policy => ($file::$policy::USER_STREAMS, $file::$policy::MOVED_STREAMS),)+
+                    $(TranslationPolicyName::$policy => ($file::$policy::USER_STREAMS, $file::$policy::MOVED_STREAMS),)+
                 }
             }
 
-            pub(super) fn victim(&mut self, blocks: &Blocks, random: &mut Random) -> Option<u32> {
+            pub(super) fn victim(&mut self, blocks: &EraseBlocks, random: &mut RandomStream) -> Option<u32> {
                 match self {
                     $(Policy::$policy(policy) => policy.victim(blocks, random),)+
                 }
             }
 
             #[inline]
-            pub(super) fn user_stream(&mut self, blocks: &Blocks, before: UnitLocation) -> u8 {
+            pub(super) fn user_stream(&mut self, blocks: &EraseBlocks, before: FlashUnitLocation) -> u8 {
                 match self {
                     $(Policy::$policy(policy) => policy.user_stream(blocks, before),)+
                 }
             }
 
-            pub(super) fn moved_stream(&mut self, blocks: &Blocks, victim: u32) -> u8 {
+            pub(super) fn moved_stream(&mut self, blocks: &EraseBlocks, victim: u32) -> u8 {
                 match self {
                     $(Policy::$policy(policy) => policy.moved_stream(blocks, victim),)+
                 }
             }
 
-            pub(super) fn replaced_map_page(&mut self, pages: &[MapPage]) -> usize {
+            pub(super) fn replaced_map_page(&mut self, pages: &[CachedMapPage]) -> usize {
                 match self {
                     $(Policy::$policy(policy) => policy.replaced_map_page(pages),)+
                 }
@@ -141,7 +141,7 @@ macro_rules! policy_dispatch {
                 }
             }
 
-            pub(super) fn next_block(&mut self, blocks: &Blocks, free: &[u32], stream: WriteStream) -> usize {
+            pub(super) fn next_block(&mut self, blocks: &EraseBlocks, free: &[u32], stream: FlashWriteStream) -> usize {
                 match self {
                     $(Policy::$policy(policy) => policy.next_block(blocks, free, stream),)+
                 }

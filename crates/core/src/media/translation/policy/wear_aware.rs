@@ -6,9 +6,9 @@
 //! block, moved units to the most erased one. A cached page of the mapping table that has not changed is replaced
 //! before one that has.
 
-use super::{PolicySettings, TranslationPolicy};
-use crate::media::translation::blocks::{Blocks, MapPage, WriteStream};
-use crate::random::Random;
+use super::{TranslationPolicySettings, TranslationPolicy};
+use crate::media::translation::blocks::{EraseBlocks, CachedMapPage, FlashWriteStream};
+use crate::random::RandomStream;
 
 /// Number of earlier erases that every block is assumed to have, so that the first few erases in a run do not count as
 /// many times the wear of other blocks.
@@ -16,16 +16,16 @@ const ERASES_BEFORE: f64 = 16.0;
 
 /// Policy `wear-aware`: collects often erased blocks late, and fills them with mapping units that are seldom written.
 #[derive(Clone, Debug)]
-pub struct WearAware;
+pub struct WearAwarePolicy;
 
-impl TranslationPolicy for WearAware {
-    fn new(_settings: &PolicySettings) -> WearAware {
-        WearAware
+impl TranslationPolicy for WearAwarePolicy {
+    fn new(_settings: &TranslationPolicySettings) -> WearAwarePolicy {
+        WearAwarePolicy
     }
 
-    fn victim(&mut self, blocks: &Blocks, _random: &mut Random) -> Option<u32> {
+    fn victim(&mut self, blocks: &EraseBlocks, _random: &mut RandomStream) -> Option<u32> {
         let mut best = None;
-        for block in blocks.full().filter(|block| blocks.makes_room(*block)) {
+        for block in blocks.full().filter(|block| blocks.has_invalid_units(*block)) {
             let (valid, invalid) = (blocks.valid(block), blocks.units() - blocks.valid(block));
             let erases = f64::from(blocks.erases(block)) + ERASES_BEFORE;
             let cost = erases * f64::from(valid) / (f64::from(invalid) * blocks.age(block).max(1.0));
@@ -39,14 +39,14 @@ impl TranslationPolicy for WearAware {
     /// Returns the first of `pages` that has not changed, which needs no write when it leaves the cache; the least
     /// recently used one if all have changed (Park et al., "CFLRU: a replacement algorithm for flash memory", CASES
     /// 2006).
-    fn replaced_map_page(&mut self, pages: &[MapPage]) -> usize {
+    fn replaced_map_page(&mut self, pages: &[CachedMapPage]) -> usize {
         pages.iter().position(|page| !page.is_changed).unwrap_or(0)
     }
 
-    fn next_block(&mut self, blocks: &Blocks, free: &[u32], stream: WriteStream) -> usize {
+    fn next_block(&mut self, blocks: &EraseBlocks, free: &[u32], stream: FlashWriteStream) -> usize {
         let place = match stream {
-            WriteStream::Moved(_) => blocks.most_erased(free),
-            _ => blocks.least_erased(free),
+            FlashWriteStream::Moved(_) => blocks.most_erased_free_block(free),
+            _ => blocks.least_erased_free_block(free),
         };
         place.unwrap_or(0)
     }

@@ -1,8 +1,8 @@
 //! Directory of a device's DRAM cache: which page each frame holds. It knows no times.
 
-use super::replacement::Replacement;
+use super::replacement::CacheReplacement;
 use crate::protocol::cxl::config::CachePolicy;
-use crate::table::NumberMap;
+use crate::table::NumberHashMap;
 
 /// Map between the frames of a cache and their pages, with the policy that chooses the page to evict.
 ///
@@ -13,9 +13,9 @@ pub struct Directory {
     /// Number of cache frames that hold a page.
     used: u32,
     starts_full: bool,
-    places: NumberMap<u64, u32>,
-    pages: NumberMap<u32, u64>,
-    replacement: Replacement,
+    places: NumberHashMap<u64, u32>,
+    pages: NumberHashMap<u32, u64>,
+    replacement: CacheReplacement,
 }
 
 /// Result of the admission of a page: the frame that it gets, and the page that it replaces.
@@ -36,9 +36,9 @@ impl Directory {
             frames,
             used: if is_full { frames } else { 0 },
             starts_full: is_full,
-            places: NumberMap::default(),
-            pages: NumberMap::default(),
-            replacement: Replacement::of(policy, frames, is_full),
+            places: NumberHashMap::default(),
+            pages: NumberHashMap::default(),
+            replacement: CacheReplacement::of(policy, frames, is_full),
         }
     }
 

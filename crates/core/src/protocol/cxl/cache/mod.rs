@@ -31,7 +31,7 @@ use super::config::{CacheStart, Cxl};
 use super::fetched::LineInstants;
 use crate::media::Media;
 use crate::number::index;
-use crate::table::NumberMap;
+use crate::table::NumberHashMap;
 use crate::time::{Span, Time};
 use directory::Directory;
 
@@ -40,7 +40,7 @@ type Lines = u64;
 
 /// DRAM cache of a CXL device: its frames, its write-backs in progress and its counters.
 #[derive(Clone, Debug)]
-pub struct PageCache {
+pub struct CxlPageCache {
     page_bytes: u32,
     access: Span,
     prefetch_pages: u64,
@@ -48,19 +48,19 @@ pub struct PageCache {
     device_pages: u64,
     directory: Directory,
     /// Contents of the frames that have changed since the start of the run.
-    frames: NumberMap<u32, Frame>,
+    frames: NumberHashMap<u32, CacheFrameState>,
     /// Content of every frame that has not changed since the start of the run.
-    first: Frame,
+    first: CacheFrameState,
     /// Instants at which the write-backs in progress end, in the order in which they began. Each holds a write-back
     /// slot until then.
     write_backs: VecDeque<Time>,
     write_back_places: usize,
-    counts: CacheCounts,
+    counts: CxlCacheCounts,
 }
 
 /// State of a cache frame: which lines of its page are stored or dirty, and the times at which they are there.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
+struct CacheFrameState {
     /// Bit mask of the lines that the host has stored since the page was admitted to the cache.
     stored: Lines,
     /// Cache lines of this page that must be written back, as the memory does not have their newest version.
@@ -76,7 +76,7 @@ struct Frame {
 
 /// Counters of a CXL device's DRAM cache: hits, misses, write-backs and read-ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheCounts {
+pub struct CxlCacheCounts {
     /// Number of loads and stores whose page was in the cache.
     pub hits: u64,
     /// Number of loads whose page was still being read into the cache.
@@ -94,24 +94,24 @@ pub struct CacheCounts {
     pub ahead_used: u64,
 }
 
-impl PageCache {
+impl CxlPageCache {
     /// Returns the cache that a drive's section `cxl` describes, with its content at the start. The memory behind it
     /// has `capacity_bytes` bytes.
-    pub fn new(config: &Cxl, capacity_bytes: u64) -> PageCache {
+    pub fn new(config: &Cxl, capacity_bytes: u64) -> CxlPageCache {
         let whole = whole(config.unit_bytes);
         let dirty = if config.cache_start == CacheStart::Dirty { whole } else { 0 };
         let is_full = config.cache_start != CacheStart::Empty;
-        PageCache {
+        CxlPageCache {
             page_bytes: config.unit_bytes,
             access: config.cache,
             prefetch_pages: config.cache_prefetch_pages.into(),
             device_pages: capacity_bytes / u64::from(config.unit_bytes),
             directory: Directory::new(config.cache_pages().max(1), config.cache_policy, is_full),
-            frames: NumberMap::default(),
-            first: Frame { stored: 0, dirty, free_at: Time::ZERO, whole_at: Time::ZERO, is_ahead: false },
+            frames: NumberHashMap::default(),
+            first: CacheFrameState { stored: 0, dirty, free_at: Time::ZERO, whole_at: Time::ZERO, is_ahead: false },
             write_backs: VecDeque::new(),
             write_back_places: index(config.buffer_units),
-            counts: CacheCounts::default(),
+            counts: CxlCacheCounts::default(),
         }
     }
 
@@ -119,12 +119,12 @@ impl PageCache {
     /// instants at which it reaches each stage. Calls come in the order of `now`.
     pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> LineInstants {
         let (page, line) = self.place(offset);
-        let Some(frame) = self.directory.find(page) else { return self.miss(now, page, media) };
+        let Some(frame) = self.directory.find(page) else { return self.load_missing_line(now, page, media) };
         self.directory.touch(frame);
         let content = self.frame_content(frame);
         if content.is_ahead {
             self.counts.ahead_used += 1;
-            self.frames.insert(frame, Frame { is_ahead: false, ..content });
+            self.frames.insert(frame, CacheFrameState { is_ahead: false, ..content });
         }
         if content.stored & line == 0 && content.whole_at == Time::NEVER {
             return self.complete(now, page, frame, media);
@@ -135,7 +135,7 @@ impl PageCache {
             false => self.counts.hits += 1,
         }
         if content.is_ahead {
-            self.read_ahead(now, page, media);
+            self.read_following_pages(now, page, media);
         }
         LineInstants::within(now, there_at.max(now)).through(self.access)
     }
@@ -153,7 +153,7 @@ impl PageCache {
             None => {
                 self.counts.misses += 1;
                 let (frame, free_at) = self.admit(now, page, media);
-                (frame, Frame { stored: 0, dirty: 0, free_at, whole_at: Time::NEVER, is_ahead: false })
+                (frame, CacheFrameState { stored: 0, dirty: 0, free_at, whole_at: Time::NEVER, is_ahead: false })
             }
         };
         self.counts.ahead_used += u64::from(content.is_ahead);
@@ -161,7 +161,10 @@ impl PageCache {
         let stored_at = content.free_at.max(now);
         let whole_at =
             if stored == whole(self.page_bytes) { content.whole_at.min(stored_at) } else { content.whole_at };
-        self.frames.insert(frame, Frame { stored, dirty: content.dirty | line, whole_at, is_ahead: false, ..content });
+        self.frames.insert(
+            frame,
+            CacheFrameState { stored, dirty: content.dirty | line, whole_at, is_ahead: false, ..content },
+        );
         media.hold(stored_at, offset, LINE_BYTES);
         stored_at
     }
@@ -179,7 +182,7 @@ impl PageCache {
                 let written_at = self.write_to_memory(now, page, content, media);
                 done = done.max(written_at);
                 let whole_at = content.whole_at.min(written_at);
-                self.frames.insert(frame, Frame { dirty: 0, whole_at, ..content });
+                self.frames.insert(frame, CacheFrameState { dirty: 0, whole_at, ..content });
             }
         }
         media.flush(now, offset, bytes).max(done)
@@ -207,18 +210,18 @@ impl PageCache {
         (offset / page_bytes, 1 << (offset % page_bytes / u64::from(LINE_BYTES)))
     }
 
-    fn frame_content(&self, frame: u32) -> Frame {
+    fn frame_content(&self, frame: u32) -> CacheFrameState {
         self.frames.get(&frame).copied().unwrap_or(self.first)
     }
 
     /// Loads a line whose page is not in the cache: reads the page into a frame, and reads ahead if the page before it
     /// is cached.
-    fn miss(&mut self, now: Time, page: u64, media: &mut Media) -> LineInstants {
+    fn load_missing_line(&mut self, now: Time, page: u64, media: &mut Media) -> LineInstants {
         self.counts.misses += 1;
         let follows = page.checked_sub(1).is_some_and(|before| self.directory.find(before).is_some());
-        let fetched = self.read_page(now, page, media, false);
+        let fetched = self.read_page_into_frame(now, page, media, false);
         if follows {
-            self.read_ahead(now, page, media);
+            self.read_following_pages(now, page, media);
         }
         fetched.through(self.access)
     }
@@ -229,23 +232,23 @@ impl PageCache {
         let fetched = LineInstants::from_memory(self.read_from_memory(now, page, media));
         let content = self.frame_content(frame);
         let there_at = fetched.ready_at.max(content.free_at);
-        self.frames.insert(frame, Frame { whole_at: there_at, ..content });
+        self.frames.insert(frame, CacheFrameState { whole_at: there_at, ..content });
         fetched.until(there_at).through(self.access)
     }
 
     /// Reads a page from the memory into a frame. The frame's former page is written back after the read, if it is
     /// dirty.
-    fn read_page(&mut self, now: Time, page: u64, media: &mut Media, is_ahead: bool) -> LineInstants {
+    fn read_page_into_frame(&mut self, now: Time, page: u64, media: &mut Media, is_ahead: bool) -> LineInstants {
         let fetched = LineInstants::from_memory(self.read_from_memory(now, page, media));
         let (frame, free_at) = self.admit(now, page, media);
         let whole_at = fetched.ready_at.max(free_at);
-        self.frames.insert(frame, Frame { stored: 0, dirty: 0, free_at, whole_at, is_ahead });
+        self.frames.insert(frame, CacheFrameState { stored: 0, dirty: 0, free_at, whole_at, is_ahead });
         fetched.until(whole_at)
     }
 
     /// Reads the pages that follow `page` ahead into the cache. Stops when a replaced page would have to wait for a
     /// write-back slot.
-    fn read_ahead(&mut self, now: Time, page: u64, media: &mut Media) {
+    fn read_following_pages(&mut self, now: Time, page: u64, media: &mut Media) {
         let last = (page + self.prefetch_pages).min(self.device_pages.saturating_sub(1));
         for ahead in page + 1..=last {
             if self.directory.find(ahead).is_some() {
@@ -255,7 +258,7 @@ impl PageCache {
                 return;
             }
             self.counts.ahead += 1;
-            self.read_page(now, ahead, media, true);
+            self.read_page_into_frame(now, ahead, media, true);
         }
     }
 
@@ -292,7 +295,7 @@ impl PageCache {
 
     /// Writes a page to the memory, for which lines that are not in the cache are read first. Returns the time at which
     /// the memory has accepted the page and the lines have been read.
-    fn write_to_memory(&mut self, now: Time, page: u64, content: Frame, media: &mut Media) -> Time {
+    fn write_to_memory(&mut self, now: Time, page: u64, content: CacheFrameState, media: &mut Media) -> Time {
         self.counts.write_backs += 1;
         let mut whole_at = content.whole_at;
         if whole_at == Time::NEVER {
@@ -300,7 +303,7 @@ impl PageCache {
             whole_at = self.read_from_memory(now, page, media).last_at;
         }
         let offset = page * u64::from(self.page_bytes);
-        media.write_buffered(now, offset, self.page_bytes).buffered_at.max(whole_at)
+        media.write_without_waiting(now, offset, self.page_bytes).buffered_at.max(whole_at)
     }
 }
 

@@ -32,37 +32,37 @@ macro_rules! replacement {
 
         /// Replacement policy of a CXL device's DRAM cache, selected by the key `cxl.cache_policy`.
         #[derive(Clone, Debug)]
-        pub enum Replacement {
+        pub enum CacheReplacement {
             $(#[doc = $about] $Policy($module::$Policy),)+
         }
 
-        impl Replacement {
+        impl CacheReplacement {
             /// Returns the policy of this kind for a cache with `frames` frames. If `is_full` is true, they hold the
             /// device's first pages in order.
-            pub fn of(policy: CachePolicy, frames: u32, is_full: bool) -> Replacement {
+            pub fn of(policy: CachePolicy, frames: u32, is_full: bool) -> CacheReplacement {
                 match policy {
-                    $(CachePolicy::$Policy => Replacement::$Policy($module::$Policy::new(frames, is_full)),)+
+                    $(CachePolicy::$Policy => CacheReplacement::$Policy($module::$Policy::new(frames, is_full)),)+
                 }
             }
 
             /// Notes that a frame has been given a page that was not in the cache.
             pub fn admit(&mut self, frame: u32, page: u64) {
                 match self {
-                    $(Replacement::$Policy(policy) => policy.admit(frame, page),)+
+                    $(CacheReplacement::$Policy(policy) => policy.admit(frame, page),)+
                 }
             }
 
             /// Notes that the page in a cache frame has been accessed, which may delay its eviction.
             pub fn touch(&mut self, frame: u32) {
                 match self {
-                    $(Replacement::$Policy(policy) => policy.touch(frame),)+
+                    $(CacheReplacement::$Policy(policy) => policy.touch(frame),)+
                 }
             }
 
             /// Chooses the frame whose page is evicted, forgets that page, and returns the frame.
             pub fn evict(&mut self, page_of: &dyn Fn(u32) -> u64) -> u32 {
                 match self {
-                    $(Replacement::$Policy(policy) => policy.evict(page_of),)+
+                    $(CacheReplacement::$Policy(policy) => policy.evict(page_of),)+
                 }
             }
         }

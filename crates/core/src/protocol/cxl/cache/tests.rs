@@ -22,7 +22,7 @@ fn media() -> Media {
 
 /// Returns a cache of 256 pages that starts as `start` says, with `places` write-back slots and `prefetch` pages of
 /// read-ahead.
-fn cache(start: CacheStart, places: u32, prefetch: u16) -> PageCache {
+fn cache(start: CacheStart, places: u32, prefetch: u16) -> CxlPageCache {
     let config = Cxl {
         unit_bytes: 4096,
         buffer_units: places,
@@ -33,7 +33,7 @@ fn cache(start: CacheStart, places: u32, prefetch: u16) -> PageCache {
         cache_start: start,
         ..Cxl::default()
     };
-    PageCache::new(&config, 1 << 30)
+    CxlPageCache::new(&config, 1 << 30)
 }
 
 fn page(number: u64) -> u64 {
@@ -41,17 +41,17 @@ fn page(number: u64) -> u64 {
 }
 
 #[test]
-fn hit_takes_the_dram_and_miss_the_page_and_then_the_dram() {
+fn cache_hit_takes_dram_and_miss_takes_page_and_dram() {
     let (mut cache, mut media) = (cache(CacheStart::Clean, 4, 0), media());
     assert_eq!(cache.read(at(5), page(255), &mut media).ready_at, at(5 + ACCESS));
     let missed = cache.read(at(10), page(256), &mut media);
     assert_eq!((missed.started, missed.read_at, missed.ready_at), (at(10), at(10 + PAGE), at(10 + PAGE + ACCESS)));
-    assert_eq!(cache.counts, CacheCounts { hits: 1, misses: 1, ..CacheCounts::default() });
+    assert_eq!(cache.counts, CxlCacheCounts { hits: 1, misses: 1, ..CxlCacheCounts::default() });
     assert_eq!(media.activity().reads, 1);
 }
 
 #[test]
-fn loads_of_a_page_on_its_way_join_its_read() {
+fn loads_of_a_page_being_read_join_its_read() {
     let (mut cache, mut media) = (cache(CacheStart::Empty, 4, 0), media());
     cache.read(at(0), page(3), &mut media);
     for line in 1..64 {
@@ -64,7 +64,7 @@ fn loads_of_a_page_on_its_way_join_its_read() {
 }
 
 #[test]
-fn clean_page_is_dropped_and_dirty_page_is_written_back_behind_the_read() {
+fn clean_page_is_dropped_and_dirty_page_written_back() {
     let (mut clean, mut memory) = (cache(CacheStart::Clean, 4, 0), media());
     clean.read(at(0), page(300), &mut memory);
     assert_eq!((clean.counts.write_backs, memory.activity().writes), (0, 0));
@@ -76,7 +76,7 @@ fn clean_page_is_dropped_and_dirty_page_is_written_back_behind_the_read() {
 }
 
 #[test]
-fn store_waits_only_when_every_place_for_write_backs_is_taken() {
+fn store_waits_only_if_all_write_back_slots_are_taken() {
     let (mut cache, mut media) = (cache(CacheStart::Dirty, 2, 0), media());
     assert_eq!(cache.write(at(0), page(300), &mut media), at(0));
     assert_eq!(cache.write(at(1), page(301), &mut media), at(1));
@@ -89,7 +89,7 @@ fn store_waits_only_when_every_place_for_write_backs_is_taken() {
 }
 
 #[test]
-fn store_reads_nothing_and_other_lines_of_its_page_are_read_when_loaded() {
+fn store_reads_nothing_and_its_page_is_read_when_loaded() {
     let (mut cache, mut media) = (cache(CacheStart::Empty, 4, 0), media());
     assert_eq!(cache.write(at(0), page(7) + 64, &mut media), at(0));
     assert_eq!(media.activity().reads, 0);
@@ -100,7 +100,7 @@ fn store_reads_nothing_and_other_lines_of_its_page_are_read_when_loaded() {
 }
 
 #[test]
-fn page_that_is_stored_whole_is_written_back_without_a_read_and_another_with_one() {
+fn wholly_stored_page_is_written_back_without_a_read() {
     for (lines, reads) in [(64, 0), (63, 1)] {
         let (mut cache, mut media) = (cache(CacheStart::Empty, 4, 0), media());
         for line in 0..lines {
@@ -115,7 +115,7 @@ fn page_that_is_stored_whole_is_written_back_without_a_read_and_another_with_one
 }
 
 #[test]
-fn sequential_loads_read_pages_ahead_and_never_before_the_missing_page() {
+fn sequential_loads_read_pages_ahead_after_the_missing_one() {
     let (mut cache, mut media) = (cache(CacheStart::Empty, 4, 2), media());
     cache.read(at(0), page(10), &mut media);
     assert_eq!(cache.counts.ahead, 0, "one page shows no order");
@@ -130,7 +130,7 @@ fn sequential_loads_read_pages_ahead_and_never_before_the_missing_page() {
 }
 
 #[test]
-fn nothing_is_read_ahead_beyond_the_device() {
+fn read_ahead_stops_at_the_device_end() {
     let (mut cache, mut media) = (cache(CacheStart::Empty, 4, 8), media());
     let last = (1 << 30) / PAGE_BYTES - 1;
     cache.read(at(0), page(last - 1), &mut media);

@@ -8,7 +8,7 @@
 use super::{Driver, Read};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::protocol::dc_express::ReadName;
+use crate::protocol::dc_express::ReadIdentity;
 use crate::protocol::ports::HostPorts;
 use crate::request::{Request, RequestId};
 use crate::time::Time;
@@ -26,7 +26,7 @@ impl Driver {
         self.counts.tag_timeouts += 1;
         self.tag = self.random.bits();
         old.abandoned = true;
-        let request = start_again(now, old.request, ports);
+        let request = renumber_request(now, old.request, ports);
         let next = Read { tag: old.tag, ..Read::new(request, old.attempt.wrapping_add(1)) };
         queue.reads.submit(usize::from(free), next);
         self.enqueue(now, number, free, ports);
@@ -36,7 +36,14 @@ impl Driver {
     /// the time-out longer.
     #[cold]
     #[inline(never)]
-    pub(super) fn on_late(&mut self, now: Time, name: ReadName, count: u32, total: u32, ports: &mut HostPorts) {
+    pub(super) fn on_abandoned_packets(
+        &mut self,
+        now: Time,
+        name: ReadIdentity,
+        count: u32,
+        total: u32,
+        ports: &mut HostPorts,
+    ) {
         self.counts.late_packets += u64::from(count);
         let reads = &mut self.queues[usize::from(name.queue)].reads;
         if reads.get_mut(usize::from(name.slot)).settled == total {
@@ -50,12 +57,12 @@ impl Driver {
 
 /// Moves a request to a new number, so that later events of the old attempt are not charged to the new one, and returns
 /// that number. All time up to `now` is charged to the time-out.
-fn start_again(now: Time, old: RequestId, ports: &mut HostPorts) -> RequestId {
+fn renumber_request(now: Time, old: RequestId, ports: &mut HostPorts) -> RequestId {
     let request = &ports.shared.requests[old];
     let mut ledger = Ledger::default();
     ledger.open(request.ledger.start());
     if ports.shared.trace.is_on() {
-        ledger.keep_steps();
+        ledger.record_steps();
     }
     ledger.until(Stage::Timeout, now);
     let request = Request { ledger, ..request.clone() };

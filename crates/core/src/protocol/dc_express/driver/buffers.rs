@@ -5,8 +5,8 @@ use phaselink_ring::trailer::{self, Tag, TagWidth};
 use super::{Driver, Read};
 use crate::memory::HostMemory;
 use crate::number::{index, length};
-use crate::protocol::dc_express::ReadName;
-use crate::protocol::dc_express::config::TagChoice;
+use crate::protocol::dc_express::ReadIdentity;
+use crate::protocol::dc_express::config::IncompleteTagChoice;
 use crate::protocol::dc_express::trailers::announced;
 use crate::protocol::ports::HostPorts;
 use crate::time::Time;
@@ -16,8 +16,8 @@ impl Driver {
     #[inline(never)]
     pub(super) fn mark(&mut self, number: usize, slot: u16, ports: &mut HostPorts) -> u64 {
         let read = *self.queues[number].reads.get_mut(usize::from(slot));
-        ports.prepare_buffer(read.request);
-        let tag = Tag { value: self.choose_tag(number, &read, ports.memory), width: self.width() };
+        ports.fill_write_buffer(read.request);
+        let tag = Tag { value: self.choose_read_tag(number, &read, ports.memory), width: self.width() };
         self.queues[number].reads.get_mut(usize::from(slot)).tag = tag.value;
         let request = &ports.shared.requests[read.request];
         for place in trailer::places(index(request.io.bytes), index(self.chunk_bytes), tag.width) {
@@ -32,9 +32,9 @@ impl Driver {
     /// Returns the tag for a read: the driver's own random tag, or the one that the endpoint has announced. A read that
     /// got stuck with a tag that is still announced is repeated with the driver's own tag. Such a read does not end at
     /// the end of a block, so the announced tag does not protect it.
-    fn choose_tag(&mut self, number: usize, read: &Read, memory: &HostMemory) -> u64 {
+    fn choose_read_tag(&mut self, number: usize, read: &Read, memory: &HostMemory) -> u64 {
         let own = self.own_tag();
-        if self.tag_choice == TagChoice::Random {
+        if self.tag_choice == IncompleteTagChoice::RandomStream {
             return own;
         }
         let tag = announced(self.queues[number].mode_word, self.width(), memory);
@@ -49,7 +49,7 @@ impl Driver {
     /// Handles packets of a read's data that have become visible in memory, by checking the tags in its buffer as in
     /// figure 2. Completes the read, or counts a collision or a last packet that arrived early.
     #[inline(never)]
-    pub(super) fn on_bytes_settled(&mut self, now: Time, name: ReadName, total: u32, ports: &mut HostPorts) {
+    pub(super) fn on_bytes_settled(&mut self, now: Time, name: ReadIdentity, total: u32, ports: &mut HostPorts) {
         let width = self.width();
         let read = self.queues[usize::from(name.queue)].reads.get_mut(usize::from(name.slot));
         let request = &ports.shared.requests[read.request];
@@ -62,7 +62,7 @@ impl Driver {
                 assert!(all_here, "a read whose tags are gone has all its packets");
                 self.finish(now, name, ports);
             }
-            Some(_) if all_here => self.on_collision(now, name, ports),
+            Some(_) if all_here => self.on_tag_collision(now, name, ports),
             Some(chunk) => {
                 let tail_gone = chunk + 1 < index(total);
                 self.counts.oops += u64::from(tail_gone && !std::mem::replace(&mut read.oops, tail_gone));

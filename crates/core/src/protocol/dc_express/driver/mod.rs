@@ -20,15 +20,15 @@ use phaselink_ring::layout::MODE_DOORBELL;
 use phaselink_ring::trailer::{self, Tag, TagWidth};
 
 use super::endpoint::Endpoint;
-use super::{ReadName, Role, doorbell};
+use super::{ReadIdentity, Role, doorbell};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::link::rate::WireRate;
 use crate::protocol::command_slots::CommandSlots;
-use crate::protocol::dc_express::config::TagChoice;
+use crate::protocol::dc_express::config::IncompleteTagChoice;
 use crate::protocol::nvme::driver::Driver as NvmeDriver;
 use crate::protocol::ports::{HostPorts, Settled, queue_of};
-use crate::random::Random;
+use crate::random::RandomStream;
 #[cfg(test)]
 use crate::request::Request;
 use crate::request::RequestId;
@@ -88,10 +88,10 @@ pub struct Driver {
     command_time: Span,
     tag: u64,
     tag_bits: u8,
-    tag_choice: TagChoice,
+    tag_choice: IncompleteTagChoice,
     /// Natural logarithm of the probability that a packet's data does not end in a random tag.
     spared_ln: f64,
-    random: Random,
+    random: RandomStream,
     /// Time after which a read counts as stuck: maximum queue depth times maximum latency (section 3.1).
     timeout: Span,
     watching: bool,
@@ -125,8 +125,8 @@ impl Driver {
         shared: &mut Shared,
     ) -> Driver {
         let config = &drive.dc_express;
-        let ratio = drive.host.clock_ratio();
-        let mut random = Random::stream(seed, "incomplete tags");
+        let ratio = drive.host.nominal_clock_ratio();
+        let mut random = RandomStream::stream(seed, "incomplete tags");
         let queues = (0..config.queue_pairs)
             .map(|_| {
                 let queue = Queue::new(config.queue_entries, nvme.max_transfer_bytes(), memory);
@@ -155,13 +155,13 @@ impl Driver {
     /// Returns the tag of the next read and the random source of later tags for modification, so that a test can inject
     /// faults.
     #[cfg(test)]
-    pub(crate) fn tags_planted(&mut self) -> (&mut u64, &mut Random) {
+    pub(crate) fn tags_for_tests(&mut self) -> (&mut u64, &mut RandomStream) {
         (&mut self.tag, &mut self.random)
     }
 
     /// Returns the requests of the reads in flight that have not been abandoned, for tests.
     #[cfg(test)]
-    pub(crate) fn reads_planted(&self) -> Vec<RequestId> {
+    pub(crate) fn reads_for_tests(&self) -> Vec<RequestId> {
         let reads = self.queues.iter().flat_map(|queue| queue.reads.iter());
         reads.filter(|read| !read.abandoned).map(|read| read.request).collect()
     }
@@ -203,7 +203,7 @@ impl Driver {
         let queue = &mut self.queues[number];
         let read = queue.reads.get_mut(usize::from(slot));
         read.started = now;
-        // With real data, `mark` computes the tag below from the endpoint's announcement and the attempt.
+        // With real data, `mark` derives the tag from the endpoint's announcement and the attempt.
         if ports.data.is_none() {
             read.tag = own_tag;
         }
@@ -223,7 +223,7 @@ impl Driver {
         if mode[0] == MODE_DOORBELL {
             self.ring(number, ports);
         }
-        self.watch(now, ports);
+        self.set_stuck_read_timer(now, ports);
     }
 
     #[inline(never)]
@@ -242,22 +242,22 @@ impl Driver {
     /// have arrived and no tag is left.
     fn on_data_settled(&mut self, now: Time, settled: &Settled, ports: &mut HostPorts) {
         let Settled { packet, first, count, burst_count: total } = *settled;
-        let name = ReadName::unpack(packet.token.context);
+        let name = ReadIdentity::unpack(packet.token.context);
         let read = self.queues[usize::from(name.queue)].reads.get_mut(usize::from(name.slot));
         read.settled += count;
         assert!(read.settled <= total, "no more packets of a read arrive than it has");
         if read.abandoned {
-            return self.on_late(now, name, count, total, ports);
+            return self.on_abandoned_packets(now, name, count, total, ports);
         }
         if ports.data.is_some() {
             return self.on_bytes_settled(now, name, total, ports);
         }
         if read.settled < total {
-            // The driver checks the last chunk of the buffer first. If that chunk has lost its tag, other chunks may
-            // still have theirs (figure 1d of the paper).
+            // The driver checks the last chunk first. If that chunk has lost its tag, other chunks may still have
+            // theirs (figure 1d of the paper).
             self.counts.oops += u64::from(first + count == total);
         } else if self.draw_tag_collision(total) {
-            self.on_collision(now, name, ports);
+            self.on_tag_collision(now, name, ports);
         } else {
             self.finish(now, name, ports);
         }
@@ -265,7 +265,7 @@ impl Driver {
 
     /// Completes a read whose packets have all arrived and have overwritten all tags, and frees its slot.
     #[inline(always)]
-    fn finish(&mut self, now: Time, name: ReadName, ports: &mut HostPorts) {
+    fn finish(&mut self, now: Time, name: ReadIdentity, ports: &mut HostPorts) {
         let request = self.queues[usize::from(name.queue)].reads.complete(usize::from(name.slot)).request;
         ports.shared.requests.charge(Some(request), Stage::Settle, now);
         ports.complete(request);
@@ -276,14 +276,14 @@ impl Driver {
     /// the read after the time-out.
     #[cold]
     #[inline(never)]
-    fn on_collision(&mut self, now: Time, name: ReadName, ports: &mut HostPorts) {
+    fn on_tag_collision(&mut self, now: Time, name: ReadIdentity, ports: &mut HostPorts) {
         let read = self.queues[usize::from(name.queue)].reads.get(usize::from(name.slot));
         ports.shared.requests.charge(read.map(|read| read.request), Stage::Settle, now);
         self.counts.tag_collisions += 1;
     }
 
     /// Frees a slot and submits the next request that waits for a slot, if there is one.
-    fn release(&mut self, now: Time, name: ReadName, ports: &mut HostPorts) {
+    fn release(&mut self, now: Time, name: ReadIdentity, ports: &mut HostPorts) {
         let queue = &mut self.queues[usize::from(name.queue)];
         queue.free_slots.push(name.slot);
         if !queue.waiting.is_empty() {
@@ -302,17 +302,17 @@ impl Driver {
     /// packet ends in any value with equal probability. The deterministic strategies never choose a stored value.
     fn draw_tag_collision(&mut self, packets: u32) -> bool {
         let spared_ln = f64::from(packets) * self.spared_ln;
-        if self.tag_choice != TagChoice::Random || spared_ln > -1e-12 {
+        if self.tag_choice != IncompleteTagChoice::RandomStream || spared_ln > -1e-12 {
             return false;
         }
-        // The exact probability is slightly below `-spared_ln`. The cheap comparison comes first and nearly always
-        // decides.
+        // The exact probability is slightly below `-spared_ln`. Compare with that first, because it is cheap and nearly
+        // always decides.
         let draw = self.random.unit();
         draw < -spared_ln && draw < -libm::expm1(spared_ln)
     }
 
     /// Sets the timer that looks for stuck reads, unless it is set already.
-    fn watch(&mut self, now: Time, ports: &mut HostPorts) {
+    fn set_stuck_read_timer(&mut self, now: Time, ports: &mut HostPorts) {
         if !std::mem::replace(&mut self.watching, true) {
             ports.shared.scheduler.after(now, self.timeout, Event::Driver);
         }
@@ -329,7 +329,7 @@ impl Driver {
         self.tag = self.random.bits();
         read.attempt = read.attempt.wrapping_add(1);
         (read.settled, read.oops) = (0, false);
-        ports.shared.requests.charge_late(Some(read.request), Stage::Timeout, now);
+        ports.shared.requests.charge_stage_until(Some(read.request), Stage::Timeout, now);
         self.enqueue(now, number, slot, ports);
     }
 }
@@ -429,7 +429,7 @@ fn max_latency(drive: &Drive) -> Span {
     let bytes = f64::from(drive.nvme.max_transfer_kib * 1024);
     let wire = WireRate::new(link).bytes_per_ns().min(media.bus_bytes_per_ns);
     let units = (drive.nvme.max_transfer_kib * 1024).div_ceil(media.program_bytes);
-    let hops = link.one_way_time() * 4;
+    let hops = link.one_way_packet_time() * 4;
     let transfer = Span::from_ns_f64(2.0 * bytes / wire);
     media.command * 2 + media.read + media.program * u64::from(units) + transfer + hops
 }
@@ -438,8 +438,8 @@ impl Queue {
     fn new(entries: u32, max_transfer_bytes: u32, memory: &mut HostMemory) -> Queue {
         let slots = entries.min(1 << 16) - 1;
         Queue {
-            base: memory.allocate(u64::from(entries) * length(COMMAND_BYTES)),
-            mode_word: memory.allocate(64),
+            base: memory.allocate_zeroed(u64::from(entries) * length(COMMAND_BYTES)),
+            mode_word: memory.allocate_zeroed(64),
             buffers: memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
             entries,
             tail: 0,
@@ -456,7 +456,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_read_is_given_as_long_as_its_parts_can_take() {
+    fn read_timeout_covers_the_sum_of_its_parts() {
         let mut drive = Drive::shipped("dc-express").unwrap();
         (drive.dc_express.max_latency, drive.nvme.max_transfer_kib) = (Span::ZERO, 4);
         let (media, link) = (&mut drive.media, &mut drive.link);

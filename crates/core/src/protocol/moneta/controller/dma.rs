@@ -14,14 +14,14 @@ use crate::table::Table;
 
 /// DMA engine of one request queue: pieces that wait for it, and number of pieces in flight.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DataMover {
+pub(super) struct QueueDmaEngine {
     /// Pieces that wait for the engine, in the order in which the scoreboard took them, with their directions.
     line: VecDeque<(u32, DataDirection)>,
     under_way: u32,
     last_direction: Option<DataDirection>,
 }
 
-impl DataMover {
+impl QueueDmaEngine {
     /// Adds a piece of a request to the end of the engine's queue, once the piece has a transfer buffer.
     pub(super) fn line_up(&mut self, piece: u32, direction: DataDirection) {
         self.line.push_back((piece, direction));

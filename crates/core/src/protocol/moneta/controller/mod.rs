@@ -14,24 +14,24 @@ mod queues;
 mod status;
 
 use super::Role;
-use super::spec::{self, BLOCK_BYTES, Register, RequestWord};
+use super::spec::{self, BLOCK_BYTES, MonetaRegister, MonetaRequestWord};
 use crate::drive::Drive;
 use crate::ledger::Stage;
-use crate::media::BusRate;
-use crate::media::timing::Bus;
+use crate::media::BusTransferRate;
+use crate::media::timing::ChannelBus;
 use crate::number::{index, low_u8};
 use crate::protocol::halves;
 use crate::protocol::ports::Ports;
-use crate::protocol::reads::Reads;
+use crate::protocol::reads::ReadRequestTags;
 use crate::request::DataDirection;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::shared::Shared;
 use crate::table::Table;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Kind, Packet, Payload, Token};
-use dma::DataMover;
-use queues::Queues;
+use crate::tlp::{Direction, Kind, Packet, PacketToken, Payload};
+use dma::QueueDmaEngine;
+use queues::RequestQueues;
 use status::Status;
 
 /// Kinds of timers of the Moneta controller, one for each step of a request or piece.
@@ -85,13 +85,13 @@ pub struct Controller {
     buffers: Vec<u64>,
     request_words: u8,
     active: Vec<Option<Active>>,
-    queues: Queues,
+    queues: RequestQueues,
     pieces: Table<Piece>,
     /// DMA engines of the Moneta device, one for each request queue.
-    dma: [DataMover; 2],
-    reads: Reads,
-    ring: Bus,
-    ring_rate: BusRate,
+    dma: [QueueDmaEngine; 2],
+    reads: ReadRequestTags,
+    ring: ChannelBus,
+    ring_rate: BusTransferRate,
     status: Status,
     pipeline: Span,
     chunk_bytes: u32,
@@ -116,12 +116,12 @@ impl Controller {
             buffers,
             request_words: moneta.request_words,
             active: vec![None; moneta.tags.into()],
-            queues: Queues::new(moneta),
+            queues: RequestQueues::new(moneta),
             pieces: Table::default(),
-            dma: [DataMover::default(), DataMover::default()],
-            reads: Reads::at(&drive.link),
-            ring: Bus::default(),
-            ring_rate: BusRate::from_bytes_per_ns(moneta.ring_bytes_per_ns),
+            dma: [QueueDmaEngine::default(), QueueDmaEngine::default()],
+            reads: ReadRequestTags::at(&drive.link),
+            ring: ChannelBus::default(),
+            ring_rate: BusTransferRate::from_bytes_per_ns(moneta.ring_bytes_per_ns),
             status: Status::new(moneta.interrupt_vectors),
             pipeline: moneta.pipeline,
             chunk_bytes: moneta.chunk_bytes,
@@ -136,12 +136,12 @@ impl Controller {
 
     /// Handles a write of a 64-bit word to a register. A write to an address without a register, or for a tag that does
     /// not exist, is ignored.
-    fn on_word(&mut self, now: Time, address: u64, word: u64, ports: &mut Ports) {
+    fn on_register_word(&mut self, now: Time, address: u64, word: u64, ports: &mut Ports) {
         match spec::register(address) {
-            Some(Register::Block) => self.block = word,
-            Some(Register::Buffer) => self.buffer = word,
-            Some(Register::Request) => self.on_request(now, RequestWord::decode(word), ports),
-            Some(Register::BufferOf(tag)) => {
+            Some(MonetaRegister::PageBlock) => self.block = word,
+            Some(MonetaRegister::Buffer) => self.buffer = word,
+            Some(MonetaRegister::Request) => self.accept_request_word(now, MonetaRequestWord::decode(word), ports),
+            Some(MonetaRegister::BufferOf(tag)) => {
                 if let Some(buffer) = self.buffers.get_mut(usize::from(tag)) {
                     *buffer = word;
                 }
@@ -152,7 +152,7 @@ impl Controller {
 
     /// Accepts a request whose word the host has written. A request is dropped if its tag is in flight or does not
     /// exist, as no tag could report it. The pipeline processes it next.
-    fn on_request(&mut self, now: Time, word: RequestWord, ports: &mut Ports) {
+    fn accept_request_word(&mut self, now: Time, word: MonetaRequestWord, ports: &mut Ports) {
         let place = usize::from(word.tag);
         if self.active.get(place).is_none_or(Option::is_some) {
             self.refused += 1;
@@ -176,7 +176,7 @@ impl Controller {
 
     /// Queues a request that leaves the device's decoding pipeline. Completes it at once as refused if it has no data,
     /// too much data, or a range beyond the device.
-    fn on_decoded(&mut self, now: Time, tag: u8, ports: &mut Ports) {
+    fn on_request_decoded(&mut self, now: Time, tag: u8, ports: &mut Ports) {
         let active = self.active[usize::from(tag)].expect("a request in the pipeline is active");
         ports.shared.requests.charge(active.request, Stage::Parse, now);
         let end = active.offset.saturating_add(active.bytes.into());
@@ -185,13 +185,13 @@ impl Controller {
             return self.finish(now, tag, ports);
         }
         self.queues.push(active.direction, tag);
-        self.fill_scoreboard(now, ports);
+        self.start_queued_pieces(now, ports);
     }
 
     /// Takes pieces of queued requests for as long as there are free transfer buffers, and starts them.
-    fn fill_scoreboard(&mut self, now: Time, ports: &mut Ports) {
+    fn start_queued_pieces(&mut self, now: Time, ports: &mut Ports) {
         while let Some(tag) = self.queues.draw() {
-            let piece = self.take_piece(now, tag, ports.shared);
+            let piece = self.take_next_piece(now, tag, ports.shared);
             let id = self.pieces.insert(piece);
             let engine = self.queues.number(piece.direction);
             self.dma[engine].line_up(id, piece.direction);
@@ -204,7 +204,7 @@ impl Controller {
 
     /// Takes and returns the next piece of a request. The request goes back to its queue unless this was its last
     /// piece.
-    fn take_piece(&mut self, now: Time, tag: u8, shared: &mut Shared) -> Piece {
+    fn take_next_piece(&mut self, now: Time, tag: u8, shared: &mut Shared) -> Piece {
         self.pieces_taken += 1;
         let active = self.active[usize::from(tag)].as_mut().expect("a queued request is active");
         let bytes = self.chunk_bytes.min(active.bytes - active.taken);
@@ -224,7 +224,7 @@ impl Controller {
             buffered: false,
         };
         if !is_last {
-            self.queues.put_back(active.direction, tag);
+            self.queues.return_to_queue(active.direction, tag);
         }
         piece
     }
@@ -233,13 +233,13 @@ impl Controller {
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let piece = self.pieces[index(id)];
         let timing = ports.media.read(now, piece.offset, piece.bytes, piece.bytes);
-        ports.shared.requests.charge_memory(piece.request, timing.stages(timing.last_at));
-        let buffered = self.cross_ring(now, timing.last_at, &piece, ports.shared);
+        ports.shared.requests.charge_media_access(piece.request, timing.stages(timing.last_at));
+        let buffered = self.reserve_ring(now, timing.last_at, &piece, ports.shared);
         ports.shared.scheduler.at(buffered, Event::Controller { kind: timer::BUFFERED, context: id });
     }
 
     /// Reserves the ring for a piece, from `ready` on. Returns the time at which the piece has crossed the ring.
-    fn cross_ring(&mut self, now: Time, ready: Time, piece: &Piece, shared: &mut Shared) -> Time {
+    fn reserve_ring(&mut self, now: Time, ready: Time, piece: &Piece, shared: &mut Shared) -> Time {
         let length = self.ring_rate.transfer_time(piece.bytes);
         let across = self.ring.reserve(now, ready, length) + length;
         shared.requests.charge(piece.request, Stage::Ring, across);
@@ -247,7 +247,7 @@ impl Controller {
     }
 
     /// Handles the arrival of a read's piece in its transfer buffer: its DMA engine may send it to the host.
-    fn on_buffered(&mut self, id: u32, ports: &mut Ports) {
+    fn on_piece_buffered(&mut self, id: u32, ports: &mut Ports) {
         self.pieces[index(id)].buffered = true;
         self.advance(self.queues.number(DataDirection::Read), ports);
     }
@@ -256,25 +256,25 @@ impl Controller {
     fn advance(&mut self, engine: usize, ports: &mut Ports) {
         while let Some(id) = self.dma[engine].start(&self.pieces) {
             match self.pieces[index(id)].direction {
-                DataDirection::Read => self.send_data(id, ports),
-                DataDirection::Write => self.ask_for_data(id, ports),
+                DataDirection::Read => self.send_read_piece(id, ports),
+                DataDirection::Write => self.request_write_data(id, ports),
             }
         }
     }
 
     /// Sends a read's piece to the host, and counts the piece as completed.
-    fn send_data(&mut self, id: u32, ports: &mut Ports) {
+    fn send_read_piece(&mut self, id: u32, ports: &mut Ports) {
         let piece = self.pieces[index(id)];
         let token = Role::DATA.token(id);
         let packet = Packet::write(Direction::Up, piece.buffer, piece.bytes, self.max_payload_bytes, token);
         ports.link.send(packet.user_data(piece.offset, piece.request), ports.shared);
-        // The interrupt message and the status follow the data on the link in order, so the piece counts as complete
+        // The interrupt message and the status follow the data in order on the link, so count the piece as complete
         // now.
-        self.piece_done(ports.shared.scheduler.now(), piece.tag, ports);
+        self.count_completed_piece(ports.shared.scheduler.now(), piece.tag, ports);
     }
 
     /// Sends a read of host memory for the data of a write's piece.
-    fn ask_for_data(&mut self, id: u32, ports: &mut Ports) {
+    fn request_write_data(&mut self, id: u32, ports: &mut Ports) {
         let piece = self.pieces[index(id)];
         let token = Role::READ_DATA.token(id);
         let packet = Packet::read(piece.buffer, piece.bytes, self.reads.request_bytes_max(), token);
@@ -285,25 +285,25 @@ impl Controller {
     /// next transfer.
     fn on_data_delivered(&mut self, now: Time, piece: u32, ports: &mut Ports) {
         self.pieces.vacate(piece);
-        self.end_transfer(DataDirection::Read, ports);
-        self.queues.free_buffer(DataDirection::Read);
-        self.fill_scoreboard(now, ports);
+        self.end_dma_transfer(DataDirection::Read, ports);
+        self.queues.free_transfer_buffer(DataDirection::Read);
+        self.start_queued_pieces(now, ports);
     }
 
     /// Handles the arrival of a write's piece in its transfer buffer: the piece crosses the ring, and the DMA engine
     /// starts the next transfer.
-    fn on_data(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
+    fn on_write_piece_buffered(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         self.reads.answered(packet.bytes, ports.link, ports.shared);
         let id = packet.token.context;
         let piece = self.pieces[index(id)];
         assert_eq!(packet.bytes, piece.bytes, "the host sends as many bytes as a piece asks for");
-        let across = self.cross_ring(now, now, &piece, ports.shared);
+        let across = self.reserve_ring(now, now, &piece, ports.shared);
         ports.shared.scheduler.at(across, Event::Controller { kind: timer::RELAYED, context: id });
-        self.end_transfer(DataDirection::Write, ports);
+        self.end_dma_transfer(DataDirection::Write, ports);
     }
 
     /// Ends a transfer of the DMA engine for this direction, and lets the engine start the next one.
-    fn end_transfer(&mut self, direction: DataDirection, ports: &mut Ports) {
+    fn end_dma_transfer(&mut self, direction: DataDirection, ports: &mut Ports) {
         let engine = self.queues.number(direction);
         self.dma[engine].end();
         self.advance(engine, ports);
@@ -311,25 +311,25 @@ impl Controller {
 
     /// Writes a piece to the media after it has crossed the ring. The piece's transfer buffer is free for another
     /// piece.
-    fn on_relayed(&mut self, now: Time, id: u32, ports: &mut Ports) {
+    fn write_piece_to_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let piece = self.pieces.take(id);
         let timing = ports.media.write(now, piece.offset, piece.bytes);
-        ports.shared.requests.charge_memory(piece.request, timing.stages());
+        ports.shared.requests.charge_media_access(piece.request, timing.stages());
         ports
             .shared
             .scheduler
             .at(timing.acknowledged_at, Event::Controller { kind: timer::STORED, context: piece.tag.into() });
-        self.queues.free_buffer(DataDirection::Write);
-        self.fill_scoreboard(now, ports);
+        self.queues.free_transfer_buffer(DataDirection::Write);
+        self.start_queued_pieces(now, ports);
     }
 
     /// Handles the memory's acknowledgement of a write's piece, which completes that piece.
     fn on_stored(&mut self, now: Time, tag: u32, ports: &mut Ports) {
-        self.piece_done(now, low_u8(tag), ports);
+        self.count_completed_piece(now, low_u8(tag), ports);
     }
 
     /// Counts a completed piece of a request. Completes the request if this was its last outstanding piece.
-    fn piece_done(&mut self, now: Time, tag: u8, ports: &mut Ports) {
+    fn count_completed_piece(&mut self, now: Time, tag: u8, ports: &mut Ports) {
         let active = self.active[usize::from(tag)].as_mut().expect("a request with pieces is active");
         active.pieces -= 1;
         if active.pieces == 0 && active.taken == active.bytes {
@@ -343,8 +343,8 @@ impl Controller {
         assert_eq!(active.pieces, 0, "a request is done when no piece of it is in flight");
         self.commands_done += 1;
         if active.direction == DataDirection::Write {
-            // The last piece may have been stored before an earlier one, so charge the request for the media time now.
-            ports.shared.requests.charge_late(active.request, Stage::Media, now);
+            // An earlier piece may have been stored after the last one, so charge the media time only up to now.
+            ports.shared.requests.charge_stage_until(active.request, Stage::Media, now);
         }
         self.status.set(tag, ports);
     }
@@ -362,21 +362,21 @@ impl Controller {
 impl halves::Controller for Controller {
     fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         match packet.kind {
-            Kind::MemoryWrite => self.on_word(now, packet.address, payload.u64(), ports),
+            Kind::MemoryWrite => self.on_register_word(now, packet.address, payload.u64(), ports),
             Kind::MemoryRead => self.on_status_read(packet, ports),
-            Kind::Completion => self.on_data(now, packet, ports),
+            Kind::Completion => self.on_write_piece_buffered(now, packet, ports),
         }
     }
 
     fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
-        self.on_word(now, address, value.into(), ports);
+        self.on_register_word(now, address, value.into(), ports);
     }
 
     fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         match timer.kind {
-            timer::DECODED => self.on_decoded(now, low_u8(timer.context), ports),
-            timer::BUFFERED => self.on_buffered(timer.context, ports),
-            timer::RELAYED => self.on_relayed(now, timer.context, ports),
+            timer::DECODED => self.on_request_decoded(now, low_u8(timer.context), ports),
+            timer::BUFFERED => self.on_piece_buffered(timer.context, ports),
+            timer::RELAYED => self.write_piece_to_media(now, timer.context, ports),
             timer::STORED => self.on_stored(now, timer.context, ports),
             other => unreachable!("the controller has no timer {other}"),
         }
@@ -388,7 +388,7 @@ impl halves::Controller for Controller {
 
     // Not inlined: only this protocol uses it.
     #[inline(never)]
-    fn on_delivered(&mut self, now: Time, token: Token, ports: &mut Ports) {
+    fn on_delivered(&mut self, now: Time, token: PacketToken, ports: &mut Ports) {
         if Role(token.role) == Role::DATA {
             self.on_data_delivered(now, token.context, ports);
         }

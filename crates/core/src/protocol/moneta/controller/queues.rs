@@ -13,7 +13,7 @@ struct Queue {
 
 /// Request queues of the device: one for all requests, or one for reads and one for writes.
 #[derive(Clone, Debug)]
-pub(super) struct Queues {
+pub(super) struct RequestQueues {
     queues: [Queue; 2],
     split: bool,
     /// True if a request goes to the back of its queue after each of its pieces; false if it stays at the head.
@@ -22,13 +22,13 @@ pub(super) struct Queues {
     turn: usize,
 }
 
-impl Queues {
+impl RequestQueues {
     /// Returns empty request queues, with all transfer buffers of the Moneta device free.
-    pub(super) fn new(moneta: &crate::protocol::moneta::config::Moneta) -> Queues {
+    pub(super) fn new(moneta: &crate::protocol::moneta::config::Moneta) -> RequestQueues {
         let each = u32::from(moneta.transfer_buffers);
         let buffers = if moneta.split_queues { [each, each] } else { [2 * each, 0] };
         let queue = |buffers_free| Queue { tags: VecDeque::new(), buffers_free };
-        Queues { queues: buffers.map(queue), split: moneta.split_queues, fair: moneta.fair, turn: 0 }
+        RequestQueues { queues: buffers.map(queue), split: moneta.split_queues, fair: moneta.fair, turn: 0 }
     }
 
     /// Returns the number of the queue for requests of this direction: 1 for writes if reads and writes have a queue
@@ -45,7 +45,7 @@ impl Queues {
 
     /// Puts a request back into its queue after one of its pieces has been taken: at the back if queues are fair, else
     /// at the head.
-    pub(super) fn put_back(&mut self, direction: DataDirection, tag: u8) {
+    pub(super) fn return_to_queue(&mut self, direction: DataDirection, tag: u8) {
         let number = self.number(direction);
         let tags = &mut self.queues[number].tags;
         if self.fair { tags.push_back(tag) } else { tags.push_front(tag) }
@@ -68,7 +68,7 @@ impl Queues {
     }
 
     /// Frees a transfer buffer that pieces of requests in this direction use.
-    pub(super) fn free_buffer(&mut self, direction: DataDirection) {
+    pub(super) fn free_transfer_buffer(&mut self, direction: DataDirection) {
         let number = self.number(direction);
         self.queues[number].buffers_free += 1;
     }
@@ -78,19 +78,19 @@ impl Queues {
 mod tests {
     use super::*;
 
-    fn queues(split: bool, fair: bool, buffers: u8) -> Queues {
+    fn queues(split: bool, fair: bool, buffers: u8) -> RequestQueues {
         let moneta = crate::protocol::moneta::config::Moneta {
             split_queues: split,
             fair,
             transfer_buffers: buffers,
             ..crate::protocol::moneta::config::Moneta::default()
         };
-        Queues::new(&moneta)
+        RequestQueues::new(&moneta)
     }
 
     /// Returns the tags in the order in which the queues serve them. The request with tag 0 has three pieces, the
     /// others have one.
-    fn drawn(mut queues: Queues) -> Vec<u8> {
+    fn drawn(mut queues: RequestQueues) -> Vec<u8> {
         queues.push(DataDirection::Read, 0);
         queues.push(DataDirection::Read, 1);
         queues.push(DataDirection::Write, 2);
@@ -100,32 +100,32 @@ mod tests {
             drawn.push(tag);
             if tag == 0 && rest > 0 {
                 rest -= 1;
-                queues.put_back(DataDirection::Read, 0);
+                queues.return_to_queue(DataDirection::Read, 0);
             }
         }
         drawn
     }
 
     #[test]
-    fn a_large_request_keeps_the_head_or_goes_to_the_back() {
+    fn large_request_keeps_the_queue_head_or_goes_to_the_back() {
         assert_eq!(drawn(queues(false, false, 32)), [0, 0, 0, 1, 2]);
         assert_eq!(drawn(queues(false, true, 32)), [0, 1, 2, 0, 0]);
     }
 
     #[test]
-    fn split_queues_take_turns() {
+    fn split_request_queues_take_turns() {
         assert_eq!(drawn(queues(true, false, 32)), [0, 2, 0, 0, 1]);
     }
 
     #[test]
-    fn nothing_is_drawn_without_a_buffer_of_its_queue() {
+    fn no_piece_is_taken_without_a_transfer_buffer() {
         let mut queues = queues(true, false, 1);
         queues.push(DataDirection::Read, 0);
         queues.push(DataDirection::Read, 1);
         assert_eq!((queues.draw(), queues.draw()), (Some(0), None));
-        queues.free_buffer(DataDirection::Write);
+        queues.free_transfer_buffer(DataDirection::Write);
         assert_eq!(queues.draw(), None);
-        queues.free_buffer(DataDirection::Read);
+        queues.free_transfer_buffer(DataDirection::Read);
         assert_eq!(queues.draw(), Some(1));
     }
 }

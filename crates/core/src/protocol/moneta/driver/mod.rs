@@ -12,14 +12,14 @@ use crate::memory::HostMemory;
 use crate::number::{length, low_u8, low_u32};
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves;
-use crate::protocol::moneta::config::TagPool;
+use crate::protocol::moneta::config::TagPoolLocking;
 use crate::protocol::ports::{HostPorts, Settled};
 use crate::request::RequestId;
 use crate::request::{Io, Op};
 use crate::time::{Span, Time};
 use crate::tlp::Payload;
 use crate::tlp::{Direction, Kind, Packet};
-use spec::{BLOCK_BYTES, RequestWord, WORD_BYTES};
+use spec::{BLOCK_BYTES, MonetaRequestWord, WORD_BYTES};
 use tags::Tags;
 
 /// Name of the lock around the driver's tags and registers. Linux drivers share this lock with the queue of the block
@@ -63,23 +63,23 @@ pub fn stages(drive: &Drive) -> Vec<config::StackStage> {
         ..config::StackStage::default()
     };
     let pin = config::StackStage { name: String::from("pin"), submit: moneta.pin, ..config::StackStage::default() };
-    [Some(tags_stage(moneta)), moneta.zero_copy.then_some(pin), Some(issue)].into_iter().flatten().collect()
+    [Some(tag_stage(moneta)), moneta.zero_copy.then_some(pin), Some(issue)].into_iter().flatten().collect()
 }
 
 /// Returns the software stage that takes a tag at submission and releases it at completion.
-fn tags_stage(moneta: &crate::protocol::moneta::config::Moneta) -> config::StackStage {
+fn tag_stage(moneta: &crate::protocol::moneta::config::Moneta) -> config::StackStage {
     let name = String::from("tags");
-    // Shared cache lines written: the word of free tags and the records of a tag. If each processor has its own tags,
-    // no line moves between caches.
+    // Shared cache lines that are written: the word of free tags and the records of a tag. With a tag hint, each
+    // processor reuses its own tags, so no line moves.
     let lines = if moneta.tag_hint { 0 } else { 1 + RECORD_LINES };
     match moneta.tag_pool {
-        TagPool::LockFree => config::StackStage {
+        TagPoolLocking::LockFree => config::StackStage {
             name,
             submit_lines: lines,
             complete_lines: lines.min(1),
             ..config::StackStage::default()
         },
-        TagPool::Locked => config::StackStage {
+        TagPoolLocking::Locked => config::StackStage {
             name,
             submit: moneta.records / 2 + moneta.lock,
             submit_held: moneta.lock,
@@ -108,7 +108,7 @@ impl Driver {
             cores: drive.host.processors(),
             request_words: moneta.request_words,
             spin_up_to_bytes: moneta.spin_up_to_bytes,
-            sleep: moneta.sleep.scale(drive.host.clock_ratio()),
+            sleep: moneta.sleep.scale(drive.host.nominal_clock_ratio()),
             register_writes: 0,
             status_reads: 0,
             foreign_tags: 0,
@@ -149,14 +149,14 @@ impl halves::Driver for Driver {
         let crate::request::Request { thread, io, .. } = ports.shared.requests[request];
         let core = thread % self.cores;
         self.foreign_tags +=
-            u64::from(self.tags.peek(core, self.hint).is_some_and(|tag| self.tags.is_foreign(tag, core)));
+            u64::from(self.tags.peek(core, self.hint).is_some_and(|tag| self.tags.was_used_elsewhere(tag, core)));
         let Some(tag) = self.tags.take(core, self.hint) else { return self.tags.wait(request) };
         self.requests.submit(usize::from(tag), request);
         ports.shared.requests[request].buffer = self.buffer(tag);
-        ports.prepare_buffer(request);
+        ports.fill_write_buffer(request);
         ports.slots.bind(0, tag.into(), request);
         let block = io.offset / u64::from(BLOCK_BYTES);
-        let word = RequestWord { write: io.op == Op::Write, tag, blocks: io.bytes / BLOCK_BYTES, block };
+        let word = MonetaRequestWord { write: io.op == Op::Write, tag, blocks: io.bytes / BLOCK_BYTES, block };
         if self.request_words == 3 {
             self.write(spec::BLOCK_REGISTER, block, ports);
         }
@@ -196,7 +196,7 @@ impl halves::Driver for Driver {
             ports.shared.requests.charge(Some(request), Stage::Interrupt, now);
             ports.complete(request);
         }
-        while let Some(request) = self.tags.next_waiting() {
+        while let Some(request) = self.tags.next_waiting_request() {
             ports.shared.requests.charge(Some(request), Stage::Queued, now);
             self.submit(now, request, ports);
         }

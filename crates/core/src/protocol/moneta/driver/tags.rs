@@ -31,7 +31,7 @@ impl<T> Tags<T> {
     /// `hint`, tags that this processor used last come first. Without, the next tag in turn is used, regardless of its
     /// last processor.
     pub(super) fn peek(&self, core: u16, hint: bool) -> Option<u8> {
-        let own = (0..self.last_core.len()).find(|&tag| hint && self.is_free(tag) && self.last_core[tag] == core);
+        let own = (0..self.last_core.len()).find(|&tag| hint && self.is_tag_free(tag) && self.last_core[tag] == core);
         let tag = own.map(|tag| tag as u32).unwrap_or_else(|| {
             let start = if hint { u32::from(core) % short_length(self.last_core.len()) } else { self.next };
             (start + self.free.rotate_right(start).trailing_zeros()) % 64
@@ -50,7 +50,7 @@ impl<T> Tags<T> {
     }
 
     /// True if the tag was last used by another processor than `core`.
-    pub(super) fn is_foreign(&self, tag: u8, core: u16) -> bool {
+    pub(super) fn was_used_elsewhere(&self, tag: u8, core: u16) -> bool {
         self.last_core[usize::from(tag)] != core
     }
 
@@ -65,12 +65,12 @@ impl<T> Tags<T> {
     }
 
     /// Removes and returns the request that has waited longest for a tag; none if no tag is free or no request waits.
-    pub(super) fn next_waiting(&mut self) -> Option<T> {
+    pub(super) fn next_waiting_request(&mut self) -> Option<T> {
         if self.free == 0 { None } else { self.waiting.pop_front() }
     }
 
     /// True if a tag is in the pool of free tags.
-    fn is_free(&self, tag: usize) -> bool {
+    fn is_tag_free(&self, tag: usize) -> bool {
         self.free >> tag & 1 == 1
     }
 }
@@ -80,18 +80,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn with_the_hint_a_processor_gets_the_tag_that_it_had() {
+    fn hinted_tag_pool_returns_a_processors_last_tag() {
         let mut tags = Tags::<()>::new(64, 8);
         for _ in 0..100 {
             let tag = tags.take(3, true).unwrap();
             assert_eq!(tag, 3);
-            assert!(!tags.is_foreign(tag, 3));
+            assert!(!tags.was_used_elsewhere(tag, 3));
             tags.release(tag);
         }
     }
 
     #[test]
-    fn without_it_tags_take_turns_and_come_from_other_processors() {
+    fn unhinted_tags_rotate_between_processors() {
         let mut tags = Tags::<()>::new(4, 4);
         let taken: Vec<u8> = (0..6)
             .map(|_| {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_as_many_as_were_asked_for() {
+    fn tag_pool_has_the_configured_size() {
         for hint in [false, true] {
             let mut tags = Tags::<()>::new(5, 2);
             let mut taken: Vec<u8> = (0..5).map(|_| tags.take(1, hint).unwrap()).collect();

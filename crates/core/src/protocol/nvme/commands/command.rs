@@ -2,12 +2,12 @@
 
 use smallvec::SmallVec;
 
-use super::{Action, CommandRow, CommandSet, DataUse, DurabilityRule, Extent, ListKind};
-use crate::protocol::nvme::rules::reservation::ReservationKeys;
+use super::{Action, CommandListKind, CommandRow, CommandSet, CompletionDurability, DataPointerUse, Extent};
+use crate::protocol::nvme::rules::reservation::ReservationCommandKeys;
 use crate::protocol::nvme::rules::zones::ZoneSend;
-use crate::protocol::nvme::rules::{BlockMetadata, Data, Limits, WritePlacement};
+use crate::protocol::nvme::rules::{CommandBlockMetadata, Data, Limits, WriteReclaimPlacement};
 use crate::protocol::nvme::spec::fields::blocks;
-use crate::protocol::nvme::spec::layout::{Layout, Structure};
+use crate::protocol::nvme::spec::layout::{Layout, LayoutBytes};
 use crate::protocol::nvme::spec::lists::{RangeEntry, SourceEntry};
 use crate::protocol::nvme::spec::{FLAGS, Status, SubmissionEntry};
 use crate::request::Op;
@@ -37,10 +37,10 @@ pub struct Command {
     /// Host memory of the command's data, or of its list of ranges.
     pub data: Data,
     /// Reclaim group and placement handle of the data that the command writes; both 0 without data placement.
-    pub placement: WritePlacement,
+    pub placement: WriteReclaimPlacement,
     /// Metadata of the command's logical blocks, with their protection information; none if the blocks have no
     /// metadata.
-    pub metadata: Option<Box<BlockMetadata>>,
+    pub metadata: Option<Box<CommandBlockMetadata>>,
 }
 
 /// Ranges of the drive, each with its offset and length in bytes. A few need no memory of their own.
@@ -48,11 +48,11 @@ pub type ByteRanges = SmallVec<[(u64, u64); 4]>;
 
 /// Content of the list of parameters that a command's data pointer describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListContent {
+pub enum ParameterListContent {
     /// Ranges of Dataset Management: offset and length in bytes on the drive.
-    Ranges(ByteRanges),
+    UnreadableRangeMap(ByteRanges),
     /// Source ranges of Copy.
-    Sources {
+    KeyOrigins {
         /// Offset and length in bytes on the drive of each source range.
         ranges: Vec<(u64, u64)>,
         /// Length in bytes of all source ranges together.
@@ -61,16 +61,16 @@ pub enum ListContent {
     /// Pairs of reclaim group and placement handle of I/O Management Send.
     Identifiers(Vec<(u8, u8)>),
     /// Keys of a reservation command.
-    Keys(ReservationKeys),
+    Keys(ReservationCommandKeys),
 }
 
-impl ListContent {
+impl ParameterListContent {
     /// Returns offset and length in bytes on the drive of each range in the list; a list of identifiers has none.
     pub fn ranges(&self) -> &[(u64, u64)] {
         match self {
-            ListContent::Ranges(ranges) => ranges,
-            ListContent::Sources { ranges, .. } => ranges,
-            ListContent::Identifiers(_) | ListContent::Keys(_) => &[],
+            ParameterListContent::UnreadableRangeMap(ranges) => ranges,
+            ParameterListContent::KeyOrigins { ranges, .. } => ranges,
+            ParameterListContent::Identifiers(_) | ParameterListContent::Keys(_) => &[],
         }
     }
 }
@@ -83,19 +83,19 @@ impl Command {
     /// metadata, blocks, length, data pointer.
     #[inline]
     pub fn check(entry: &SubmissionEntry, limits: &Limits) -> Result<Command, Status> {
-        check_flags(entry, limits.takes_segments)?;
+        check_entry_flags(entry, limits.takes_segments)?;
         super::check_by_row(entry, limits)
     }
 
-    /// Returns a command with an operation that few requests ask for: see [`Command::of_action`].
+    /// Returns a command with an operation that few requests ask for: see [`Command::of_operation`].
     #[inline(never)]
-    pub(super) fn of_rare_action(
+    pub(super) fn of_rare_operation(
         entry: &SubmissionEntry,
         limits: &Limits,
         action: Action,
         row: &'static CommandRow,
     ) -> Result<Command, Status> {
-        Command::of_action(entry, limits, action, row)
+        Command::of_operation(entry, limits, action, row)
     }
 
     /// Returns the command with this operation and row that a submission queue entry encodes.
@@ -103,7 +103,7 @@ impl Command {
     /// # Errors
     /// The status of the first invalid field from the namespace on, in the order of [`Command::check`].
     #[inline(always)]
-    pub(super) fn of_action(
+    pub(super) fn of_operation(
         entry: &SubmissionEntry,
         limits: &Limits,
         action: Action,
@@ -111,32 +111,36 @@ impl Command {
     ) -> Result<Command, Status> {
         check_namespace(entry, row, limits)?;
         let (placement, metadata) =
-            limits.kind.parts_of_command(entry, (row.writes_media(), row.metadata), limits.block_shift)?;
+            limits.kind.parts_used_by_command(entry, (row.writes_media(), row.metadata), limits.block_shift)?;
         let named_bytes = action.named_bytes();
         let list_bytes = match row.list() {
             Some(list) => list.bytes(entry, named_bytes)?,
             None => 0,
         };
         let (offset, bytes) = match row.extent {
-            Extent::Blocks => blocks_of(entry, limits)?,
-            extent => (start_of(extent, entry, action, limits)?, if list_bytes > 0 { 0 } else { named_bytes }),
+            Extent::EraseBlocks => block_range_bytes(entry, limits)?,
+            extent => (
+                start_offset_without_blocks(extent, entry, action, limits)?,
+                if list_bytes > 0 { 0 } else { named_bytes },
+            ),
         };
         let transferred = match row.data {
-            DataUse::None => 0,
-            DataUse::List(_) => list_bytes,
-            DataUse::ToHost | DataUse::FromHost if bytes > transfer_bytes_max(row, limits) => {
+            DataPointerUse::None => 0,
+            DataPointerUse::List(_) => list_bytes,
+            DataPointerUse::ToHost | DataPointerUse::FromHost if bytes > transfer_bytes_max(row, limits) => {
                 return Err(Status::INVALID_FIELD);
             }
-            DataUse::ToHost | DataUse::FromHost => bytes,
+            DataPointerUse::ToHost | DataPointerUse::FromHost => bytes,
         };
         let data = if transferred > 0 { Data::of(entry, transferred)? } else { Data::none() };
-        let is_forced = row.durability == DurabilityRule::ForcedOrUncached && entry.has(blocks::FORCE_UNIT_ACCESS);
+        let is_forced =
+            row.durability == CompletionDurability::ForcedOrUncached && entry.has(blocks::FORCE_UNIT_ACCESS);
         Ok(Command { row, action, is_forced, namespace: entry.namespace_id, offset, bytes, data, placement, metadata })
     }
 
     /// Returns host address and length in bytes of the metadata that the command transfers; none if it transfers none.
     #[inline]
-    pub fn metadata_transfer(&self) -> Option<(u64, u32)> {
+    pub fn metadata_transfer_range(&self) -> Option<(u64, u32)> {
         self.metadata.as_ref().and_then(|metadata| metadata.transfer(self.bytes))
     }
 
@@ -145,15 +149,21 @@ impl Command {
     /// # Errors
     /// As [`ranges`] and [`sources`], the status of a source whose metadata is invalid, or Invalid Field for a placement
     /// identifier that does not exist.
-    pub fn take_list(&mut self, list: &[u8], limits: &Limits) -> Result<ListContent, Status> {
+    pub fn take_list(&mut self, list: &[u8], limits: &Limits) -> Result<ParameterListContent, Status> {
         match self.row.list() {
-            Some(ListKind::Sources) => {
+            Some(CommandListKind::KeyOrigins) => {
                 let ranges = self.take_sources(list, limits)?;
-                Ok(ListContent::Sources { ranges, bytes: self.bytes })
+                Ok(ParameterListContent::KeyOrigins { ranges, bytes: self.bytes })
             }
-            Some(ListKind::Identifiers) => limits.kind.placement()?.listed(list).map(ListContent::Identifiers),
-            Some(ListKind::ReservationKeys) => Ok(ListContent::Keys(ReservationKeys::of(list))),
-            Some(ListKind::Ranges) | None => ranges(list, self.namespace, limits).map(ListContent::Ranges),
+            Some(CommandListKind::Identifiers) => {
+                limits.kind.placement()?.listed(list).map(ParameterListContent::Identifiers)
+            }
+            Some(CommandListKind::ReservationCommandKeys) => {
+                Ok(ParameterListContent::Keys(ReservationCommandKeys::of(list)))
+            }
+            Some(CommandListKind::UnreadableRangeMap) | None => {
+                ranges(list, self.namespace, limits).map(ParameterListContent::UnreadableRangeMap)
+            }
         }
     }
 
@@ -179,11 +189,11 @@ impl Command {
     #[inline]
     pub fn must_be_durable(&self, write_cache: bool) -> bool {
         match self.row.durability {
-            DurabilityRule::None => false,
-            DurabilityRule::ForcedOrUncached => self.is_forced || !write_cache,
-            DurabilityRule::Uncached => !write_cache,
-            DurabilityRule::ByZoneAction => matches!(self.action, Action::SendZones(send) if send.must_last()),
-            DurabilityRule::Always => true,
+            CompletionDurability::None => false,
+            CompletionDurability::ForcedOrUncached => self.is_forced || !write_cache,
+            CompletionDurability::Uncached => !write_cache,
+            CompletionDurability::ByZoneAction => matches!(self.action, Action::SendZones(send) if send.must_last()),
+            CompletionDurability::Always => true,
         }
     }
 }
@@ -194,8 +204,12 @@ impl Command {
 /// # Errors
 /// Invalid Field if the flags are not supported.
 #[inline]
-pub fn check_flags(entry: &SubmissionEntry, takes_segments: bool) -> Result<(), Status> {
-    if entry.flags & FLAGS == 0 || takes_segments && entry.is_sgl() { Ok(()) } else { Err(Status::INVALID_FIELD) }
+pub fn check_entry_flags(entry: &SubmissionEntry, takes_segments: bool) -> Result<(), Status> {
+    if entry.flags & FLAGS == 0 || takes_segments && entry.has_sgl_pointer() {
+        Ok(())
+    } else {
+        Err(Status::INVALID_FIELD)
+    }
 }
 
 /// Checks that the command's namespace exists, or that the command may name all of them.
@@ -215,10 +229,15 @@ fn transfer_bytes_max(row: &CommandRow, limits: &Limits) -> u32 {
 /// Returns the offset in bytes on the drive at which a command that names no range of blocks begins. The first logical
 /// block is ignored if the action is on all zones.
 #[inline]
-fn start_of(extent: Extent, entry: &SubmissionEntry, action: Action, limits: &Limits) -> Result<u64, Status> {
+fn start_offset_without_blocks(
+    extent: Extent,
+    entry: &SubmissionEntry,
+    action: Action,
+    limits: &Limits,
+) -> Result<u64, Status> {
     let is_about_all = matches!(action, Action::SendZones(ZoneSend { all: true, .. }));
     match extent {
-        Extent::None | Extent::Blocks => Ok(0),
+        Extent::None | Extent::EraseBlocks => Ok(0),
         Extent::FirstBlock => limits.place(entry.namespace_id, if is_about_all { 0 } else { entry.slba() }, 1),
         Extent::Namespace => Ok(limits.start(entry.namespace_id)),
     }
@@ -226,7 +245,7 @@ fn start_of(extent: Extent, entry: &SubmissionEntry, action: Action, limits: &Li
 
 /// Returns offset and length in bytes, on the drive, of a command's logical blocks.
 #[inline]
-fn blocks_of(entry: &SubmissionEntry, limits: &Limits) -> Result<(u64, u32), Status> {
+fn block_range_bytes(entry: &SubmissionEntry, limits: &Limits) -> Result<(u64, u32), Status> {
     let blocks = entry.blocks();
     let offset = limits.place(entry.namespace_id, entry.slba(), blocks)?;
     // Up to 65,536 blocks of up to 64 KiB can be one byte more than 32 bits hold.
@@ -236,7 +255,7 @@ fn blocks_of(entry: &SubmissionEntry, limits: &Limits) -> Result<(u64, u32), Sta
 
 /// Returns one range of a Dataset Management list as the command stores it: context attributes 0, length in logical
 /// blocks, first logical block.
-pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; RangeEntry::BYTES] {
+pub(in crate::protocol::nvme) fn encode_dataset_range(slba: u64, blocks: u32) -> [u8; RangeEntry::BYTES] {
     RangeEntry::zeros().with(RangeEntry::COUNT, blocks).with(RangeEntry::FIRST, slba).into_bytes()
 }
 
@@ -246,12 +265,12 @@ pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; Ra
 /// # Errors
 /// LBA Out of Range if any range ends beyond the namespace.
 fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<ByteRanges, Status> {
-    let place = |range: Structure<RangeEntry, &[u8]>| {
+    let place = |range: LayoutBytes<RangeEntry, &[u8]>| {
         let blocks = range.get(RangeEntry::COUNT);
         let offset = limits.place(namespace, range.get(RangeEntry::FIRST), blocks)?;
         Ok((offset, u64::from(blocks) << limits.block_shift))
     };
-    RangeEntry::each_of(list).map(place).collect()
+    RangeEntry::iter_structures(list).map(place).collect()
 }
 
 /// Returns the source ranges in the list of a Copy, each as offset and length in bytes on the drive, and the bytes of
@@ -263,8 +282,8 @@ fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<ByteRanges, St
 /// a source or the destination ends beyond the namespace.
 fn sources(list: &[u8], namespace: u32, offset: u64, limits: &Limits) -> Result<(Vec<(u64, u64)>, u32), Status> {
     let extent =
-        |source: Structure<_, _>| (source.get(SourceEntry::FIRST), u32::from(source.get(SourceEntry::COUNT)) + 1);
-    let sources: Vec<(u64, u32)> = SourceEntry::each_of(list).map(extent).collect();
+        |source: LayoutBytes<_, _>| (source.get(SourceEntry::FIRST), u32::from(source.get(SourceEntry::COUNT)) + 1);
+    let sources: Vec<(u64, u32)> = SourceEntry::iter_structures(list).map(extent).collect();
     let blocks = sources.iter().map(|(_, blocks)| blocks).sum();
     let is_long = sources.iter().any(|(_, blocks)| *blocks > limits.copy_source_blocks_max());
     if is_long || blocks > limits.copy_blocks_max() {
@@ -289,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_field_has_its_status() {
+    fn wrong_command_fields_have_their_statuses() {
         let read = entry(opcode::READ, 0, 8);
         for (entry, expected) in [
             (SubmissionEntry { opcode: 0x77, ..read }, Status::INVALID_OPCODE),
@@ -306,9 +325,9 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_may_name_all_namespaces_and_zeroes_may_be_many() {
+    fn flush_may_name_all_namespaces_and_write_zeroes_be_long() {
         let flush = SubmissionEntry { namespace_id: ALL_NAMESPACES, ..entry(opcode::FLUSH, 0, 1) };
-        assert_eq!(Command::check(&flush, &LIMITS).map(|command| command.action), Ok(Action::Flush));
+        assert_eq!(Command::check(&flush, &LIMITS).map(|command| command.action), Ok(Action::DeepFlush));
         let zeroes = Command::check(&entry(opcode::WRITE_ZEROES, 0, 2048), &LIMITS).expect("it moves no data");
         assert_eq!((zeroes.bytes, &zeroes.data, zeroes.op()), (1 << 20, &Data::none(), Op::WriteZeroes));
     }
@@ -316,7 +335,7 @@ mod tests {
     /// NVM Command Set Specification 1.0, section 3.2.8: DEAC lets Write Zeroes deallocate, FUA makes the zeros
     /// durable.
     #[test]
-    fn write_zeroes_deallocates_if_deac_is_set_and_is_durable_if_fua_is_set() {
+    fn write_zeroes_obeys_deac_and_fua() {
         let (deallocate, force) = (1 << 25, 1 << 30);
         for (bits, keep_space, is_forced) in [(0, true, false), (deallocate, false, false), (force, true, true)] {
             let mut entry = entry(opcode::WRITE_ZEROES, 0, 8);
@@ -327,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_taken_where_they_are_offered() {
+    fn sgl_segments_are_accepted_only_if_supported() {
         let limits = Limits { takes_segments: true, ..LIMITS };
         let entry = SubmissionEntry { flags: 0x40, prp2: 4096, ..entry(opcode::READ, 0, 8) };
         assert!(Command::check(&entry, &limits).is_ok());
@@ -338,7 +357,7 @@ mod tests {
 
     /// NVM Command Set Specification 1.0, Dataset Management: access hints may accompany the deallocate attribute (AD).
     #[test]
-    fn ranges_are_deallocated_where_the_attribute_says_so_and_are_a_hint_elsewhere() {
+    fn only_ranges_with_the_deallocate_attribute_are_deallocated() {
         for (attributes, is_hint) in [(0, true), (0b011, true), (0b100, false), (0b111, false)] {
             let mut entry = entry(opcode::DATASET_MANAGEMENT, 0, 1);
             (entry.dwords[0], entry.dwords[1]) = (0, attributes);
@@ -348,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_a_part_of_the_drive_for_every_command() {
+    fn namespace_offset_applies_to_all_commands() {
         let limits = LIMITS.divided(2);
         let second = 1024 * 512;
         let read = |namespace_id, slba| SubmissionEntry { namespace_id, ..entry(opcode::READ, slba, 8) };
@@ -363,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_lie_within_the_namespace() {
+    fn dataset_ranges_must_lie_within_the_namespace() {
         let range = |blocks: u32, slba: u32| [[0; 4], blocks.to_le_bytes(), slba.to_le_bytes(), [0; 4]].concat();
         let list = [range(1, 10), range(2, 2046)].concat();
         assert_eq!(ranges(&list, 1, &LIMITS), Ok(smallvec![(5120, 512), (2046 * 512, 1024)]));
@@ -371,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_of_a_copy_lie_within_the_namespace_and_its_limits() {
+    fn copy_sources_must_lie_within_namespace_and_limits() {
         let source =
             |slba: u64, blocks: u16| [[0; 8], slba.to_le_bytes(), u64::from(blocks - 1).to_le_bytes(), [0; 8]].concat();
         let list = [source(10, 1), source(2046, 2)].concat();

@@ -4,35 +4,35 @@
 //!
 //! A new command is a row of the table below, a variant of [`Action`] if it has parameters of its own, and its execution
 //! on real bytes in the served controller. The simulated controller acts on the fields of the row; a command that returns
-//! another value than the listed ones is also a variant of [`ReturnedValue`], which the kind of its namespace computes.
+//! another value than the listed ones is also a variant of [`CompletionValueKind`], which the kind of its namespace computes.
 
 pub mod command;
 mod row;
 pub mod zones;
 
-pub use command::{Command, ListContent};
+pub use command::{Command, ParameterListContent};
 pub(in crate::protocol::nvme) use row::RANGE_BYTES;
 pub use row::{
-    COPY_SOURCES_MAX, Changes, CommandRow, CommandSet, DataUse, DurabilityRule, Extent, ListKind, MediaUse,
-    ReturnedValue, rows_of,
+    COPY_SOURCES_MAX, ChangedState, CommandListKind, CommandRow, CommandSet, CompletionDurability, CompletionValueKind,
+    DataPointerUse, Extent, MediaUse, rows_of,
 };
 
 use super::rules::Limits;
-use super::rules::key_value::{KeyCommand, KeyOperation};
+use super::rules::key_value::{KeyCommand, KeyValueOperation};
 use super::rules::placement::{UnitReceive, UnitSend};
-use super::rules::protection::MetadataUse;
+use super::rules::protection::CommandMetadataUse;
 use super::rules::reservation::ReservationCommand;
 use super::rules::zones::{ZoneReceive, ZoneSend};
 use super::spec::fields::{blocks, cancel, key, ranges, reservation};
-use super::spec::layout::{CommandField, all_but};
+use super::spec::layout::{DwordField, all_but};
 use super::spec::{Status, SubmissionEntry};
 use crate::number::low_u16;
 use crate::request::Op;
 
 /// Fields of commands that name logical blocks.
-const EXTENT: &[CommandField] = &[blocks::FIRST_LOW, blocks::FIRST_HIGH, blocks::COUNT];
+const EXTENT: &[DwordField] = &[blocks::FIRST_LOW, blocks::FIRST_HIGH, blocks::COUNT];
 /// Fields of commands that check or write protection information.
-const CHECKED: &[CommandField] = &[
+const CHECKED: &[DwordField] = &[
     blocks::STORAGE_TAG_CHECK,
     blocks::PROTECTION,
     blocks::REFERENCE_TAG,
@@ -40,9 +40,9 @@ const CHECKED: &[CommandField] = &[
     blocks::APPLICATION_MASK,
 ];
 /// Fields of commands that read or write the media with a retry limit, and durably if the host asks for that.
-const FORCED: &[CommandField] = &[blocks::FORCE_UNIT_ACCESS, blocks::LIMITED_RETRY];
+const FORCED: &[DwordField] = &[blocks::FORCE_UNIT_ACCESS, blocks::LIMITED_RETRY];
 /// Fields of commands that name a key, apart from dwords 2 and 3.
-const KEY: &[CommandField] = &[key::KEY_BYTES, key::KEY_THIRD, key::KEY_LAST];
+const KEY: &[DwordField] = &[key::KEY_BYTES, key::KEY_THIRD, key::KEY_LAST];
 
 /// Values of the action code of Cancel (ACODE).
 const SINGLE_COMMAND: u32 = 0b00;
@@ -54,7 +54,7 @@ pub const INVALID_COMMAND_ID: Status = Status(0x0184);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Makes all data written before durable (Flush).
-    Flush,
+    DeepFlush,
     /// Transfers data from the device to the host (Read).
     Read,
     /// Transfers data from the host to the device (Write).
@@ -90,7 +90,7 @@ pub enum Action {
     /// ranges.
     Copy,
     /// Aborts one or all other commands of the submission queue (Cancel).
-    Cancel(Cancellation),
+    Cancel(CancelTarget),
     /// Registers a host, acquires, releases or reports a reservation (reservation commands).
     Reserve(ReservationCommand),
     /// Stores, retrieves, lists, deletes or looks for a key (Key Value command set); the command has no place on the
@@ -100,25 +100,25 @@ pub enum Action {
 
 /// Cancel: abort of one command of the submission queue, or of all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cancellation {
+pub struct CancelTarget {
     /// Identifier of the submission queue, which must be that of the Cancel itself (SQID).
     pub queue: u16,
     /// Identifier of the command to be aborted (CID); none for all commands.
     pub command_id: Option<u16>,
 }
 
-impl Cancellation {
+impl CancelTarget {
     /// Returns the abort that dwords 10 and 11 of a Cancel encode.
     ///
     /// # Errors
     /// Invalid Command ID if the Cancel names itself. Invalid Field for a reserved action code, or all commands with
     /// another identifier than FFFFh.
-    fn of(entry: &SubmissionEntry) -> Result<Cancellation, Status> {
+    fn of(entry: &SubmissionEntry) -> Result<CancelTarget, Status> {
         let [queue, command_id] = [cancel::QUEUE, cancel::COMMAND_ID].map(|field| low_u16(entry.get(field)));
         match entry.get(cancel::ACTION) {
             SINGLE_COMMAND if command_id == entry.command_id => Err(INVALID_COMMAND_ID),
-            SINGLE_COMMAND => Ok(Cancellation { queue, command_id: Some(command_id) }),
-            ALL_COMMANDS if command_id == u16::MAX => Ok(Cancellation { queue, command_id: None }),
+            SINGLE_COMMAND => Ok(CancelTarget { queue, command_id: Some(command_id) }),
+            ALL_COMMANDS if command_id == u16::MAX => Ok(CancelTarget { queue, command_id: None }),
             _ => Err(Status::INVALID_FIELD),
         }
     }
@@ -127,7 +127,7 @@ impl Cancellation {
 impl Action {
     /// Returns the abort of other commands that the command asks for; none for all commands but Cancel.
     #[inline]
-    pub fn cancellation(self) -> Option<Cancellation> {
+    pub fn cancellation(self) -> Option<CancelTarget> {
         if let Action::Cancel(cancellation) = self { Some(cancellation) } else { None }
     }
 
@@ -206,8 +206,8 @@ macro_rules! commands {
                     let action: Result<Action, Status> = $action;
                     let action = action?;
                     match const { ROW.is_transfer() } {
-                        true => Command::of_action(entry, limits, action, ROW),
-                        false => Command::of_rare_action(entry, limits, action, ROW),
+                        true => Command::of_operation(entry, limits, action, ROW),
+                        false => Command::of_rare_operation(entry, limits, action, ROW),
                     }
                 })*
                 _ => Err(Status::INVALID_OPCODE),
@@ -227,95 +227,95 @@ const fn find(set: CommandSet, opcode: u8) -> &'static CommandRow {
 
 commands! {
     /// Opcode of the Flush command, which makes all data written before durable.
-    FLUSH = 0x00, "Flush", Every, Action::Flush, |_, _| Ok(Action::Flush) => {
+    FLUSH = 0x00, "Flush", Every, Action::DeepFlush, |_, _| Ok(Action::DeepFlush) => {
         takes_all_namespaces: true,
-        media: MediaUse::Flush,
-        durability: DurabilityRule::Always,
-        changes: Changes::Flushed,
+        media: MediaUse::DeepFlush,
+        durability: CompletionDurability::Always,
+        changes: ChangedState::Flushed,
         reserved: all_but(&[]),
     }
     /// Opcode of the Write command.
-    WRITE = 0x01, "Write", Blocks, Action::Write, |_, _| Ok(Action::Write) => {
-        extent: Extent::Blocks,
-        data: DataUse::FromHost,
+    WRITE = 0x01, "Write", EraseBlocks, Action::Write, |_, _| Ok(Action::Write) => {
+        extent: Extent::EraseBlocks,
+        data: DataPointerUse::FromHost,
         media: MediaUse::Write,
-        metadata: MetadataUse::Transferred,
-        durability: DurabilityRule::ForcedOrUncached,
+        metadata: CommandMetadataUse::Transferred,
+        durability: CompletionDurability::ForcedOrUncached,
         counts: Op::Write,
-        changes: Changes::Written,
+        changes: ChangedState::Written,
         reserved: all_but(&[EXTENT, CHECKED, FORCED, &[blocks::DIRECTIVE, blocks::HINTS, blocks::PLACEMENT]]),
     }
     /// Opcode of the Read command.
-    READ = 0x02, "Read", Blocks, Action::Read, |_, _| Ok(Action::Read) => {
-        extent: Extent::Blocks,
-        data: DataUse::ToHost,
+    READ = 0x02, "Read", EraseBlocks, Action::Read, |_, _| Ok(Action::Read) => {
+        extent: Extent::EraseBlocks,
+        data: DataPointerUse::ToHost,
         media: MediaUse::Read,
-        metadata: MetadataUse::Transferred,
+        metadata: CommandMetadataUse::Transferred,
         counts: Op::Read,
         reserved: all_but(&[EXTENT, CHECKED, FORCED, &[blocks::HINTS]]),
     }
     /// Opcode of the Write Uncorrectable command, which marks logical blocks as unreadable.
-    WRITE_UNCORRECTABLE = 0x04, "Write Uncorrectable", Blocks, Action::WriteUncorrectable, |_, _| Ok(Action::WriteUncorrectable) => {
-        extent: Extent::Blocks,
+    WRITE_UNCORRECTABLE = 0x04, "Write Uncorrectable", EraseBlocks, Action::WriteUncorrectable, |_, _| Ok(Action::WriteUncorrectable) => {
+        extent: Extent::EraseBlocks,
         media: MediaUse::Write,
         counts: Op::WriteZeroes,
-        changes: Changes::MadeUnreadable,
+        changes: ChangedState::MadeUnreadable,
         optional_bit: Some(1),
         reserved: all_but(&[EXTENT]),
     }
     /// Opcode of the Compare command.
-    COMPARE = 0x05, "Compare", Blocks, Action::Compare, |_, _| Ok(Action::Compare) => {
-        extent: Extent::Blocks,
-        data: DataUse::FromHost,
+    COMPARE = 0x05, "Compare", EraseBlocks, Action::Compare, |_, _| Ok(Action::Compare) => {
+        extent: Extent::EraseBlocks,
+        data: DataPointerUse::FromHost,
         media: MediaUse::Read,
-        metadata: MetadataUse::Compared,
+        metadata: CommandMetadataUse::Compared,
         counts: Op::Read,
         optional_bit: Some(0),
         reserved: all_but(&[EXTENT, CHECKED, FORCED]),
     }
     /// Opcode of the Write Zeroes command.
-    WRITE_ZEROES = 0x08, "Write Zeroes", Blocks, Action::Zero { .. },
+    WRITE_ZEROES = 0x08, "Write Zeroes", EraseBlocks, Action::Zero { .. },
         |entry, _| Ok(Action::Zero { keep_space: !entry.has(blocks::DEALLOCATE) }) => {
-        extent: Extent::Blocks,
+        extent: Extent::EraseBlocks,
         media: MediaUse::Write,
-        metadata: MetadataUse::Zeroed,
-        durability: DurabilityRule::ForcedOrUncached,
+        metadata: CommandMetadataUse::Zeroed,
+        durability: CompletionDurability::ForcedOrUncached,
         counts: Op::WriteZeroes,
-        changes: Changes::Zeroed,
+        changes: ChangedState::Zeroed,
         optional_bit: Some(3),
         reserved: all_but(&[EXTENT, CHECKED, FORCED, &[blocks::DEALLOCATE]]),
     }
     /// Opcode of the Dataset Management command, which deallocates ranges of logical blocks.
-    DATASET_MANAGEMENT = 0x09, "Dataset Management", Blocks, Action::Deallocate { .. },
+    DATASET_MANAGEMENT = 0x09, "Dataset Management", EraseBlocks, Action::Deallocate { .. },
         |entry, _| Ok(Action::Deallocate { is_hint: !entry.has(ranges::DEALLOCATE) }) => {
-        data: DataUse::List(ListKind::Ranges),
+        data: DataPointerUse::List(CommandListKind::UnreadableRangeMap),
         media: MediaUse::Discard,
         counts: Op::Discard,
-        changes: Changes::Deallocated,
+        changes: ChangedState::Deallocated,
         optional_bit: Some(2),
         reserved: all_but(&[&[ranges::COUNT, ranges::ATTRIBUTES]]),
     }
     /// Opcode of the Verify command, which reads logical blocks without a transfer of data.
-    VERIFY = 0x0c, "Verify", Blocks, Action::Verify, |_, _| Ok(Action::Verify) => {
-        extent: Extent::Blocks,
+    VERIFY = 0x0c, "Verify", EraseBlocks, Action::Verify, |_, _| Ok(Action::Verify) => {
+        extent: Extent::EraseBlocks,
         media: MediaUse::Read,
-        metadata: MetadataUse::Verified,
+        metadata: CommandMetadataUse::Verified,
         counts: Op::Read,
         optional_bit: Some(7),
         reserved: all_but(&[EXTENT, CHECKED, FORCED]),
     }
     /// Opcode of the Reservation Register command, which registers a host with a key, or unregisters it (Base
     /// Specification 2.0, section 7.3).
-    RESERVATION_REGISTER = 0x0d, "Reservation Register", Every, Action::Reserve(ReservationCommand::Register { .. }),
+    RESERVATION_REGISTER = 0x0d, "Reservation Register", Every, Action::Reserve(ReservationCommand::MonetaRegister { .. }),
         |entry, _| ReservationCommand::register(entry).map(Action::Reserve) => {
-        data: DataUse::List(ListKind::ReservationKeys),
+        data: DataPointerUse::List(CommandListKind::ReservationCommandKeys),
         optional_bit: Some(5),
         reserved: all_but(&[&[reservation::ACTION, reservation::IGNORES_KEY, reservation::PERSISTENCE]]),
     }
     /// Opcode of the Reservation Report command, which reports registrants and reservation (section 7.5).
     RESERVATION_REPORT = 0x0e, "Reservation Report", Every, Action::Reserve(ReservationCommand::Report { .. }),
         |entry, _| ReservationCommand::report(entry).map(Action::Reserve) => {
-        data: DataUse::ToHost,
+        data: DataPointerUse::ToHost,
         optional_bit: Some(5),
         reserved: all_but(&[&[reservation::DWORDS, reservation::IS_LONG]]),
     }
@@ -323,7 +323,7 @@ commands! {
     /// 7.2).
     RESERVATION_ACQUIRE = 0x11, "Reservation Acquire", Every, Action::Reserve(ReservationCommand::Acquire { .. }),
         |entry, _| ReservationCommand::acquire(entry).map(Action::Reserve) => {
-        data: DataUse::List(ListKind::ReservationKeys),
+        data: DataPointerUse::List(CommandListKind::ReservationCommandKeys),
         optional_bit: Some(5),
         reserved: all_but(&[&[reservation::ACTION, reservation::IGNORES_KEY, reservation::TYPE]]),
     }
@@ -331,25 +331,25 @@ commands! {
     RESERVATION_RELEASE = 0x15, "Reservation Release", Every,
         Action::Reserve(ReservationCommand::Release(_) | ReservationCommand::Clear),
         |entry, _| ReservationCommand::release(entry).map(Action::Reserve) => {
-        data: DataUse::List(ListKind::ReservationKeys),
+        data: DataPointerUse::List(CommandListKind::ReservationCommandKeys),
         optional_bit: Some(5),
         reserved: all_but(&[&[reservation::ACTION, reservation::IGNORES_KEY, reservation::TYPE]]),
     }
     /// Opcode of the Cancel command, which aborts other commands of its submission queue (Base Specification 2.1, section
     /// 7.1).
-    CANCEL = 0x18, "Cancel", Every, Action::Cancel(_), |entry, _| Cancellation::of(entry).map(Action::Cancel) => {
+    CANCEL = 0x18, "Cancel", Every, Action::Cancel(_), |entry, _| CancelTarget::of(entry).map(Action::Cancel) => {
         takes_all_namespaces: true,
         reserved: all_but(&[&[cancel::QUEUE, cancel::COMMAND_ID, cancel::ACTION]]),
     }
     /// Opcode of the Copy command, which copies ranges of logical blocks within a namespace.
-    COPY = 0x19, "Copy", Blocks, Action::Copy, |_, _| Ok(Action::Copy) => {
+    COPY = 0x19, "Copy", EraseBlocks, Action::Copy, |_, _| Ok(Action::Copy) => {
         extent: Extent::FirstBlock,
-        data: DataUse::List(ListKind::Sources),
+        data: DataPointerUse::List(CommandListKind::KeyOrigins),
         media: MediaUse::Write,
-        metadata: MetadataUse::Copied,
-        durability: DurabilityRule::ForcedOrUncached,
+        metadata: CommandMetadataUse::Copied,
+        durability: CompletionDurability::ForcedOrUncached,
         counts: Op::Write,
-        changes: Changes::Written,
+        changes: ChangedState::Written,
         optional_bit: Some(8),
     }
     /// Opcode of the Zone Management Send command, which changes the states of zones (Zoned Namespace Command Set
@@ -357,32 +357,32 @@ commands! {
     ZONE_MANAGEMENT_SEND = 0x79, "Zone Management Send", Zones, Action::SendZones(_),
         |entry, _| ZoneSend::of(entry).map(Action::SendZones) => {
         extent: Extent::FirstBlock,
-        durability: DurabilityRule::ByZoneAction,
-        changes: Changes::Zones,
+        durability: CompletionDurability::ByZoneAction,
+        changes: ChangedState::Zones,
     }
     /// Opcode of the Zone Management Receive command, which reports zones.
     ZONE_MANAGEMENT_RECEIVE = 0x7a, "Zone Management Receive", Zones, Action::ReceiveZones(_),
         |entry, _| ZoneReceive::of(entry).map(Action::ReceiveZones) => {
         extent: Extent::FirstBlock,
-        data: DataUse::ToHost,
+        data: DataPointerUse::ToHost,
         counts: Op::Read,
     }
     /// Opcode of the Zone Append command, which writes at the write pointer of a zone.
     ZONE_APPEND = 0x7d, "Zone Append", Zones, Action::Append, |_, _| Ok(Action::Append) => {
-        extent: Extent::Blocks,
-        data: DataUse::FromHost,
+        extent: Extent::EraseBlocks,
+        data: DataPointerUse::FromHost,
         media: MediaUse::Write,
-        durability: DurabilityRule::ForcedOrUncached,
+        durability: CompletionDurability::ForcedOrUncached,
         counts: Op::Write,
-        returns: ReturnedValue::FirstBlock,
-        changes: Changes::Written,
+        returns: CompletionValueKind::FirstBlock,
+        changes: ChangedState::Written,
     }
     /// Opcode of the I/O Management Receive command, which reports reclaim unit handles (Base Specification 2.1,
     /// section 7.3).
     IO_MANAGEMENT_RECEIVE = 0x12, "I/O Management Receive", Placement, Action::ReceiveUnits(_),
         |entry, limits| UnitReceive::of(entry, limits.kind.placement()?).map(Action::ReceiveUnits) => {
         extent: Extent::Namespace,
-        data: DataUse::ToHost,
+        data: DataPointerUse::ToHost,
         counts: Op::Read,
     }
     /// Opcode of the I/O Management Send command, which lets placement handles refer to new reclaim units (Base
@@ -390,55 +390,59 @@ commands! {
     IO_MANAGEMENT_SEND = 0x1d, "I/O Management Send", Placement, Action::SendUnits(_),
         |entry, limits| UnitSend::of(entry, limits.kind.placement()?).map(Action::SendUnits) => {
         extent: Extent::Namespace,
-        data: DataUse::List(ListKind::Identifiers),
+        data: DataPointerUse::List(CommandListKind::Identifiers),
     }
     /// Opcode of the Store command, which stores a value by its key (Key Value Command Set Specification 1.0, figure
     /// 5).
-    STORE = 0x01, "Store", Keys, Action::Key(KeyCommand { operation: KeyOperation::Store { .. }, .. }),
-        |entry, limits| key_command(entry, KeyOperation::store(entry), limits) => {
-        data: DataUse::FromHost,
+    STORE = 0x01, "Store", Keys, Action::Key(KeyCommand { operation: KeyValueOperation::Store { .. }, .. }),
+        |entry, limits| key_command_of_entry(entry, KeyValueOperation::store(entry), limits) => {
+        data: DataPointerUse::FromHost,
         media: MediaUse::Write,
-        durability: DurabilityRule::Uncached,
+        durability: CompletionDurability::Uncached,
         counts: Op::Write,
-        changes: Changes::Keys,
+        changes: ChangedState::Keys,
         reserved: all_but(&[KEY, &[key::BYTES, key::STORE_OPTIONS]]),
     }
     /// Opcode of the Retrieve command, which retrieves the value of a key.
-    RETRIEVE = 0x02, "Retrieve", Keys, Action::Key(KeyCommand { operation: KeyOperation::Retrieve { .. }, .. }),
-        |entry, limits| key_command(entry, KeyOperation::Retrieve { buffer_bytes: entry.get(key::BYTES) }, limits) => {
-        data: DataUse::ToHost,
+    RETRIEVE = 0x02, "Retrieve", Keys, Action::Key(KeyCommand { operation: KeyValueOperation::Retrieve { .. }, .. }),
+        |entry, limits| key_command_of_entry(entry, KeyValueOperation::Retrieve { buffer_bytes: entry.get(key::BYTES) }, limits) => {
+        data: DataPointerUse::ToHost,
         media: MediaUse::Read,
         counts: Op::Read,
-        returns: ReturnedValue::ValueBytes,
+        returns: CompletionValueKind::ValueBytes,
         reserved: all_but(&[KEY, &[key::BYTES, key::RAW]]),
     }
     /// Opcode of the List command, which lists keys.
-    LIST = 0x06, "List", Keys, Action::Key(KeyCommand { operation: KeyOperation::List { .. }, .. }),
-        |entry, limits| key_command(entry, KeyOperation::List { buffer_bytes: entry.get(key::BYTES) }, limits) => {
-        data: DataUse::ToHost,
+    LIST = 0x06, "List", Keys, Action::Key(KeyCommand { operation: KeyValueOperation::List { .. }, .. }),
+        |entry, limits| key_command_of_entry(entry, KeyValueOperation::List { buffer_bytes: entry.get(key::BYTES) }, limits) => {
+        data: DataPointerUse::ToHost,
         counts: Op::Read,
         reserved: all_but(&[KEY, &[key::BYTES]]),
     }
     /// Opcode of the Delete command, which deletes a key and its value.
-    DELETE = 0x10, "Delete", Keys, Action::Key(KeyCommand { operation: KeyOperation::Delete, .. }),
-        |entry, limits| key_command(entry, KeyOperation::Delete, limits) => {
-        durability: DurabilityRule::Uncached,
+    DELETE = 0x10, "Delete", Keys, Action::Key(KeyCommand { operation: KeyValueOperation::Delete, .. }),
+        |entry, limits| key_command_of_entry(entry, KeyValueOperation::Delete, limits) => {
+        durability: CompletionDurability::Uncached,
         counts: Op::Discard,
-        changes: Changes::Keys,
+        changes: ChangedState::Keys,
         reserved: all_but(&[KEY]),
     }
     /// Opcode of the Exist command, which tells whether a key exists.
-    EXIST = 0x14, "Exist", Keys, Action::Key(KeyCommand { operation: KeyOperation::Exist, .. }),
-        |entry, limits| key_command(entry, KeyOperation::Exist, limits) => {
+    EXIST = 0x14, "Exist", Keys, Action::Key(KeyCommand { operation: KeyValueOperation::Exist, .. }),
+        |entry, limits| key_command_of_entry(entry, KeyValueOperation::Exist, limits) => {
         counts: Op::Read,
-        returns: ReturnedValue::ValueBytes,
+        returns: CompletionValueKind::ValueBytes,
         reserved: all_but(&[KEY]),
     }
 }
 
 /// Returns a Key Value command with the limits of a namespace with keys and values.
 #[cold]
-fn key_command(entry: &SubmissionEntry, operation: KeyOperation, limits: &Limits) -> Result<Action, Status> {
+fn key_command_of_entry(
+    entry: &SubmissionEntry,
+    operation: KeyValueOperation,
+    limits: &Limits,
+) -> Result<Action, Status> {
     KeyCommand::of(entry, operation, limits.kind.keys()?).map(Action::Key)
 }
 
@@ -447,23 +451,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_opcode_of_a_command_set_has_one_row() {
+    fn opcodes_have_one_row_per_command_set() {
         let names: Vec<_> = Action::ROWS.iter().map(|row| (row.set as u8, row.opcode)).collect();
         let distinct: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(distinct.len(), names.len());
     }
 
     #[test]
-    fn rows_are_consistent() {
+    fn command_rows_are_consistent() {
         for row in Action::ROWS {
             let name = row.name;
             assert!(!name.is_empty());
             assert!(row.set == CommandSet::Keys || !row.writes_media() || row.extent != Extent::None, "{name}");
-            let is_read_back = row.brings_data() && row.changes_content();
+            let is_read_back = row.transfers_only_to_host() && row.changes_logical_content();
             assert!(!is_read_back, "{name} returns data and changes the drive");
-            let is_forced = row.durability == DurabilityRule::ForcedOrUncached;
+            let is_forced = row.durability == CompletionDurability::ForcedOrUncached;
             assert!(!is_forced || row.writes_media(), "{name} has FUA without a write");
-            assert!(row.metadata == MetadataUse::None || row.set == CommandSet::Blocks, "{name}");
+            assert!(row.metadata == CommandMetadataUse::None || row.set == CommandSet::EraseBlocks, "{name}");
         }
     }
 }

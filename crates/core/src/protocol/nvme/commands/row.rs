@@ -3,11 +3,11 @@
 
 use super::Action;
 use crate::number::short_length;
-use crate::protocol::nvme::rules::NamespaceKind;
-use crate::protocol::nvme::rules::protection::MetadataUse;
+use crate::protocol::nvme::rules::NamespaceKindLimits;
+use crate::protocol::nvme::rules::protection::CommandMetadataUse;
 use crate::protocol::nvme::rules::reservation::NamespaceAccess;
 use crate::protocol::nvme::spec::fields::{copy, ranges};
-use crate::protocol::nvme::spec::layout::{Layout, ReservedBits};
+use crate::protocol::nvme::spec::layout::{Layout, ReservedDwordBits};
 use crate::protocol::nvme::spec::lists::{RangeEntry, SourceEntry};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 use crate::request::Op;
@@ -34,24 +34,24 @@ pub struct CommandRow {
     /// Part of the namespace that the fields of the entry name.
     pub extent: Extent,
     /// Direction and content of the transfer between host memory and controller.
-    pub data: DataUse,
+    pub data: DataPointerUse,
     /// Access to the media, which takes time there.
     pub media: MediaUse,
     /// Metadata of logical blocks that the command uses.
-    pub metadata: MetadataUse,
+    pub metadata: CommandMetadataUse,
     /// Condition under which the command's completion promises that its changes are durable.
-    pub durability: DurabilityRule,
+    pub durability: CompletionDurability,
     /// Kind of request that counters file the command under. A command that only manages zones or reclaim units counts
     /// as a flush.
     pub counts: Op,
     /// State of the drive that the command changes.
-    pub changes: Changes,
+    pub changes: ChangedState,
     /// Value that blocks or a key give for dwords 0 and 1 of the completion queue entry.
-    pub returns: ReturnedValue,
+    pub returns: CompletionValueKind,
     /// Bit of ONCS that announces the command, or none if no bit does.
     pub optional_bit: Option<u16>,
     /// Reserved bits of command dwords 10 to 15; none are checked if all masks are 0.
-    pub reserved: ReservedBits,
+    pub reserved: ReservedDwordBits,
 }
 
 impl CommandRow {
@@ -62,27 +62,27 @@ impl CommandRow {
         set: CommandSet::Every,
         takes_all_namespaces: false,
         extent: Extent::None,
-        data: DataUse::None,
+        data: DataPointerUse::None,
         media: MediaUse::None,
-        metadata: MetadataUse::None,
-        durability: DurabilityRule::None,
-        counts: Op::Flush,
-        changes: Changes::Nothing,
-        returns: ReturnedValue::None,
+        metadata: CommandMetadataUse::None,
+        durability: CompletionDurability::None,
+        counts: Op::DeepFlush,
+        changes: ChangedState::Nothing,
+        returns: CompletionValueKind::None,
         optional_bit: None,
         reserved: [0; 6],
     };
 
     /// True if the command transfers data to the host and none from the host.
     #[inline]
-    pub fn brings_data(&self) -> bool {
-        self.data == DataUse::ToHost
+    pub fn transfers_only_to_host(&self) -> bool {
+        self.data == DataPointerUse::ToHost
     }
 
     /// True if the command is one of those that transfer blocks or values with their metadata: Read and Write, which are
     /// nearly all commands of a host.
     pub(super) const fn is_transfer(&self) -> bool {
-        matches!(self.metadata, MetadataUse::Transferred)
+        matches!(self.metadata, CommandMetadataUse::Transferred)
     }
 
     /// True if the command only reports or changes zones, reclaim units or keys: it moves no blocks or values, and no
@@ -99,24 +99,24 @@ impl CommandRow {
     }
 
     /// True if the command changes the content of the drive (effect LBCC of the log page of command effects).
-    pub fn changes_content(&self) -> bool {
-        !matches!(self.changes, Changes::Nothing | Changes::Flushed)
+    pub fn changes_logical_content(&self) -> bool {
+        !matches!(self.changes, ChangedState::Nothing | ChangedState::Flushed)
     }
 
     /// Returns the access to the namespace that the command needs, which a reservation may refuse.
     #[inline]
     pub fn access(&self) -> NamespaceAccess {
         match (self.changes, self.counts) {
-            (Changes::Nothing, Op::Read) => NamespaceAccess::Read,
-            (Changes::Nothing, _) if self.set != CommandSet::Placement => NamespaceAccess::None,
+            (ChangedState::Nothing, Op::Read) => NamespaceAccess::Read,
+            (ChangedState::Nothing, _) if self.set != CommandSet::Placement => NamespaceAccess::None,
             _ => NamespaceAccess::Write,
         }
     }
 
     /// Returns the list that the command's data pointer describes; none if it describes other data.
     #[inline]
-    pub fn list(&self) -> Option<ListKind> {
-        if let DataUse::List(kind) = self.data { Some(kind) } else { None }
+    pub fn list(&self) -> Option<CommandListKind> {
+        if let DataPointerUse::List(kind) = self.data { Some(kind) } else { None }
     }
 }
 
@@ -126,7 +126,7 @@ pub enum CommandSet {
     /// All command sets (Base Specification).
     Every,
     /// NVM command set: logical blocks, with or without zones.
-    Blocks,
+    EraseBlocks,
     /// Zoned Namespace command set.
     Zones,
     /// Key Value command set, which replaces the commands for logical blocks.
@@ -135,15 +135,17 @@ pub enum CommandSet {
     Placement,
 }
 
-impl NamespaceKind {
+impl NamespaceKindLimits {
     /// True if the namespace has the commands of a set.
     #[inline]
     pub fn offers(&self, set: CommandSet) -> bool {
         match self {
-            NamespaceKind::Blocks(_) if set == CommandSet::Placement => self.placement().is_ok(),
-            NamespaceKind::Blocks(_) => matches!(set, CommandSet::Every | CommandSet::Blocks),
-            NamespaceKind::Zoned(_) => matches!(set, CommandSet::Every | CommandSet::Blocks | CommandSet::Zones),
-            NamespaceKind::Keyed(_) => matches!(set, CommandSet::Every | CommandSet::Keys),
+            NamespaceKindLimits::EraseBlocks(_) if set == CommandSet::Placement => self.placement().is_ok(),
+            NamespaceKindLimits::EraseBlocks(_) => matches!(set, CommandSet::Every | CommandSet::EraseBlocks),
+            NamespaceKindLimits::Zoned(_) => {
+                matches!(set, CommandSet::Every | CommandSet::EraseBlocks | CommandSet::Zones)
+            }
+            NamespaceKindLimits::Keyed(_) => matches!(set, CommandSet::Every | CommandSet::Keys),
         }
     }
 }
@@ -154,7 +156,7 @@ pub enum Extent {
     /// No part: the whole namespace, ranges of a list, or a key.
     None,
     /// Logical blocks: the first one (SLBA) and their number (NLB).
-    Blocks,
+    EraseBlocks,
     /// First logical block (SLBA) of a zone, or of a destination whose length follows from a list.
     FirstBlock,
     /// Start of the namespace.
@@ -163,7 +165,7 @@ pub enum Extent {
 
 /// Transfer between host memory and controller that a command's data pointer describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DataUse {
+pub enum DataPointerUse {
     /// No transfer.
     None,
     /// Blocks, a value or a report, from the device to the host.
@@ -171,23 +173,23 @@ pub enum DataUse {
     /// Blocks or a value, from the host to the device.
     FromHost,
     /// List of parameters, from the host to the device.
-    List(ListKind),
+    List(CommandListKind),
 }
 
 /// Content of a list that a command reads from host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListKind {
+pub enum CommandListKind {
     /// Ranges of Dataset Management.
-    Ranges,
+    UnreadableRangeMap,
     /// Source ranges of Copy.
-    Sources,
+    KeyOrigins,
     /// Placement identifiers of I/O Management Send.
     Identifiers,
     /// Keys of a reservation command.
-    ReservationKeys,
+    ReservationCommandKeys,
 }
 
-impl ListKind {
+impl CommandListKind {
     /// Returns the length in bytes of the list that a submission queue entry announces. `named_bytes` is the length
     /// that the command's parameters give.
     ///
@@ -197,10 +199,10 @@ impl ListKind {
     #[inline]
     pub(in crate::protocol::nvme) fn bytes(self, entry: &SubmissionEntry, named_bytes: u32) -> Result<u32, Status> {
         match self {
-            ListKind::Ranges => Ok((entry.get(ranges::COUNT) + 1) * RANGE_BYTES),
-            ListKind::Identifiers | ListKind::ReservationKeys => Ok(named_bytes),
-            ListKind::Sources if entry.has(copy::FORMAT) => Err(Status::INVALID_FIELD),
-            ListKind::Sources => match entry.get(copy::SOURCES) + 1 {
+            CommandListKind::UnreadableRangeMap => Ok((entry.get(ranges::COUNT) + 1) * RANGE_BYTES),
+            CommandListKind::Identifiers | CommandListKind::ReservationCommandKeys => Ok(named_bytes),
+            CommandListKind::KeyOrigins if entry.has(copy::FORMAT) => Err(Status::INVALID_FIELD),
+            CommandListKind::KeyOrigins => match entry.get(copy::SOURCES) + 1 {
                 sources if sources > COPY_SOURCES_MAX => Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED),
                 sources => Ok(sources * SOURCE_BYTES),
             },
@@ -218,14 +220,14 @@ pub enum MediaUse {
     /// Writes blocks or a value.
     Write,
     /// Writes the content of volatile write buffers to the media.
-    Flush,
+    DeepFlush,
     /// Gives space back.
     Discard,
 }
 
 /// Condition under which a command's completion promises that its changes are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DurabilityRule {
+pub enum CompletionDurability {
     /// Never.
     None,
     /// If bit FUA of the entry is set, or the volatile write cache is disabled.
@@ -240,7 +242,7 @@ pub enum DurabilityRule {
 
 /// State of the drive that a command changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changes {
+pub enum ChangedState {
     /// None that another command or a power cut could show.
     Nothing,
     /// Data written before becomes durable.
@@ -261,7 +263,7 @@ pub enum Changes {
 
 /// Value in dwords 0 and 1 of the completion queue entry of a successful command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReturnedValue {
+pub enum CompletionValueKind {
     /// No value: both dwords are 0.
     None,
     /// First logical block of the data: the write pointer at which the command was placed.

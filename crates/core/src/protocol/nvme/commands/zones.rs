@@ -8,7 +8,7 @@ use crate::protocol::nvme::spec::Status;
 
 /// Effect that a command on a zoned namespace has beside changes of zone states.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ZoneEffect {
+pub enum ZoneSideEffect {
     /// No effect beside changes of zone states.
     None,
     /// First logical block of a Zone Append's data: the write pointer at which it was placed. The completion returns
@@ -30,11 +30,11 @@ pub fn admit(
     (offset, bytes): (u64, u32),
     sources: &[(u64, u64)],
     block_shift: u32,
-) -> Result<ZoneEffect, Status> {
+) -> Result<ZoneSideEffect, Status> {
     let (block, blocks) = (offset >> block_shift, u64::from(bytes) >> block_shift);
     let row = action.row();
     match (row.media, action) {
-        (_, Action::Append) => return zones.append(block, blocks).map(ZoneEffect::Placed).map_err(status),
+        (_, Action::Append) => return zones.append(block, blocks).map(ZoneSideEffect::Placed).map_err(status),
         (_, Action::SendZones(send)) => return act(zones, send, block),
         (MediaUse::Read, _) => zones.check_read(block, blocks).map_err(status)?,
         (MediaUse::Write, _) => {
@@ -45,13 +45,13 @@ pub fn admit(
         // The states of zones do not affect other commands.
         _ => {}
     }
-    Ok(ZoneEffect::None)
+    Ok(ZoneSideEffect::None)
 }
 
 /// Applies a Zone Management Send action to the zone whose first logical block is `block`, or to all zones if `all` is
 /// set. Returns the zones that a reset has emptied.
 #[cold]
-fn act(zones: &mut Zones, ZoneSend { action, all }: ZoneSend, block: u64) -> Result<ZoneEffect, Status> {
+fn act(zones: &mut Zones, ZoneSend { action, all }: ZoneSend, block: u64) -> Result<ZoneSideEffect, Status> {
     let changed = match all {
         true => zones.act_on_all(action).map_err(status)?,
         false => {
@@ -60,5 +60,5 @@ fn act(zones: &mut Zones, ZoneSend { action, all }: ZoneSend, block: u64) -> Res
             zone.filter(|_| is_changed).into_iter().collect()
         }
     };
-    Ok(if action == ZoneAction::Reset { ZoneEffect::Emptied(changed) } else { ZoneEffect::None })
+    Ok(if action == ZoneAction::Reset { ZoneSideEffect::Emptied(changed) } else { ZoneSideEffect::None })
 }

@@ -17,13 +17,15 @@ use crate::config::Precondition;
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::media::WriteTiming;
-use crate::media::keys::{GranuleRun, IndexPages, Key, KeyRefusal, KeySpace, StoreOptions, StoredValue};
+use crate::media::keys::{
+    GranuleRange, Key, KeyIndexPages, KeySpace, KeySpaceRefusal, StoreConditions, StoredKeyValue,
+};
 use crate::number::{index, short_length};
-use crate::protocol::nvme::commands::{Action, Changes, Command, CommandRow, DataUse};
+use crate::protocol::nvme::commands::{Action, ChangedState, Command, CommandRow, DataPointerUse};
 use crate::protocol::nvme::rules::key_value::{delete, status};
-use crate::protocol::nvme::rules::{KeyCommand, KeyOperation, KeyValueLimits};
+use crate::protocol::nvme::rules::{KeyCommand, KeyValueLimits, KeyValueOperation};
 use crate::protocol::nvme::spec::Status;
-use crate::protocol::ports::{Ports, charge_flow};
+use crate::protocol::ports::{Ports, charge_read_flow};
 use crate::request::RequestId;
 use crate::scheduler::Event;
 use crate::time::{Span, Time};
@@ -31,11 +33,11 @@ use crate::workload::FilledKeys;
 
 /// Keys and values of a simulated drive: the index, the media space of the values, and the commands in progress.
 #[derive(Clone, Debug)]
-pub(super) struct SimulatedKeys {
+pub(super) struct SimulatedKeySpace {
     space: KeySpace,
     /// Index pages on the media, of which some are cached in the controller's memory; none if the whole index is in
     /// that memory.
-    pages: Option<IndexPages>,
+    pages: Option<KeyIndexPages>,
     lookup: Span,
     /// Size in bytes of a mapping unit of the translation layer, which is deallocated once all granules in it are free;
     /// 1 without flash.
@@ -45,18 +47,18 @@ pub(super) struct SimulatedKeys {
     /// True if Delete of a key that does not exist is an error.
     reports_missing: bool,
     /// Outcomes of commands in progress, by the controller's internal command number.
-    outcomes: BTreeMap<u32, KeyOutcome>,
-    counts: KeyCounts,
+    outcomes: BTreeMap<u32, KeyCommandOutcome>,
+    counts: KeyCommandCounts,
 }
 
 /// Outcome of a Key Value command, decided after its key was looked up.
 #[derive(Clone, Debug, Default)]
-struct KeyOutcome {
+struct KeyCommandOutcome {
     refusal: Option<Status>,
     /// Length of the stored value in bytes, which the completion returns.
     value_bytes: u32,
     /// Length of the value and its granules on the media, for a Store or Retrieve.
-    value: StoredValue,
+    value: StoredKeyValue,
     /// Number of bytes of the value or key list that the command sends to the host; at most the size of the host's
     /// buffer.
     sent_bytes: u32,
@@ -64,7 +66,7 @@ struct KeyOutcome {
 
 /// Numbers of executed commands by kind, of refused commands, and of index pages read and written.
 #[derive(Clone, Copy, Debug, Default)]
-struct KeyCounts {
+struct KeyCommandCounts {
     stores: u64,
     retrieves: u64,
     deletes: u64,
@@ -73,11 +75,11 @@ struct KeyCounts {
     index_writes: u64,
 }
 
-impl SimulatedKeys {
+impl SimulatedKeySpace {
     /// Returns an empty key index for a drive; none if the drive has logical blocks.
-    pub(super) fn of(drive: &Drive) -> Option<Box<SimulatedKeys>> {
+    pub(super) fn of(drive: &Drive) -> Option<Box<SimulatedKeySpace>> {
         let KeyValueLimits { layout, reports_missing, .. } = KeyValueLimits::of(drive)?;
-        Some(Box::new(SimulatedKeys {
+        Some(Box::new(SimulatedKeySpace {
             space: KeySpace::new(layout),
             pages: drive.index_pages(),
             lookup: drive.key_value.lookup,
@@ -85,13 +87,13 @@ impl SimulatedKeys {
             is_new: drive.is_flash() && drive.translation.precondition == Precondition::None,
             reports_missing,
             outcomes: BTreeMap::new(),
-            counts: KeyCounts::default(),
+            counts: KeyCommandCounts::default(),
         }))
     }
 
     /// Returns pairs of name and value for the counters of keys, commands and index accesses.
     pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
-        let KeyCounts { stores, retrieves, deletes, refusals, index_reads, index_writes } = self.counts;
+        let KeyCommandCounts { stores, retrieves, deletes, refusals, index_reads, index_writes } = self.counts;
         let mut counters = vec![
             ("keys", self.space.keys()),
             ("value_stores", stores),
@@ -111,7 +113,7 @@ impl SimulatedKeys {
         for (key, bytes) in values {
             // Jobs never use more keys than fit. A served drive may have been filled for other jobs, so ignore keys
             // that do not fit.
-            let _ = self.space.store(key, bytes, StoreOptions::default());
+            let _ = self.space.store(key, bytes, StoreConditions::default());
         }
         self.space.free_ranges().for_each(|(offset, bytes)| ports.media.discard(offset, bytes));
     }
@@ -132,49 +134,49 @@ impl SimulatedKeys {
     /// Removes the outcome of a command. Returns the length of the value that it found, for dword 0 of the completion
     /// queue entry, or 0.
     #[cold]
-    pub(super) fn take_value_bytes(&mut self, id: u32) -> u64 {
+    pub(super) fn take_found_value_length(&mut self, id: u32) -> u64 {
         self.outcomes.remove(&id).map_or(0, |outcome| outcome.value_bytes.into())
     }
 
     /// Executes a command on the index after its key was looked up. Returns the outcome, and the deleted or replaced
     /// value whose space is now free.
-    fn decide(
+    fn execute_on_index(
         &mut self,
         KeyCommand { operation, key }: KeyCommand,
-    ) -> Result<(KeyOutcome, Option<StoredValue>), Status> {
-        let missing = status(KeyRefusal::Missing);
+    ) -> Result<(KeyCommandOutcome, Option<StoredKeyValue>), Status> {
+        let missing = status(KeySpaceRefusal::Missing);
         match operation {
-            KeyOperation::Store { bytes, options } => {
+            KeyValueOperation::Store { bytes, options } => {
                 let (value, replaced) = self.space.store(key, bytes, options).map_err(status)?;
                 self.counts.stores += 1;
-                Ok((KeyOutcome { value, ..KeyOutcome::default() }, replaced))
+                Ok((KeyCommandOutcome { value, ..KeyCommandOutcome::default() }, replaced))
             }
-            KeyOperation::Retrieve { buffer_bytes } => {
+            KeyValueOperation::Retrieve { buffer_bytes } => {
                 let value = self.space.find(key).ok_or(missing)?.clone();
                 self.counts.retrieves += 1;
                 let (value_bytes, sent_bytes) = (value.bytes, buffer_bytes.min(value.bytes));
-                Ok((KeyOutcome { value_bytes, value, sent_bytes, refusal: None }, None))
+                Ok((KeyCommandOutcome { value_bytes, value, sent_bytes, refusal: None }, None))
             }
-            KeyOperation::Exist => {
+            KeyValueOperation::Exist => {
                 let value_bytes = self.space.find(key).ok_or(missing)?.bytes;
-                Ok((KeyOutcome { value_bytes, ..KeyOutcome::default() }, None))
+                Ok((KeyCommandOutcome { value_bytes, ..KeyCommandOutcome::default() }, None))
             }
-            KeyOperation::List { .. } => {
+            KeyValueOperation::List { .. } => {
                 let list = KeyCommand { operation, key }.list(&self.space);
-                Ok((KeyOutcome { sent_bytes: short_length(list.len()), ..KeyOutcome::default() }, None))
+                Ok((KeyCommandOutcome { sent_bytes: short_length(list.len()), ..KeyCommandOutcome::default() }, None))
             }
-            KeyOperation::Delete => {
+            KeyValueOperation::Delete => {
                 let deleted = delete(&mut self.space, key, self.reports_missing)?;
                 self.counts.deletes += 1;
-                Ok((KeyOutcome::default(), deleted))
+                Ok((KeyCommandOutcome::default(), deleted))
             }
         }
     }
 
     /// Deallocates the mapping units that are entirely free after the space of this value was freed.
-    fn discard(&self, value: &StoredValue, ports: &mut Ports) {
+    fn discard(&self, value: &StoredKeyValue, ports: &mut Ports) {
         for run in &value.runs {
-            let Some((start, end)) = self.space.free_around(*run) else { continue };
+            let Some((start, end)) = self.space.free_range_around(*run) else { continue };
             let (first, last) = self.bytes_of(*run);
             let from = start.max(first - first % self.unit_bytes);
             let until = end.min(last.next_multiple_of(self.unit_bytes));
@@ -183,14 +185,14 @@ impl SimulatedKeys {
     }
 
     /// Returns the byte range of a run of granules on the media: its first byte, and the first byte after it.
-    fn bytes_of(&self, (first, granules): GranuleRun) -> (u64, u64) {
+    fn bytes_of(&self, (first, granules): GranuleRange) -> (u64, u64) {
         let granule = u64::from(self.space.layout().granule_bytes);
         (first * granule, (first + u64::from(granules)) * granule)
     }
 
     /// Returns offset and length in bytes on the media of each part of a value's first `bytes` bytes, rounded up to
     /// whole granules.
-    fn parts(&self, value: &StoredValue, bytes: u32) -> SmallVec<[(u64, u32); 1]> {
+    fn parts(&self, value: &StoredKeyValue, bytes: u32) -> SmallVec<[(u64, u32); 1]> {
         let granule = self.space.layout().granule_bytes;
         value.parts(bytes, granule).map(|(offset, bytes)| (offset, bytes.next_multiple_of(granule))).collect()
     }
@@ -198,7 +200,7 @@ impl SimulatedKeys {
 
 impl Controller {
     /// Returns row and parameters of an accepted Key Value command; none for a command of another set.
-    fn key_command(&self, id: u32) -> Option<(&'static CommandRow, KeyCommand)> {
+    fn accepted_key_command(&self, id: u32) -> Option<(&'static CommandRow, KeyCommand)> {
         let Ok(Command { row, action: Action::Key(command), .. }) = self.commands[index(id)].command else {
             return None;
         };
@@ -208,10 +210,10 @@ impl Controller {
     /// Looks up a command's key in the index, from `parsed` on: in memory, or in a page that is first read from the
     /// media. Schedules the continuation of the command for the end of the lookup.
     #[cold]
-    pub(super) fn find_key(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
-        let Some((row, command)) = self.key_command(id) else { return };
+    pub(super) fn look_up_key(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
+        let Some((row, command)) = self.accepted_key_command(id) else { return };
         let keys = self.namespace.keys();
-        let (request, changes_keys) = (self.commands[index(id)].request, row.changes == Changes::Keys);
+        let (request, changes_keys) = (self.commands[index(id)].request, row.changes == ChangedState::Keys);
         let looked_up = parsed + keys.lookup;
         ports.shared.requests.charge(request, Stage::Parse, looked_up);
         let mut found = looked_up;
@@ -223,7 +225,8 @@ impl Controller {
                 // No command waits for the write of the evicted index page.
                 let _ = ports.media.write(looked_up, offset, bytes);
             }
-            found = access.read.map_or(looked_up, |offset| read_index((looked_up, offset, bytes), request, ports));
+            found =
+                access.read.map_or(looked_up, |offset| read_index_pages((looked_up, offset, bytes), request, ports));
         }
         ports.shared.scheduler.at(found, Event::Controller { kind: timer::KEY_FOUND, context: id });
     }
@@ -232,13 +235,13 @@ impl Controller {
     /// List, or ends a Delete or Exist.
     #[cold]
     pub(super) fn on_key_found(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let Some((row, command)) = self.key_command(id) else { return };
+        let Some((row, command)) = self.accepted_key_command(id) else { return };
         match row.data {
             // The space for the value is reserved when the list of its pages has been read.
-            DataUse::FromHost | DataUse::List(_) => self.want_data(id, ports),
-            DataUse::ToHost => self.start_media_access(now, id, command, ports),
-            DataUse::None => {
-                if let Err(status) = self.execute_key_command(id, command, ports) {
+            DataPointerUse::FromHost | DataPointerUse::List(_) => self.request_command_data(id, ports),
+            DataPointerUse::ToHost => self.start_media_access(now, id, command, ports),
+            DataPointerUse::None => {
+                if let Err(status) = self.execute_key_value_command(id, command, ports) {
                     self.commands[index(id)].command = Err(status);
                 }
                 self.finish(id, ports);
@@ -248,9 +251,9 @@ impl Controller {
 
     /// Executes a command on the index, deallocates the space that becomes free, and stores the outcome under the
     /// command's number.
-    fn execute_key_command(&mut self, id: u32, command: KeyCommand, ports: &mut Ports) -> Result<(), Status> {
+    fn execute_key_value_command(&mut self, id: u32, command: KeyCommand, ports: &mut Ports) -> Result<(), Status> {
         let keys = self.namespace.keys();
-        let decided = keys.decide(command);
+        let decided = keys.execute_on_index(command);
         let (outcome, freed) = decided.inspect_err(|_| keys.counts.refusals += 1)?;
         freed.into_iter().for_each(|value| keys.discard(&value, ports));
         keys.outcomes.insert(id, outcome);
@@ -260,9 +263,9 @@ impl Controller {
     /// Starts a Retrieve or List: the media access and the read of the PRP list or SGL run in parallel. A refused
     /// command waits for its PRP list as well, since a wrong list is another error.
     fn start_media_access(&mut self, now: Time, id: u32, command: KeyCommand, ports: &mut Ports) {
-        let refusal = self.execute_key_command(id, command, ports).err();
+        let refusal = self.execute_key_value_command(id, command, ports).err();
         if refusal.is_some() {
-            self.namespace.keys().outcomes.insert(id, KeyOutcome { refusal, ..KeyOutcome::default() });
+            self.namespace.keys().outcomes.insert(id, KeyCommandOutcome { refusal, ..KeyCommandOutcome::default() });
         }
         let ready = self.read_key_data(now, id, command, ports);
         ports.shared.scheduler.at(ready, Event::Controller { kind: timer::DATA_READY, context: id });
@@ -277,27 +280,27 @@ impl Controller {
     fn read_key_data(&mut self, now: Time, id: u32, command: KeyCommand, ports: &mut Ports) -> Time {
         let (keys, request) = (self.namespace.keys(), self.commands[index(id)].request);
         let Some(outcome) = keys.outcomes.get(&id) else { return now };
-        if let (KeyOperation::List { .. }, Some(pages)) = (command.operation, &keys.pages) {
+        if let (KeyValueOperation::List { .. }, Some(pages)) = (command.operation, &keys.pages) {
             // An entry of a key list is assumed to be as long as an entry of the index.
             let (offset, bytes) = pages.listed(u64::from(outcome.sent_bytes / 4));
-            return read_index((now, offset, bytes), request, ports);
+            return read_index_pages((now, offset, bytes), request, ports);
         }
         let chunk = self.max_payload_bytes;
         let read = |(offset, bytes): (u64, u32), ports: &mut Ports| {
             let timing = ports.media.read(now, offset, bytes, bytes.min(chunk));
-            (ports.link.stream_start_time(bytes, chunk, timing.first_at, timing.last_at), timing, bytes)
+            (ports.link.earliest_stream_start(bytes, chunk, timing.first_at, timing.last_at), timing, bytes)
         };
         let parts = keys.parts(&outcome.value, outcome.sent_bytes);
         let last = parts.into_iter().map(|part| read(part, ports)).max_by_key(|(start, ..)| *start);
-        last.map_or(now, |(_, timing, bytes)| charge_flow(&timing, bytes, chunk, request, ports))
+        last.map_or(now, |(_, timing, bytes)| charge_read_flow(&timing, bytes, chunk, request, ports))
     }
 
     /// Reserves media space for the value of a Store before its data is read from the host. Returns false if the
     /// command has ended: it was refused, or the value has no bytes.
     #[cold]
-    pub(super) fn begin_store(&mut self, id: u32, ports: &mut Ports) -> bool {
-        let Some((_, command)) = self.key_command(id) else { return true };
-        if let Err(status) = self.execute_key_command(id, command, ports) {
+    pub(super) fn reserve_value_space(&mut self, id: u32, ports: &mut Ports) -> bool {
+        let Some((_, command)) = self.accepted_key_command(id) else { return true };
+        if let Err(status) = self.execute_key_value_command(id, command, ports) {
             self.commands[index(id)].command = Err(status);
         } else if command.data_bytes() > 0 {
             return true;
@@ -316,14 +319,14 @@ impl Controller {
         let timings = keys.parts(&outcome.value, outcome.value.bytes).into_iter().map(write);
         let last: Option<WriteTiming> = timings.max_by_key(|timing| timing.acknowledged_at);
         let timing = last.expect("a value with data has room");
-        ports.shared.requests.charge_memory(request, timing.stages());
+        ports.shared.requests.charge_media_access(request, timing.stages());
         ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
     /// Shortens the data of a Retrieve or List to the bytes that are sent to the host, or refuses the command with the
     /// status decided earlier.
     #[cold]
-    pub(super) fn settle_key(&mut self, id: u32) {
+    pub(super) fn settle_key_transfer(&mut self, id: u32) {
         let accepted = &mut self.commands[index(id)];
         let Ok(command) = &mut accepted.command else { return };
         let Some(outcome) = self.namespace.keys().outcomes.get(&id) else { return };
@@ -339,8 +342,8 @@ impl Controller {
 
 /// Reads pages of the index from the media, from `now` on, at this offset and of this length in bytes. Returns the time
 /// at which they are in memory.
-fn read_index((now, offset, bytes): (Time, u64, u32), request: Option<RequestId>, ports: &mut Ports) -> Time {
+fn read_index_pages((now, offset, bytes): (Time, u64, u32), request: Option<RequestId>, ports: &mut Ports) -> Time {
     let timing = ports.media.read(now, offset, bytes, bytes);
-    ports.shared.requests.charge_memory(request, timing.stages(timing.last_at));
+    ports.shared.requests.charge_media_access(request, timing.stages(timing.last_at));
     timing.last_at
 }

@@ -1,7 +1,7 @@
 //! Transfers of logical blocks' metadata between host memory and device, in a buffer of its own. The content belongs to
 //! the host and is not simulated.
 
-use super::{ActiveCommand, Controller, PAYLOAD_READ_BYTES};
+use super::{Controller, ControllerCommand, PAYLOAD_READ_BYTES};
 use crate::ledger::Stage;
 use crate::number::index;
 use crate::protocol::nvme::Role;
@@ -25,11 +25,11 @@ impl Controller {
     /// Handles metadata that has arrived from the host. Charges the time to the request if these are the last missing
     /// bytes of the command.
     pub(super) fn on_metadata(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
-        let ActiveCommand { request, bytes_missing, .. } = self.commands[index(packet.token.context)];
+        let ControllerCommand { request, bytes_missing, .. } = self.commands[index(packet.token.context)];
         if bytes_missing == packet.bytes {
-            ports.shared.requests.charge_late(request, Stage::HostRead, now);
+            ports.shared.requests.charge_stage_until(request, Stage::HostRead, now);
         }
-        self.on_payload(now, packet, ports);
+        self.on_payload_arrived(now, packet, ports);
     }
 
     /// Sends the metadata of a command to host memory, after its data.

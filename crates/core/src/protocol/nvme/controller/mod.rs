@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Role;
 use super::commands::Command;
-use super::host_lists::{HostLists, PlacedCommand};
+use super::host_lists::{HostCommandLists, PlacedHostCommand};
 use super::rules::completion::{Done, refusal};
-use super::rules::queues::{CompletionRing, SubmissionRing, wrapped};
+use super::rules::queues::{CompletionQueueRing, SubmissionQueueRing, wrapped};
 use super::rules::reservation::Reservations;
-use super::rules::{Limits, Shadow, shadow};
-use super::served::ServedCommand;
+use super::rules::{Limits, ShadowDoorbellPages, shadow};
+use super::served::ServedHostCommand;
 use super::spec::{self, COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status};
 use crate::drive::Drive;
 use crate::ledger::Stage;
@@ -26,8 +26,8 @@ use crate::media::zones::ZonesLeft;
 use crate::number::{index, length, low_u16};
 use crate::protocol::halves::{self, PollNames};
 use crate::protocol::ports::Ports;
-use crate::protocol::reads::Reads;
-use crate::protocol::real_hosts::{CommandForm, ServesHosts};
+use crate::protocol::reads::ReadRequestTags;
+use crate::protocol::real_hosts::{HostCommandForm, ServesHosts};
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::table::Table;
@@ -57,15 +57,15 @@ struct Queue {
     submission_base: u64,
     completion_base: u64,
     /// Pointers of the submission queue; the head is the next entry to be fetched.
-    submissions: SubmissionRing,
+    submissions: SubmissionQueueRing,
     /// Index of the next submission queue entry to be parsed, as completion queue entries report it (SQHD).
     head: u32,
     /// Pointers and phase tag of the completion queue.
-    completions: CompletionRing,
+    completions: CompletionQueueRing,
     /// Completions that wait until the host has read entries of the full completion queue.
     held: VecDeque<Done>,
     /// State of the controller's polling of the queue's shadow doorbell.
-    watch: Watch,
+    watch: ShadowPollState,
     /// True if the host has written the doorbell register since the latest read of the shadow doorbell was sent. The
     /// value that this read returns may be older than the register's.
     register_written: bool,
@@ -79,12 +79,12 @@ struct Queue {
 
 /// State of the controller's polling of a queue's shadow doorbell in host memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Watch {
+enum ShadowPollState {
     /// No polling: the host will write the doorbell register when the tail passes the event index.
     #[default]
     Armed,
     /// Polling: the controller reads the shadow doorbell again and again as long as it finds new commands.
-    Reading,
+    TraceRereading,
     /// Last read: the event index asks the host to write the doorbell register, and the controller reads the shadow
     /// doorbell once more.
     Checking,
@@ -92,7 +92,7 @@ enum Watch {
 
 /// Command that the controller has fetched and whose completion queue entry it has not sent yet.
 #[derive(Clone, Debug)]
-struct ActiveCommand {
+struct ControllerCommand {
     command_id: u16,
     queue: u16,
     request: Option<RequestId>,
@@ -104,19 +104,19 @@ struct ActiveCommand {
     bytes_missing: u32,
 }
 
-impl Default for ActiveCommand {
+impl Default for ControllerCommand {
     /// Returns an empty slot for a command.
-    fn default() -> ActiveCommand {
+    fn default() -> ControllerCommand {
         let command = Err(Status::SUCCESS);
-        ActiveCommand { command_id: 0, queue: 0, request: None, command, waits: 0, bytes_missing: 0 }
+        ControllerCommand { command_id: 0, queue: 0, request: None, command, waits: 0, bytes_missing: 0 }
     }
 }
 
-impl ActiveCommand {
+impl ControllerCommand {
     /// Subtracts data that has arrived from the host from the bytes that are missing. Panics if more arrives than was
     /// requested.
     #[inline(always)]
-    fn take_data(&mut self, bytes: u32) {
+    fn subtract_arrived_data(&mut self, bytes: u32) {
         let left = self.bytes_missing.checked_sub(bytes);
         self.bytes_missing = left.expect("no more data of a command arrives than was asked for");
     }
@@ -134,24 +134,24 @@ struct Fetch {
 #[derive(Clone, Debug)]
 pub struct Controller {
     queues: Vec<Queue>,
-    commands: Table<ActiveCommand>,
+    commands: Table<ControllerCommand>,
     fetches: Table<Fetch>,
     /// Reads of host memory that the controller has sent or that wait for tags.
-    pub reads: Reads,
+    pub reads: ReadRequestTags,
     parser_free_at: Time,
     parse: Span,
     fetch_entries: u32,
     interrupts: bool,
     coalescing_entries: u16,
     coalescing: Span,
-    shadow: Option<Shadow>,
+    shadow: Option<ShadowDoorbellPages>,
     /// Lists of ranges or placement identifiers of commands in progress, as far as they have been read from host
     /// memory, by internal command number.
     ranges: BTreeMap<u32, Vec<u8>>,
     /// Empty buffers for lists of ranges, kept so that their memory is used again.
     spare_lists: Vec<Vec<u8>>,
     /// PRP lists, SGL segments and range lists of commands from real hosts.
-    host_lists: HostLists,
+    host_lists: HostCommandLists,
     /// True if the host reports how far it has consumed its completion queues, through doorbell registers or shadow
     /// doorbells.
     completion_doorbells: bool,
@@ -175,7 +175,7 @@ impl Controller {
             queues: Vec::new(),
             commands: Table::default(),
             fetches: Table::default(),
-            reads: Reads::at(&drive.link),
+            reads: ReadRequestTags::at(&drive.link),
             parser_free_at: Time::ZERO,
             parse: drive.nvme.parse,
             fetch_entries: drive.nvme.fetch_entries.into(),
@@ -185,7 +185,7 @@ impl Controller {
             shadow: None,
             ranges: BTreeMap::new(),
             spare_lists: Vec::new(),
-            host_lists: HostLists::default(),
+            host_lists: HostCommandLists::default(),
             completion_doorbells: drive.nvme.completion_doorbells,
             limits: Box::new(Limits::of(drive)),
             namespace: SimulatedNamespace::of(drive),
@@ -198,7 +198,7 @@ impl Controller {
     }
 
     /// Turns shadow doorbells on, at these addresses in host memory, or off (Doorbell Buffer Config).
-    pub fn set_shadow(&mut self, shadow: Option<Shadow>) {
+    pub fn set_shadow_doorbells(&mut self, shadow: Option<ShadowDoorbellPages>) {
         self.shadow = shadow;
     }
 
@@ -208,11 +208,11 @@ impl Controller {
         self.queues.push(Queue {
             submission_base,
             completion_base,
-            submissions: SubmissionRing::new(entries),
+            submissions: SubmissionQueueRing::new(entries),
             head: 0,
-            completions: CompletionRing::new(entries),
+            completions: CompletionQueueRing::new(entries),
             held: VecDeque::new(),
-            watch: Watch::Armed,
+            watch: ShadowPollState::Armed,
             register_written: false,
             is_silent: false,
             unannounced: 0,
@@ -237,60 +237,63 @@ impl Controller {
 
     /// Sends a read of a queue's shadow doorbell to host memory and sets the state of its polling. Does nothing without
     /// shadow doorbells.
-    fn watch(&mut self, queue: u16, watch: Watch, ports: &mut Ports) {
+    fn watch(&mut self, queue: u16, watch: ShadowPollState, ports: &mut Ports) {
         let Some(shadow) = self.shadow else { return };
         let this = &mut self.queues[usize::from(queue)];
         (this.watch, this.register_written) = (watch, false);
         let token = Role::SHADOW.token(queue.into());
         let packet = Packet::read(shadow.tail(u32::from(queue) + 1), 8, self.reads.request_bytes_max(), token);
-        let behind_writes = watch == Watch::Checking;
+        let behind_writes = watch == ShadowPollState::Checking;
         self.reads.request(Packet { behind_writes, ..packet }, ports.link, ports.shared);
     }
 
     /// Handles the value of a shadow doorbell that has been read: submission queue tail and completion queue head.
     /// Fetches new commands, and decides whether to read the shadow doorbell again.
-    fn on_shadow(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+    fn on_shadow_doorbell_read(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let queue = low_u16(packet.token.context);
         let this = &mut self.queues[usize::from(queue)];
         let words = payload.bytes().as_chunks::<4>().0;
         let (tail, head) = (u32::from_le_bytes(words[0]), u32::from_le_bytes(words[1]));
-        // A controller that overwrites entries regardless of what the host has read does not need the head.
+        // A controller that does not track the host's head may overwrite entries, so it never waits for the head.
         let minds_head = self.completion_doorbells;
         if tail >= this.submissions.entries() || (minds_head && this.completions.ring(head).is_err()) {
-            this.watch = Watch::Armed;
+            this.watch = ShadowPollState::Armed;
             return;
         }
         let (moved, watch) = (tail != this.submissions.tail(), this.watch);
         let register_written = this.register_written;
-        self.release_held(queue, ports);
+        self.post_held_completions(queue, ports);
         if register_written {
-            return self.watch(queue, Watch::Reading, ports);
+            return self.watch(queue, ShadowPollState::TraceRereading, ports);
         }
         match (moved, watch) {
             (true, _) => {
                 self.advance(now, queue, tail, ports);
-                self.watch(queue, Watch::Reading, ports);
+                self.watch(queue, ShadowPollState::TraceRereading, ports);
             }
-            (false, Watch::Reading) => self.ask_to_be_rung(queue, tail, ports),
-            // A queue whose completions are held back must see when the host reads its entries.
-            (false, _) if !self.queues[usize::from(queue)].held.is_empty() => self.watch(queue, Watch::Checking, ports),
-            (false, _) => self.queues[usize::from(queue)].watch = Watch::Armed,
+            (false, ShadowPollState::TraceRereading) => self.request_doorbell_write(queue, tail, ports),
+            // A queue with held-back completions must notice when the host consumes entries, so keep polling its shadow
+            // doorbell.
+            (false, _) if !self.queues[usize::from(queue)].held.is_empty() => {
+                self.watch(queue, ShadowPollState::Checking, ports)
+            }
+            (false, _) => self.queues[usize::from(queue)].watch = ShadowPollState::Armed,
         }
     }
 
     /// Sets the event index, so that the host writes the doorbell register for its next entry, and reads the shadow
     /// doorbell once more.
-    fn ask_to_be_rung(&mut self, queue: u16, tail: u32, ports: &mut Ports) {
+    fn request_doorbell_write(&mut self, queue: u16, tail: u32, ports: &mut Ports) {
         let Some(shadow) = self.shadow else { return };
         let token = Role::EVENT_INDEX.token(queue.into());
         ports.link.write(
             Direction::Up,
-            shadow.tail_event(u32::from(queue) + 1),
+            shadow.tail_event_index_address(u32::from(queue) + 1),
             &tail.to_le_bytes(),
             token,
             ports.shared,
         );
-        self.watch(queue, Watch::Checking, ports);
+        self.watch(queue, ShadowPollState::Checking, ports);
     }
 
     /// Sends the reads that fetch the new entries of a submission queue.
@@ -311,7 +314,7 @@ impl Controller {
 
     /// Handles submission queue entries that have been fetched. In a drive with zones, entries that arrive before
     /// earlier ones wait for them.
-    fn on_fetched(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+    fn on_entries_fetched(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let fetch = self.fetches.take(packet.token.context);
         let head = self.queues[usize::from(fetch.queue)].head;
         if !self.namespace.accepts_now(fetch, head, payload.bytes()) {
@@ -335,7 +338,7 @@ impl Controller {
             let bytes = &bytes.as_chunks().0[index(place)];
             match self.host_lists.fetch(fetch.queue, slot) {
                 None => _ = self.accept(now, bytes, (fetch.queue, request), ports),
-                Some(placed) => self.accept_of_host(now, bytes, placed, (fetch.queue, request), ports),
+                Some(placed) => self.accept_host_command(now, bytes, placed, (fetch.queue, request), ports),
             }
         }
         self.queues[usize::from(fetch.queue)].head = wrapped(fetch.first + fetch.count, entries);
@@ -349,7 +352,7 @@ impl Controller {
         self.host_lists.forget(id);
         let ended = self.commands[index(id)].command.as_ref().ok();
         let result = self.namespace.end_command(id, ended, self.limits.block_shift);
-        let ActiveCommand { command_id, queue: number, command, .. } = &self.commands[index(id)];
+        let ControllerCommand { command_id, queue: number, command, .. } = &self.commands[index(id)];
         self.commands_done += 1;
         let queue = &self.queues[usize::from(*number)];
         let done = Done {
@@ -361,7 +364,7 @@ impl Controller {
         };
         let number = *number;
         match queue.completions.is_full() && self.completion_doorbells {
-            true => self.hold(number, done, ports),
+            true => self.hold_completion(number, done, ports),
             false => self.post(number, done, ports),
         }
     }
@@ -377,7 +380,7 @@ impl Controller {
         let is_announced = self.interrupts && !queue.is_silent;
         ports.link.write(Direction::Up, address, &done.entry(phase).encode(), token, ports.shared);
         match is_announced {
-            true if self.coalescing_entries > 1 => self.hold_interrupt(number, ports),
+            true if self.coalescing_entries > 1 => self.coalesce_interrupt(number, ports),
             true => self.interrupt(number, ports),
             false => {}
         }
@@ -392,7 +395,7 @@ impl Controller {
 
     /// Counts a completion for interrupt coalescing. Sends the interrupt at once if enough completions wait, or sets a
     /// timer with the first of them.
-    fn hold_interrupt(&mut self, number: u16, ports: &mut Ports) {
+    fn coalesce_interrupt(&mut self, number: u16, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.unannounced += 1;
         if queue.unannounced >= self.coalescing_entries {
@@ -417,16 +420,16 @@ impl Controller {
 
     /// Holds a completion back until the host has made room in the completion queue. With shadow doorbells, starts to
     /// read the host's head.
-    fn hold(&mut self, number: u16, done: Done, ports: &mut Ports) {
+    fn hold_completion(&mut self, number: u16, done: Done, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.held.push_back(done);
-        if self.shadow.is_some() && queue.watch == Watch::Armed {
-            self.watch(number, Watch::Checking, ports);
+        if self.shadow.is_some() && queue.watch == ShadowPollState::Armed {
+            self.watch(number, ShadowPollState::Checking, ports);
         }
     }
 
     /// Posts the completions of a queue that were held back, as far as the completion queue has room.
-    fn release_held(&mut self, number: u16, ports: &mut Ports) {
+    fn post_held_completions(&mut self, number: u16, ports: &mut Ports) {
         while !self.queues[usize::from(number)].completions.is_full() {
             let Some(done) = self.queues[usize::from(number)].held.pop_front() else { return };
             self.post(number, done, ports);
@@ -444,7 +447,7 @@ impl halves::Controller for Controller {
         let this = &mut self.queues[usize::from(queue)];
         if completion {
             if this.completions.ring(value).is_ok() {
-                self.release_held(queue, ports);
+                self.post_held_completions(queue, ports);
             }
             return;
         }
@@ -453,27 +456,26 @@ impl halves::Controller for Controller {
             return;
         }
         this.register_written = true;
-        if self.shadow.is_none() || shadow::is_news(value, known, entries) {
+        if self.shadow.is_none() || shadow::is_newer_tail(value, known, entries) {
             self.advance(now, queue, value, ports);
         }
         match self.queues[usize::from(queue)].watch {
-            Watch::Armed if self.shadow.is_none() => {}
-            Watch::Armed => self.watch(queue, Watch::Reading, ports),
-            // The host has reacted to the event index. Set the index again once the shadow doorbell shows no more
-            // entries.
-            _ => self.queues[usize::from(queue)].watch = Watch::Reading,
+            ShadowPollState::Armed if self.shadow.is_none() => {}
+            ShadowPollState::Armed => self.watch(queue, ShadowPollState::TraceRereading, ports),
+            // The host has reacted to the event index. Set it again once the shadow doorbell shows no new entries.
+            _ => self.queues[usize::from(queue)].watch = ShadowPollState::TraceRereading,
         }
     }
 
     fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         self.reads.answered(packet.bytes, ports.link, ports.shared);
         match Role::of(packet) {
-            Role::FETCH => self.on_fetched(now, packet, payload, ports),
+            Role::FETCH => self.on_entries_fetched(now, packet, payload, ports),
             Role::PAGE_LIST => self.on_page_list(now, packet, payload, ports),
-            Role::PAYLOAD => self.on_payload(now, packet, ports),
+            Role::PAYLOAD => self.on_payload_arrived(now, packet, ports),
             Role::METADATA_READ => self.on_metadata(now, packet, ports),
-            Role::RANGES => self.on_ranges(now, packet, payload, ports),
-            Role::SHADOW => self.on_shadow(now, packet, payload, ports),
+            Role::RANGES => self.on_list_part(now, packet, payload, ports),
+            Role::SHADOW => self.on_shadow_doorbell_read(now, packet, payload, ports),
             other => unreachable!("the controller has not read in the role {other:?}"),
         }
     }
@@ -482,7 +484,7 @@ impl halves::Controller for Controller {
     fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         match timer.kind {
             timer::DATA_READY => self.on_ready(now, timer.context, ports),
-            timer::DATA_WANTED => self.want_data(timer.context, ports),
+            timer::DATA_WANTED => self.request_command_data(timer.context, ports),
             timer::FINISHED => self.finish(timer.context, ports),
             timer::INTERRUPT_DUE => self.on_interrupt_due(now, low_u16(timer.context), ports),
             timer::MEDIA_WANTED => self.use_media(now, timer.context, ports),
@@ -533,7 +535,7 @@ impl ServesHosts for Controller {
     fn begin(&mut self) {
         *self.limits = *self.limits_of_real_hosts;
         self.completion_doorbells = false;
-        self.namespace.leave_zones_to_server();
+        self.namespace.leave_zone_states_to_server();
         self.shadow = None;
     }
 
@@ -542,20 +544,20 @@ impl ServesHosts for Controller {
     }
 
     fn hold_keys(&mut self, values: &mut dyn Iterator<Item = (Key, u32)>, ports: &mut Ports) {
-        self.namespace.take_over_values(values, ports);
+        self.namespace.restore_stored_values(values, ports);
     }
 
     fn restart_queue(&mut self, number: u16, entries: u32, has_interrupts: bool) {
         let queue = &mut self.queues[usize::from(number)];
         queue.is_silent = !has_interrupts;
-        (queue.submissions, queue.completions) = (SubmissionRing::new(entries), CompletionRing::new(entries));
+        (queue.submissions, queue.completions) = (SubmissionQueueRing::new(entries), CompletionQueueRing::new(entries));
         queue.head = 0;
     }
 
-    fn give_command(&mut self, number: u16, slot: u32, form: CommandForm) {
+    fn give_command(&mut self, number: u16, slot: u32, form: HostCommandForm) {
         let placed = match form {
-            CommandForm::Bytes { lists, .. } => lists.map(|lists| PlacedCommand::Lists(lists.to_vec())),
-            CommandForm::Decoded(decoded) => Some(PlacedCommand::Served(ServedCommand::of(decoded))),
+            HostCommandForm::Bytes { lists, .. } => lists.map(|lists| PlacedHostCommand::Lists(lists.to_vec())),
+            HostCommandForm::Decoded(decoded) => Some(PlacedHostCommand::Served(ServedHostCommand::of(decoded))),
         };
         self.host_lists.place(number, slot, placed);
     }

@@ -1,15 +1,15 @@
 //! Namespace of a simulated drive, by its kind. A kind adds its own state and rules to the commands of the controller.
 
 use super::Fetch;
-use super::key_value::SimulatedKeys;
-use super::placement::SimulatedPlacement;
-use super::zones::SimulatedZones;
+use super::key_value::SimulatedKeySpace;
+use super::placement::SimulatedPlacementStreams;
+use super::zones::SimulatedZoneStates;
 use crate::drive::Drive;
 use crate::media::WriteTiming;
 use crate::media::keys::Key;
 use crate::media::zones::ZonesLeft;
-use crate::protocol::nvme::commands::{Command, ReturnedValue};
-use crate::protocol::nvme::rules::{Limits, WritePlacement};
+use crate::protocol::nvme::commands::{Command, CompletionValueKind};
+use crate::protocol::nvme::rules::{Limits, WriteReclaimPlacement};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 use crate::protocol::ports::Ports;
 use crate::time::Time;
@@ -19,34 +19,34 @@ use crate::workload::FilledKeys;
 #[derive(Clone, Debug)]
 pub(super) enum SimulatedNamespace {
     /// Logical blocks; also those of a drive with zones whose server keeps the states of the zones.
-    Blocks,
+    EraseBlocks,
     /// Logical blocks that hosts place (flexible data placement).
-    Placed(SimulatedPlacement),
+    Placed(SimulatedPlacementStreams),
     /// Logical blocks in zones.
-    Zoned(Box<SimulatedZones>),
+    Zoned(Box<SimulatedZoneStates>),
     /// Values under keys.
-    Keyed(Box<SimulatedKeys>),
+    Keyed(Box<SimulatedKeySpace>),
 }
 
 impl SimulatedNamespace {
     /// Returns the namespace of a drive.
     pub(super) fn of(drive: &Drive) -> SimulatedNamespace {
-        let zoned = SimulatedZones::full(drive).map(SimulatedNamespace::Zoned);
-        let placed = || SimulatedPlacement::of(drive).map(SimulatedNamespace::Placed);
-        let keyed = || SimulatedKeys::of(drive).map(SimulatedNamespace::Keyed);
-        zoned.or_else(placed).or_else(keyed).unwrap_or(SimulatedNamespace::Blocks)
+        let zoned = SimulatedZoneStates::full(drive).map(SimulatedNamespace::Zoned);
+        let placed = || SimulatedPlacementStreams::of(drive).map(SimulatedNamespace::Placed);
+        let keyed = || SimulatedKeySpace::of(drive).map(SimulatedNamespace::Keyed);
+        zoned.or_else(placed).or_else(keyed).unwrap_or(SimulatedNamespace::EraseBlocks)
     }
 
     /// Lets the server of the drive keep the states of zones.
-    pub(super) fn leave_zones_to_server(&mut self) {
+    pub(super) fn leave_zone_states_to_server(&mut self) {
         if let SimulatedNamespace::Zoned(_) = self {
-            *self = SimulatedNamespace::Blocks;
+            *self = SimulatedNamespace::EraseBlocks;
         }
     }
 
     /// Keeps the states of zones again, all of which are empty; does nothing on a drive without zones.
     pub(super) fn keep_zones(&mut self, drive: &Drive) {
-        if let Some(zones) = SimulatedZones::full(drive) {
+        if let Some(zones) = SimulatedZoneStates::full(drive) {
             *self = SimulatedNamespace::Zoned(Box::new(zones.empty()));
         }
     }
@@ -82,7 +82,7 @@ impl SimulatedNamespace {
     ) -> Result<Command, Status> {
         match self {
             SimulatedNamespace::Zoned(zones) => {
-                zones.admit_new(Command::check(entry, limits)?, limits.block_shift, ports)
+                zones.admit_fetched_command(Command::check(entry, limits)?, limits.block_shift, ports)
             }
             _ => Command::check(entry, limits),
         }
@@ -91,13 +91,13 @@ impl SimulatedNamespace {
     /// Returns a command that a served controller has checked, as [`SimulatedNamespace::check`] returns one.
     pub(super) fn admit(&mut self, command: Command, block_shift: u32, ports: &mut Ports) -> Result<Command, Status> {
         match self {
-            SimulatedNamespace::Zoned(zones) => zones.admit_new(command, block_shift, ports),
+            SimulatedNamespace::Zoned(zones) => zones.admit_fetched_command(command, block_shift, ports),
             _ => Ok(command),
         }
     }
 
     /// Checks a Copy whose sources are known against the states of its zones, and changes these.
-    pub(super) fn admit_copy(
+    pub(super) fn admit_copy_sources(
         &mut self,
         command: &mut Command,
         sources: &[(u64, u64)],
@@ -124,11 +124,13 @@ impl SimulatedNamespace {
         &mut self,
         now: Time,
         (offset, bytes): (u64, u32),
-        placement: WritePlacement,
+        placement: WriteReclaimPlacement,
         ports: &mut Ports,
     ) -> WriteTiming {
         match self {
-            SimulatedNamespace::Placed(placed) => ports.media.write_placed(now, offset, bytes, placed.take(placement)),
+            SimulatedNamespace::Placed(placed) => {
+                ports.media.write_to_stream(now, offset, bytes, placed.take(placement))
+            }
             _ => ports.media.write(now, offset, bytes),
         }
     }
@@ -153,17 +155,21 @@ impl SimulatedNamespace {
     #[inline(always)]
     pub(super) fn end_command(&mut self, id: u32, command: Option<&Command>, block_shift: u32) -> u64 {
         match self {
-            SimulatedNamespace::Blocks | SimulatedNamespace::Placed(_) => 0,
+            SimulatedNamespace::EraseBlocks | SimulatedNamespace::Placed(_) => 0,
             SimulatedNamespace::Zoned(zones) => zones.end_command(id, command, block_shift),
             SimulatedNamespace::Keyed(keys) => {
-                let bytes = keys.take_value_bytes(id);
-                if command.is_some_and(|command| command.row.returns == ReturnedValue::ValueBytes) { bytes } else { 0 }
+                let bytes = keys.take_found_value_length(id);
+                if command.is_some_and(|command| command.row.returns == CompletionValueKind::ValueBytes) {
+                    bytes
+                } else {
+                    0
+                }
             }
         }
     }
 
     /// Returns keys and values, for a command that only a namespace with keys accepts.
-    pub(super) fn keys(&mut self) -> &mut SimulatedKeys {
+    pub(super) fn keys(&mut self) -> &mut SimulatedKeySpace {
         match self {
             SimulatedNamespace::Keyed(keys) => keys,
             _ => unreachable!("a namespace without keys refuses the commands for them"),
@@ -178,7 +184,7 @@ impl SimulatedNamespace {
     }
 
     /// Stores values of these lengths, which a served drive holds, under their keys.
-    pub(super) fn take_over_values(&mut self, values: &mut dyn Iterator<Item = (Key, u32)>, ports: &mut Ports) {
+    pub(super) fn restore_stored_values(&mut self, values: &mut dyn Iterator<Item = (Key, u32)>, ports: &mut Ports) {
         if let SimulatedNamespace::Keyed(keys) = self {
             keys.fill(values, ports);
         }
@@ -192,14 +198,14 @@ impl SimulatedNamespace {
     /// Replaces the states of all zones by the states that a restart of the drive has left.
     pub(super) fn take_over_zones(&mut self, left: ZonesLeft) {
         if let SimulatedNamespace::Zoned(zones) = self {
-            zones.take_over(left);
+            zones.restore_zones_after_restart(left);
         }
     }
 
     /// Returns pairs of name and value for the counters of the namespace's kind.
     pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
         match self {
-            SimulatedNamespace::Blocks => Vec::new(),
+            SimulatedNamespace::EraseBlocks => Vec::new(),
             SimulatedNamespace::Placed(placed) => placed.counters().to_vec(),
             SimulatedNamespace::Zoned(zones) => zones.counters().to_vec(),
             SimulatedNamespace::Keyed(keys) => keys.counters(),

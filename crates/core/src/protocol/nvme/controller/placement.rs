@@ -3,32 +3,32 @@
 
 use super::Controller;
 use crate::drive::Drive;
-use crate::media::translation::PlacedStreams;
-use crate::protocol::nvme::rules::WritePlacement;
+use crate::media::translation::HostStreams;
+use crate::protocol::nvme::rules::WriteReclaimPlacement;
 use crate::protocol::ports::Ports;
 use crate::time::Time;
 
 /// Streams of a simulated drive for data placement; placement handles are the reclaim unit handles.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SimulatedPlacement {
-    streams: PlacedStreams,
+pub(super) struct SimulatedPlacementStreams {
+    streams: HostStreams,
     /// Number of writes with a placement identifier that does not exist.
     invalid_identifiers: u64,
     /// Number of times that the host has let a handle refer to a new reclaim unit (I/O Management Send).
     renewed: u64,
 }
 
-impl SimulatedPlacement {
+impl SimulatedPlacementStreams {
     /// Returns the streams for the data placement of a drive; none if hosts cannot place data.
-    pub(super) fn of(drive: &Drive) -> Option<SimulatedPlacement> {
+    pub(super) fn of(drive: &Drive) -> Option<SimulatedPlacementStreams> {
         let streams = drive.placed_streams()?;
-        Some(SimulatedPlacement { streams, invalid_identifiers: 0, renewed: 0 })
+        Some(SimulatedPlacementStreams { streams, invalid_identifiers: 0, renewed: 0 })
     }
 
     /// Returns the stream for a write's reclaim group and placement handle. Counts the write if its placement
     /// identifier does not exist.
     #[inline]
-    pub(super) fn take(&mut self, placement: WritePlacement) -> u8 {
+    pub(super) fn take(&mut self, placement: WriteReclaimPlacement) -> u8 {
         self.invalid_identifiers += u64::from(placement.is_invalid);
         self.streams.stream(placement.group, placement.handle)
     }

@@ -3,14 +3,14 @@
 use super::Fetch;
 use crate::drive::Drive;
 use crate::media::zones::{ZoneAction, Zones, ZonesLeft};
-use crate::protocol::nvme::commands::zones::{ZoneEffect, admit};
-use crate::protocol::nvme::commands::{Command, ListKind, ReturnedValue};
+use crate::protocol::nvme::commands::zones::{ZoneSideEffect, admit};
+use crate::protocol::nvme::commands::{Command, CommandListKind, CompletionValueKind};
 use crate::protocol::nvme::spec::Status;
 use crate::protocol::ports::Ports;
 
 /// States of the zones of a simulated drive, and the commands in flight that affect them.
 #[derive(Clone, Debug)]
-pub(super) struct SimulatedZones {
+pub(super) struct SimulatedZoneStates {
     zones: Zones,
     /// Number of commands that the states of zones have refused.
     refusals: u64,
@@ -20,56 +20,57 @@ pub(super) struct SimulatedZones {
     /// Writes in flight that their zones have accepted: first logical block, and number of logical blocks.
     writing: Vec<(u64, u64)>,
     /// Zone states that survive a loss of power; none if completed writes survive it.
-    durable: Option<DurableZones>,
+    durable: Option<DurableZoneStates>,
 }
 
 /// Zone states that survive a loss of power on a drive with a volatile write buffer: the states of the last flush, with
 /// all resets since.
 #[derive(Clone, Debug)]
-struct DurableZones {
+struct DurableZoneStates {
     flushed: Zones,
     /// Zone states after the writes that had completed when a flush began, for each flush in progress with its command
     /// number.
     flushing: Vec<(u32, Zones)>,
 }
 
-impl DurableZones {
+impl DurableZoneStates {
     /// Applies the reset of a zone, which is durable at once, to the states of all flushes.
     fn reset(&mut self, start: u64) {
         let later = self.flushing.iter_mut().map(|(_, zones)| zones);
         for zones in std::iter::once(&mut self.flushed).chain(later) {
-            // Reset fails only for read-only and offline zones, and the drive has reset this zone already.
+            // Reset fails only for read-only and offline zones, and this zone has just been reset on the drive, so
+            // ignore the result.
             let _ = zones.act(ZoneAction::Reset, start);
         }
     }
 
     /// Ends the flush with this command number: the states when it began are durable now. Does nothing if no such flush
     /// is in progress.
-    fn end_flush(&mut self, id: u32) {
+    fn end_zone_flush(&mut self, id: u32) {
         if let Some(place) = self.flushing.iter().position(|(flush, _)| *flush == id) {
             self.flushed = self.flushing.remove(place).1;
         }
     }
 }
 
-impl SimulatedZones {
+impl SimulatedZoneStates {
     /// Returns the zones of a drive in use, all of them full; none if the drive has no zones.
-    pub(super) fn full(drive: &Drive) -> Option<Box<SimulatedZones>> {
+    pub(super) fn full(drive: &Drive) -> Option<Box<SimulatedZoneStates>> {
         let is_volatile = drive.loses_power() && !drive.keeps_acknowledged();
         drive.zone_layout().map(|layout| {
             let zones = Zones::full(layout);
-            let durable = is_volatile.then(|| DurableZones { flushed: zones.clone(), flushing: Vec::new() });
-            Box::new(SimulatedZones { durable, ..SimulatedZones::of(zones) })
+            let durable = is_volatile.then(|| DurableZoneStates { flushed: zones.clone(), flushing: Vec::new() });
+            Box::new(SimulatedZoneStates { durable, ..SimulatedZoneStates::of(zones) })
         })
     }
 
-    fn of(zones: Zones) -> SimulatedZones {
-        SimulatedZones { zones, refusals: 0, early: Vec::new(), writing: Vec::new(), durable: None }
+    fn of(zones: Zones) -> SimulatedZoneStates {
+        SimulatedZoneStates { zones, refusals: 0, early: Vec::new(), writing: Vec::new(), durable: None }
     }
 
     /// Returns zones with the same layout, all of them empty.
-    pub(super) fn empty(&self) -> SimulatedZones {
-        SimulatedZones::of(Zones::new(*self.zones.layout()))
+    pub(super) fn empty(&self) -> SimulatedZoneStates {
+        SimulatedZoneStates::of(Zones::new(*self.zones.layout()))
     }
 
     /// Returns the zones with the states after completed writes only. The latest writes of a zone that have not
@@ -94,7 +95,7 @@ impl SimulatedZones {
     }
 
     /// Replaces the states of all zones by the states that a restart of the drive has left.
-    pub(super) fn take_over(&mut self, left: ZonesLeft) {
+    pub(super) fn restore_zones_after_restart(&mut self, left: ZonesLeft) {
         if let Some(durable) = &mut self.durable {
             durable.flushed = left.durable;
         }
@@ -115,15 +116,15 @@ impl SimulatedZones {
     pub(super) fn end_command(&mut self, id: u32, command: Option<&Command>, block_shift: u32) -> u64 {
         let Some(command) = command else { return 0 };
         // A read or a flush may name the block at which a write in flight begins.
-        if moves_pointer(command)
+        if advances_write_pointer(command)
             && let Some(place) = self.writing.iter().position(|(block, _)| *block == command.offset >> block_shift)
         {
             self.writing.swap_remove(place);
         }
         if let Some(durable) = &mut self.durable {
-            durable.end_flush(id);
+            durable.end_zone_flush(id);
         }
-        if command.row.returns == ReturnedValue::FirstBlock { command.offset >> block_shift } else { 0 }
+        if command.row.returns == CompletionValueKind::FirstBlock { command.offset >> block_shift } else { 0 }
     }
 
     /// Returns pairs of name and value for the counters of zone operations and refusals.
@@ -141,13 +142,13 @@ impl SimulatedZones {
     /// Returns a command if the states of its zones accept it. The zones of a Copy are checked when its sources are
     /// known.
     #[inline(never)]
-    pub(super) fn admit_new(
+    pub(super) fn admit_fetched_command(
         &mut self,
         mut command: Command,
         block_shift: u32,
         ports: &mut Ports,
     ) -> Result<Command, Status> {
-        if command.row.list() != Some(ListKind::Sources) {
+        if command.row.list() != Some(CommandListKind::KeyOrigins) {
             self.admit(&mut command, &[], block_shift, ports)?;
         }
         Ok(command)
@@ -161,14 +162,14 @@ impl SimulatedZones {
         shift: u32,
         ports: &mut Ports,
     ) -> Result<(), Status> {
-        let SimulatedZones { zones, refusals, writing, durable, .. } = self;
+        let SimulatedZoneStates { zones, refusals, writing, durable, .. } = self;
         let place = (command.offset, command.bytes);
         let effect = admit(zones, command.action, place, sources, shift).inspect_err(|_| *refusals += 1)?;
         let layout = zones.layout();
         match effect {
-            ZoneEffect::None => {}
-            ZoneEffect::Placed(block) => command.offset = block << shift,
-            ZoneEffect::Emptied(emptied) => {
+            ZoneSideEffect::None => {}
+            ZoneSideEffect::Placed(block) => command.offset = block << shift,
+            ZoneSideEffect::Emptied(emptied) => {
                 for start in emptied.into_iter().map(|zone| layout.start(zone)) {
                     ports.media.discard(start << shift, layout.zone_blocks << shift);
                     durable.iter_mut().for_each(|durable| durable.reset(start));
@@ -176,7 +177,7 @@ impl SimulatedZones {
                 }
             }
         }
-        if moves_pointer(command) {
+        if advances_write_pointer(command) {
             writing.push((command.offset >> shift, u64::from(command.bytes) >> shift));
         }
         Ok(())
@@ -200,7 +201,7 @@ impl SimulatedZones {
 
     /// Undoes the effect of a write on its zone, after the zone has accepted it and its PRP list or SGL is wrong.
     pub(super) fn undo_write(&mut self, command: &Command, shift: u32) {
-        if moves_pointer(command) {
+        if advances_write_pointer(command) {
             let block = command.offset >> shift;
             self.writing.retain(|(other, _)| *other != block);
             self.zones.undo_write(block, u64::from(command.bytes) >> shift);
@@ -210,7 +211,7 @@ impl SimulatedZones {
 
 /// True if the command moves the write pointer to the end of its blocks once its zone has accepted it. A Copy has no
 /// blocks before its sources are known, and its zone has not accepted it until then.
-fn moves_pointer(command: &Command) -> bool {
+fn advances_write_pointer(command: &Command) -> bool {
     command.row.writes_media() && command.bytes > 0
 }
 
@@ -223,9 +224,9 @@ mod tests {
     use crate::protocol::nvme::spec::SubmissionEntry;
 
     #[test]
-    fn a_write_in_flight_has_not_completed_when_a_flush_or_a_read_of_its_block_has() {
+    fn flush_and_read_do_not_complete_a_write_in_flight() {
         let layout = ZoneLayout { zones: 2, zone_blocks: 16, capacity_blocks: 16, active_max: 0, open_max: 0 };
-        let mut zones = SimulatedZones::of(Zones::new(layout));
+        let mut zones = SimulatedZoneStates::of(Zones::new(layout));
         zones.zones.write(0, 8).unwrap();
         zones.writing.push((0, 8));
         let mut end = |opcode| {

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_says_which_command_and_how_far_its_queue_has_been_read() {
+    fn completion_entry_names_command_and_queue_head() {
         let status = refusal(Status::INVALID_OPCODE);
         let done = Done { command_id: 7, submission_queue: 2, submission_head: 5, result: 9, status };
         let bytes = done.entry(true).encode();

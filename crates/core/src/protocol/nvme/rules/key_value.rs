@@ -6,7 +6,7 @@
 //! value as the buffer holds.
 
 use crate::drive::Drive;
-use crate::media::keys::{KEY_BYTES_MAX, Key, KeyLayout, KeyRefusal, KeySpace, StoreOptions, StoredValue};
+use crate::media::keys::{KEY_BYTES_MAX, Key, KeyLayout, KeySpace, KeySpaceRefusal, StoreConditions, StoredKeyValue};
 use crate::number::{index, low_u32};
 use crate::protocol::nvme::spec::fields::key as fields;
 use crate::protocol::nvme::spec::identify::{IdentifyKeyedNamespace, KeyedFormat};
@@ -53,7 +53,7 @@ impl KeyValueLimits {
         page.set(IdentifyKeyedNamespace::LENGTH, size_bytes);
         page.set(IdentifyKeyedNamespace::USED, used_bytes);
         page.set(IdentifyKeyedNamespace::GRANULE, granule_bytes);
-        let mut format = page.part_mut(IdentifyKeyedNamespace::FORMATS.element(0));
+        let mut format = page.field_structure_mut(IdentifyKeyedNamespace::FORMATS.element(0));
         format.set(KeyedFormat::KEY_BYTES, self.key_bytes_max.into());
         format.set(KeyedFormat::VALUE_BYTES, self.value_bytes_max);
         format.set(KeyedFormat::KEYS, keys_max);
@@ -62,13 +62,13 @@ impl KeyValueLimits {
 
 /// Operation of a Key Value command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyOperation {
+pub enum KeyValueOperation {
     /// Stores a value of this length (Store).
     Store {
         /// Length of the value in bytes.
         bytes: u32,
         /// Conditions for the Store: the key must exist, or must not exist.
-        options: StoreOptions,
+        options: StoreConditions,
     },
     /// Retrieves the value, as much of it as fits the host's buffer (Retrieve).
     Retrieve {
@@ -86,11 +86,14 @@ pub enum KeyOperation {
     Exist,
 }
 
-impl KeyOperation {
+impl KeyValueOperation {
     /// Returns the Store that a submission queue entry encodes, with its length and conditions.
-    pub(in crate::protocol::nvme) fn store(entry: &SubmissionEntry) -> KeyOperation {
+    pub(in crate::protocol::nvme) fn store(entry: &SubmissionEntry) -> KeyValueOperation {
         let (must_exist, must_be_new) = (entry.has(fields::MUST_EXIST), entry.has(fields::MUST_BE_NEW));
-        KeyOperation::Store { bytes: entry.get(fields::BYTES), options: StoreOptions { must_exist, must_be_new } }
+        KeyValueOperation::Store {
+            bytes: entry.get(fields::BYTES),
+            options: StoreConditions { must_exist, must_be_new },
+        }
     }
 }
 
@@ -98,7 +101,7 @@ impl KeyOperation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyCommand {
     /// Operation of the command, with its lengths and options.
-    pub operation: KeyOperation,
+    pub operation: KeyValueOperation,
     /// Key of the command; for a List, the key at which the list begins.
     pub key: Key,
 }
@@ -114,17 +117,19 @@ impl KeyCommand {
     /// - Invalid Value Size for a value longer than the namespace allows.
     pub(in crate::protocol::nvme) fn of(
         entry: &SubmissionEntry,
-        operation: KeyOperation,
+        operation: KeyValueOperation,
         limits: &KeyValueLimits,
     ) -> Result<KeyCommand, Status> {
-        let key = key_of(entry, entry.get(fields::KEY_BYTES))?;
-        let is_list = matches!(operation, KeyOperation::List { .. });
+        let key = key_of_entry(entry, entry.get(fields::KEY_BYTES))?;
+        let is_list = matches!(operation, KeyValueOperation::List { .. });
         if key.length() > limits.key_bytes_max || key.length() == 0 && !is_list {
             return Err(Status::INVALID_KEY_SIZE);
         }
         match operation {
-            KeyOperation::Store { bytes, .. } if bytes > limits.value_bytes_max => Err(Status::INVALID_VALUE_SIZE),
-            KeyOperation::List { buffer_bytes } if index(buffer_bytes) < KeyList::BYTES => Err(Status::INVALID_FIELD),
+            KeyValueOperation::Store { bytes, .. } if bytes > limits.value_bytes_max => Err(Status::INVALID_VALUE_SIZE),
+            KeyValueOperation::List { buffer_bytes } if index(buffer_bytes) < KeyList::BYTES => {
+                Err(Status::INVALID_FIELD)
+            }
             _ => Ok(KeyCommand { operation, key }),
         }
     }
@@ -133,9 +138,9 @@ impl KeyCommand {
     /// Exist.
     pub fn data_bytes(&self) -> u32 {
         match self.operation {
-            KeyOperation::Store { bytes, .. } => bytes,
-            KeyOperation::Retrieve { buffer_bytes } | KeyOperation::List { buffer_bytes } => buffer_bytes,
-            KeyOperation::Delete | KeyOperation::Exist => 0,
+            KeyValueOperation::Store { bytes, .. } => bytes,
+            KeyValueOperation::Retrieve { buffer_bytes } | KeyValueOperation::List { buffer_bytes } => buffer_bytes,
+            KeyValueOperation::Delete | KeyValueOperation::Exist => 0,
         }
     }
 
@@ -144,7 +149,7 @@ impl KeyCommand {
     pub fn list(&self, space: &KeySpace) -> Vec<u8> {
         let room = index(self.data_bytes());
         let (mut list, mut count) = (vec![0; KeyList::BYTES], 0_u32);
-        for (key, _) in space.from_key(self.key) {
+        for (key, _) in space.iter_from_key(self.key) {
             let length = usize::from(key.length());
             let end = (list.len() + KeyEntry::BYTES + length).next_multiple_of(LIST_ALIGNMENT);
             if end > room {
@@ -162,15 +167,15 @@ impl KeyCommand {
 
 /// Returns the key that a submission queue entry holds: `length` bytes of the key fields, whose other bytes are
 /// ignored.
-fn key_of(entry: &SubmissionEntry, length: u32) -> Result<Key, Status> {
-    let high = entry.get_pair([fields::KEY_THIRD, fields::KEY_LAST]);
+fn key_of_entry(entry: &SubmissionEntry, length: u32) -> Result<Key, Status> {
+    let high = entry.joined_u64([fields::KEY_THIRD, fields::KEY_LAST]);
     let bytes: Vec<u8> = [entry.dwords_2_3, high].into_iter().flat_map(u64::to_le_bytes).collect();
     let bytes = bytes.get(..index(length)).ok_or(Status::INVALID_FIELD)?;
     Key::new(bytes).ok_or(Status::INVALID_FIELD)
 }
 
 /// Returns the submission queue entry with this key and its length filled in.
-pub(in crate::protocol::nvme) fn with_key(entry: SubmissionEntry, key: Key) -> SubmissionEntry {
+pub(in crate::protocol::nvme) fn with_key_fields(entry: SubmissionEntry, key: Key) -> SubmissionEntry {
     let bytes = key.padded();
     let [low, high] = [0, 1].map(|word| u64::from_le_bytes(bytes.as_chunks::<{ KEY_BYTES_MAX / 2 }>().0[word]));
     let entry = entry.with(fields::KEY_BYTES, key.length().into());
@@ -180,11 +185,11 @@ pub(in crate::protocol::nvme) fn with_key(entry: SubmissionEntry, key: Key) -> S
 
 /// Returns the status of a command that is refused because of its key or the room for its value.
 #[cold]
-pub fn status(refusal: KeyRefusal) -> Status {
+pub fn status(refusal: KeySpaceRefusal) -> Status {
     match refusal {
-        KeyRefusal::Missing => Status::KEY_DOES_NOT_EXIST,
-        KeyRefusal::Exists => Status::KEY_EXISTS,
-        KeyRefusal::Full | KeyRefusal::Held => Status::CAPACITY_EXCEEDED,
+        KeySpaceRefusal::Missing => Status::KEY_DOES_NOT_EXIST,
+        KeySpaceRefusal::Exists => Status::KEY_EXISTS,
+        KeySpaceRefusal::Full | KeySpaceRefusal::Held => Status::CAPACITY_EXCEEDED,
     }
 }
 
@@ -192,7 +197,7 @@ pub fn status(refusal: KeyRefusal) -> Status {
 ///
 /// # Errors
 /// KV Key Does Not Exist if the key does not exist and `reports_missing` is set (EDNEK).
-pub fn delete(space: &mut KeySpace, key: Key, reports_missing: bool) -> Result<Option<StoredValue>, Status> {
+pub fn delete(space: &mut KeySpace, key: Key, reports_missing: bool) -> Result<Option<StoredKeyValue>, Status> {
     match space.delete(key) {
         Ok(value) => Ok(Some(value)),
         Err(_) if !reports_missing => Ok(None),
@@ -202,20 +207,23 @@ pub fn delete(space: &mut KeySpace, key: Key, reports_missing: bool) -> Result<O
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Limits, NamespaceKind};
+    use super::super::{Limits, NamespaceKindLimits};
     use super::*;
     use crate::protocol::nvme::commands::{Action, Command, opcode};
 
     const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: 1 << 20, granule_bytes: 512, keys_max: 100 };
     const KEYS: KeyValueLimits =
         KeyValueLimits { layout: LAYOUT, key_bytes_max: 12, value_bytes_max: 4096, reports_missing: true };
-    const LIMITS: Limits = Limits { kind: NamespaceKind::Keyed(KEYS), ..Limits::SMALL };
+    const LIMITS: Limits = Limits { kind: NamespaceKindLimits::Keyed(KEYS), ..Limits::SMALL };
 
     /// Returns a submission queue entry with this opcode, dwords 10 and 11, and key.
     fn entry(opcode: u8, dwords: [u32; 2], key: &str) -> SubmissionEntry {
         let key = Key::new(key.as_bytes()).expect("it is short");
         let dwords = [dwords[0], dwords[1], 0, 0, 0, 0];
-        with_key(SubmissionEntry { opcode, namespace_id: 1, prp1: 0x1000, dwords, ..SubmissionEntry::default() }, key)
+        with_key_fields(
+            SubmissionEntry { opcode, namespace_id: 1, prp1: 0x1000, dwords, ..SubmissionEntry::default() },
+            key,
+        )
     }
 
     fn checked(entry: &SubmissionEntry) -> Result<KeyCommand, Status> {
@@ -228,18 +236,18 @@ mod tests {
     /// Source: the command layouts of the Key Value Command Set Specification 1.0. Bytes 7 to 0 of a key are in dwords
     /// 3 and 2, the others in dwords 15 and 14.
     #[test]
-    fn key_is_in_the_dwords_of_a_command_and_the_bytes_behind_its_length_mean_nothing() {
+    fn key_occupies_its_dwords_up_to_its_length() {
         let mut bytes = entry(opcode::EXIST, [0, 0], "abcdefghij").encode();
         assert_eq!((&bytes[8..16], &bytes[56..58], bytes[44]), (&b"abcdefgh"[..], &b"ij"[..], 10));
         bytes[58..64].fill(0xff);
         let found = checked(&SubmissionEntry::decode(&bytes)).expect("it is fine");
-        assert_eq!((found.operation, found.key), (KeyOperation::Exist, Key::new(b"abcdefghij").unwrap()));
+        assert_eq!((found.operation, found.key), (KeyValueOperation::Exist, Key::new(b"abcdefghij").unwrap()));
         bytes[44] = 3;
         assert_eq!(checked(&SubmissionEntry::decode(&bytes)).unwrap().key, Key::new(b"abc").unwrap());
     }
 
     #[test]
-    fn each_wrong_field_has_its_status() {
+    fn wrong_key_command_fields_have_their_statuses() {
         let all = [opcode::STORE, opcode::RETRIEVE, opcode::LIST, opcode::DELETE, opcode::EXIST];
         for opcode in all {
             let mut long = entry(opcode, [64, 0], "k");
@@ -265,24 +273,24 @@ mod tests {
         let nothing = SubmissionEntry { prp1: 2, ..entry(opcode::STORE, [0, 0], "k") };
         assert!(checked(&nothing).is_ok(), "a value without bytes has no data pointer");
         let flush = SubmissionEntry { namespace_id: u32::MAX, ..entry(opcode::FLUSH, [0, 0], "") };
-        assert_eq!(Command::check(&flush, &LIMITS).map(|command| command.action), Ok(Action::Flush));
+        assert_eq!(Command::check(&flush, &LIMITS).map(|command| command.action), Ok(Action::DeepFlush));
     }
 
     #[test]
-    fn options_of_a_store_are_in_the_second_byte_of_dword_11() {
+    fn store_options_are_in_byte_two_of_dword_11() {
         for (bits, must_exist, must_be_new) in [(0, false, false), (1, true, false), (2, false, true), (7, true, true)]
         {
             let found = checked(&entry(opcode::STORE, [9, bits << 8], "k")).expect("it is fine").operation;
-            let options = StoreOptions { must_exist, must_be_new };
-            assert_eq!(found, KeyOperation::Store { bytes: 9, options }, "{bits:b}");
+            let options = StoreConditions { must_exist, must_be_new };
+            assert_eq!(found, KeyValueOperation::Store { bytes: 9, options }, "{bits:b}");
         }
     }
 
     #[test]
-    fn list_has_as_many_whole_keys_as_there_is_room_for() {
+    fn key_list_contains_as_many_whole_keys_as_fit() {
         let mut space = KeySpace::new(LAYOUT);
         for key in ["a", "abc", "b", "longer key"] {
-            space.store(Key::new(key.as_bytes()).unwrap(), 10, StoreOptions::default()).unwrap();
+            space.store(Key::new(key.as_bytes()).unwrap(), 10, StoreConditions::default()).unwrap();
         }
         let list = |bytes, from| checked(&entry(opcode::LIST, [bytes, 0], from)).unwrap().list(&space);
         let all = b"\x04\0\0\0\x01\0a\0\x03\0abc\0\0\0\x01\0b\0\x0a\0longer key";
@@ -294,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn identify_tells_the_only_format_and_the_bytes_in_use() {
+    fn key_namespace_identify_reports_its_format_and_usage() {
         let mut page = vec![0; 4096];
         KEYS.identify_namespace(777, &mut page);
         assert_eq!(page[..8], ((1_u64 << 20) + 1200).to_le_bytes());
@@ -304,10 +312,10 @@ mod tests {
     }
 
     #[test]
-    fn deletion_of_a_missing_key_is_an_error_if_the_host_asks_to_be_told() {
+    fn deleting_a_missing_key_fails_if_requested() {
         let mut space = KeySpace::new(LAYOUT);
         let key = Key::of_number(1);
-        space.store(key, 10, StoreOptions::default()).unwrap();
+        space.store(key, 10, StoreConditions::default()).unwrap();
         assert_eq!(delete(&mut space, key, true).map(|value| value.map(|value| value.bytes)), Ok(Some(10)));
         assert_eq!(delete(&mut space, key, true), Err(Status::KEY_DOES_NOT_EXIST));
         assert_eq!(delete(&mut space, key, false), Ok(None));

@@ -1,10 +1,10 @@
 //! Limits of a controller, which its drive determines: queues and their entries, bytes of a command, logical blocks,
 //! optional features.
 
-use super::kind::NamespaceKind;
+use super::kind::NamespaceKindLimits;
 use crate::drive::Drive;
 use crate::number::{low_u8, low_u16};
-use crate::protocol::nvme::config::DataPointer;
+use crate::protocol::nvme::config::DataPointerFormat;
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
 
 /// Limits against which a controller checks commands, and which it reports to hosts.
@@ -25,7 +25,7 @@ pub struct Limits {
     /// True if the data pointer of a command may be a scatter-gather list (SGL) instead of PRP entries.
     pub takes_segments: bool,
     /// Kind of the namespaces, with the limits of what they store.
-    pub kind: NamespaceKind,
+    pub kind: NamespaceKindLimits,
 }
 
 impl Limits {
@@ -39,7 +39,7 @@ impl Limits {
         queue_pairs: 1,
         queue_entries: 16,
         takes_segments: false,
-        kind: NamespaceKind::PLAIN,
+        kind: NamespaceKindLimits::PLAIN,
     };
 
     /// Returns the limits of a drive as the modelled driver sees it, with one namespace.
@@ -52,8 +52,8 @@ impl Limits {
             transfer_bytes_max: nvme.max_transfer_kib * 1024,
             queue_pairs: nvme.queue_pairs,
             queue_entries: nvme.queue_entries,
-            takes_segments: nvme.data_pointer == DataPointer::Sgl,
-            kind: NamespaceKind::of(drive),
+            takes_segments: nvme.data_pointer == DataPointerFormat::Sgl,
+            kind: NamespaceKindLimits::of(drive),
         }
     }
 
@@ -87,7 +87,7 @@ impl Limits {
 
     /// Returns MDTS: base-2 logarithm of the number of memory pages that one command may transfer. Returns none if the
     /// field cannot hold the limit: a single page would be 0, which means that there is no limit.
-    pub fn transfer_field(&self) -> Option<u8> {
+    pub fn mdts_field(&self) -> Option<u8> {
         let pages = u64::from(self.transfer_bytes_max) / PAGE_BYTES;
         (pages.is_power_of_two() && pages > 1).then(|| low_u8(pages.trailing_zeros()))
     }
@@ -111,7 +111,7 @@ impl Limits {
 
     /// Returns the value of feature Number of Queues: I/O submission queues in the low half, I/O completion queues in
     /// the high half, counted from 0 (section 5.27.1.5).
-    pub fn queues_field(&self) -> u32 {
+    pub fn number_of_queues_field(&self) -> u32 {
         let most = self.queue_pairs - 1;
         most | most << 16
     }
@@ -122,7 +122,7 @@ impl Limits {
     /// # Errors
     /// Invalid Queue Size for fewer than two entries, since one entry of a full queue stays free, or for more than the
     /// controller allows.
-    pub fn check_entries(&self, counted_from_zero: u16) -> Result<u32, Status> {
+    pub fn check_queue_entries(&self, counted_from_zero: u16) -> Result<u32, Status> {
         let entries = u32::from(counted_from_zero) + 1;
         if (2..=self.queue_entries).contains(&entries) { Ok(entries) } else { Err(Status::INVALID_QUEUE_SIZE) }
     }
@@ -152,25 +152,28 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_say_what_the_keys_say() {
+    fn identify_fields_equal_the_drives_keys() {
         let limits = limits(|drive| {
             (drive.nvme.queue_pairs, drive.nvme.queue_entries, drive.nvme.max_transfer_kib) = (4, 64, 64);
         });
-        assert_eq!((limits.queues_field(), limits.entries_field(), limits.transfer_field()), (0x3_0003, 63, Some(4)));
-        assert_eq!(limits.check_entries(63), Ok(64));
+        assert_eq!(
+            (limits.number_of_queues_field(), limits.entries_field(), limits.mdts_field()),
+            (0x3_0003, 63, Some(4))
+        );
+        assert_eq!(limits.check_queue_entries(63), Ok(64));
         for entries in [0, 64, u16::MAX] {
-            assert_eq!(limits.check_entries(entries), Err(Status::INVALID_QUEUE_SIZE), "{entries}");
+            assert_eq!(limits.check_queue_entries(entries), Err(Status::INVALID_QUEUE_SIZE), "{entries}");
         }
     }
 
     #[test]
-    fn a_transfer_of_one_page_has_no_field_since_that_means_no_limit() {
-        assert_eq!(limits(|drive| drive.nvme.max_transfer_kib = 4).transfer_field(), None);
-        assert_eq!(limits(|drive| drive.nvme.max_transfer_kib = 2048).transfer_field(), Some(9));
+    fn one_page_transfers_have_no_mdts_value() {
+        assert_eq!(limits(|drive| drive.nvme.max_transfer_kib = 4).mdts_field(), None);
+        assert_eq!(limits(|drive| drive.nvme.max_transfer_kib = 2048).mdts_field(), Some(9));
     }
 
     #[test]
-    fn blocks_end_where_the_namespace_does() {
+    fn block_ranges_end_at_the_namespace_end() {
         let limits = Limits { blocks: 100, block_shift: 9, ..limits(|_| ()) };
         assert_eq!(limits.place(1, 99, 1), Ok(99 * 512));
         for (slba, blocks) in [(99, 2), (100, 1), (u64::MAX, 1), (u64::MAX, 65536)] {
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_lie_one_behind_the_other_and_end_where_the_next_begins() {
+    fn namespaces_are_consecutive_and_disjoint() {
         let limits = Limits { blocks: 100, block_shift: 9, ..limits(|_| ()) }.divided(3);
         assert_eq!((limits.blocks, limits.place(1, 32, 1), limits.place(3, 32, 1)), (33, Ok(32 * 512), Ok(98 * 512)));
         assert_eq!(limits.place(2, 33, 1), Err(Status::LBA_OUT_OF_RANGE), "it is the third one's");

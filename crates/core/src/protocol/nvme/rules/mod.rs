@@ -34,10 +34,10 @@ pub mod reservation;
 pub mod shadow;
 pub mod zones;
 
-pub use key_value::{KeyCommand, KeyOperation, KeyValueLimits};
-pub use kind::{BlockParts, NamespaceKind};
+pub use key_value::{KeyCommand, KeyValueLimits, KeyValueOperation};
+pub use kind::{BlockNamespaceParts, NamespaceKindLimits};
 pub use limits::Limits;
 pub use pages::Data;
-pub use placement::{PlacementLimits, WritePlacement};
-pub use protection::{BlockMetadata, BlockProtection, MetadataFormat, ProtectionType};
-pub use shadow::Shadow;
+pub use placement::{PlacementLimits, WriteReclaimPlacement};
+pub use protection::{BlockMetadataFormat, CommandBlockMetadata, CommandProtection, NamespaceProtectionType};
+pub use shadow::ShadowDoorbellPages;

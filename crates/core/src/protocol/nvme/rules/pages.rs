@@ -3,20 +3,20 @@
 //! A command holds two physical region page (PRP) entries. If the data takes more than two pages, the second entry
 //! points to a PRP list, which may continue in other pages. Alternatively the command holds one SGL descriptor: of the
 //! data itself, or of a segment of descriptors, the last of which may lead to another segment. The caller reads the
-//! memory that [`Data::next_list_part`] names and passes its bytes to [`Data::on_list`], until
+//! memory that [`Data::next_list_part`] names and passes its bytes to [`Data::add_prp_list_part`], until
 //! [`Data::next_list_part`] returns none. Each part of a list is read once.
 
 use smallvec::SmallVec;
 
 use crate::number::{index, low_u32, short_length};
-use crate::protocol::nvme::spec::layout::{Layout, Structure};
+use crate::protocol::nvme::spec::layout::{Layout, LayoutBytes};
 use crate::protocol::nvme::spec::lists::SegmentDescriptor;
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry};
 
 /// Contiguous run of host memory: address of its first byte, and length in bytes.
 pub type Run = (u64, u32);
 /// SGL descriptor in a command or in a part of a segment.
-type Descriptor<'a> = Structure<SegmentDescriptor, &'a [u8]>;
+type Descriptor<'a> = LayoutBytes<SegmentDescriptor, &'a [u8]>;
 
 /// Size of an SGL descriptor in bytes.
 const DESCRIPTOR_BYTES: u32 = short_length(SegmentDescriptor::BYTES);
@@ -67,18 +67,18 @@ impl Data {
     ///
     /// # Errors
     /// PRP Offset Invalid for a PRP entry that is not aligned as the specification demands; for SGL descriptors the
-    /// errors of [`Data::on_list`].
+    /// errors of [`Data::add_prp_list_part`].
     #[inline]
     pub fn of(entry: &SubmissionEntry, bytes: u32) -> Result<Data, Status> {
-        match entry.is_sgl() {
-            false => Data::of_pages(entry.prp1, entry.prp2, bytes),
-            true => Data::of_segment(entry.prp1, entry.prp2, bytes),
+        match entry.has_sgl_pointer() {
+            false => Data::of_prp_entries(entry.prp1, entry.prp2, bytes),
+            true => Data::of_sgl_descriptor(entry.prp1, entry.prp2, bytes),
         }
     }
 
     /// Returns the host memory of `bytes` of data that two PRP entries describe (section 4.1.1).
     #[inline]
-    fn of_pages(first: u64, second: u64, bytes: u32) -> Result<Data, Status> {
+    fn of_prp_entries(first: u64, second: u64, bytes: u32) -> Result<Data, Status> {
         if !first.is_multiple_of(4) {
             return Err(Status::INVALID_PRP_OFFSET);
         }
@@ -96,23 +96,23 @@ impl Data {
     }
 
     /// Returns the host memory of `bytes` of data that the SGL descriptor in the command describes (section 4.1.2.1).
-    fn of_segment(low: u64, high: u64, bytes: u32) -> Result<Data, Status> {
+    fn of_sgl_descriptor(low: u64, high: u64, bytes: u32) -> Result<Data, Status> {
         let mut data = Data { left: bytes, ..Data::default() };
         let descriptor = [low.to_le_bytes(), high.to_le_bytes()];
         let descriptor = SegmentDescriptor::over(descriptor.as_flattened());
         match descriptor.get(SegmentDescriptor::TYPE) {
             DATA_BLOCK => {
-                data.append_block(&descriptor)?;
-                data.check_whole()?;
+                data.append_data_block(&descriptor)?;
+                data.check_described_length()?;
             }
-            _ => data.begin_segment(&descriptor)?,
+            _ => data.begin_sgl_segment(&descriptor)?,
         }
         Ok(data)
     }
 
     /// Starts to read the SGL segment that a segment descriptor points to.
-    fn begin_segment(&mut self, descriptor: &Descriptor) -> Result<(), Status> {
-        let (address, bytes) = place_of(descriptor);
+    fn begin_sgl_segment(&mut self, descriptor: &Descriptor) -> Result<(), Status> {
+        let (address, bytes) = address_and_length_of(descriptor);
         self.is_last_segment = match descriptor.get(SegmentDescriptor::TYPE) {
             SEGMENT => false,
             LAST_SEGMENT => true,
@@ -126,39 +126,39 @@ impl Data {
     }
 
     /// Adds the host memory that the descriptors in this part of an SGL segment describe.
-    fn on_segment(&mut self, part: &[u8]) -> Result<(), Status> {
-        for descriptor in SegmentDescriptor::each_of(part) {
+    fn add_sgl_segment(&mut self, part: &[u8]) -> Result<(), Status> {
+        for descriptor in SegmentDescriptor::iter_structures(part) {
             self.descriptors += 1;
             if self.descriptors > DESCRIPTORS_MAX {
                 return Err(Status::INVALID_SGL_COUNT);
             }
             self.list += u64::from(DESCRIPTOR_BYTES);
             self.segment_bytes -= DESCRIPTOR_BYTES;
-            self.on_descriptor(&descriptor)?;
+            self.add_sgl_descriptor(&descriptor)?;
         }
-        if self.segment_bytes == 0 { self.check_whole() } else { Ok(()) }
+        if self.segment_bytes == 0 { self.check_described_length() } else { Ok(()) }
     }
 
     /// Handles one SGL descriptor: adds its data block, or begins the next segment. Only the last descriptor of a
     /// segment leads to another segment, and only if the segment is not the last.
-    fn on_descriptor(&mut self, descriptor: &Descriptor) -> Result<(), Status> {
+    fn add_sgl_descriptor(&mut self, descriptor: &Descriptor) -> Result<(), Status> {
         let has_to_lead_on = self.segment_bytes == 0 && !self.is_last_segment;
         match descriptor.get(SegmentDescriptor::TYPE) {
             DATA_BLOCK if has_to_lead_on => Err(Status::INVALID_SGL_SEGMENT),
-            DATA_BLOCK => self.append_block(descriptor),
+            DATA_BLOCK => self.append_data_block(descriptor),
             SEGMENT | LAST_SEGMENT if !has_to_lead_on => Err(Status::INVALID_SGL_SEGMENT),
-            _ => self.begin_segment(descriptor),
+            _ => self.begin_sgl_segment(descriptor),
         }
     }
 
     /// Checks, after the last SGL descriptor, that the descriptors describe as many bytes as the command transfers.
-    fn check_whole(&self) -> Result<(), Status> {
+    fn check_described_length(&self) -> Result<(), Status> {
         if self.left == 0 { Ok(()) } else { Err(Status::INVALID_SGL_LENGTH) }
     }
 
     /// Adds the next block of host memory, which may be empty and is merged with the previous one if it is adjacent.
-    fn append_block(&mut self, descriptor: &Descriptor) -> Result<(), Status> {
-        let (address, bytes) = place_of(descriptor);
+    fn append_data_block(&mut self, descriptor: &Descriptor) -> Result<(), Status> {
+        let (address, bytes) = address_and_length_of(descriptor);
         if bytes > self.left || address.checked_add(bytes.into()).is_none() {
             return Err(Status::INVALID_SGL_LENGTH);
         }
@@ -182,7 +182,7 @@ impl Data {
         if self.segment_bytes > 0 {
             return Some((self.list, self.segment_bytes.min(PART_BYTES_MAX)));
         }
-        (self.left > 0).then(|| (self.list, self.pages_left().min(self.room()) * 8))
+        (self.left > 0).then(|| (self.list, self.unknown_pages_left().min(self.room()) * 8))
     }
 
     /// Adds the host memory that a part of the list describes; the part is the one that [`Data::next_list_part`] named.
@@ -193,15 +193,15 @@ impl Data {
     ///
     /// # Panics
     /// If the part does not have the length that [`Data::next_list_part`] named.
-    pub fn on_list(&mut self, part: &[u8]) -> Result<(), Status> {
+    pub fn add_prp_list_part(&mut self, part: &[u8]) -> Result<(), Status> {
         let expected = self.next_list_part().map_or(0, |(_, bytes)| bytes);
         assert_eq!(part.len(), index(expected), "a list is read as it was asked for");
         if self.segment_bytes > 0 {
-            return self.on_segment(part);
+            return self.add_sgl_segment(part);
         }
         let (entries, _) = part.as_chunks::<8>();
         let (pages, next) = match entries.split_last() {
-            Some((next, pages)) if self.pages_left() > self.room() => (pages, Some(next)),
+            Some((next, pages)) if self.unknown_pages_left() > self.room() => (pages, Some(next)),
             _ => (entries, None),
         };
         for entry in pages {
@@ -231,7 +231,7 @@ impl Data {
     }
 
     /// Returns the number of memory pages of the data whose addresses are not known yet.
-    fn pages_left(&self) -> u32 {
+    fn unknown_pages_left(&self) -> u32 {
         self.left.div_ceil(low_u32(PAGE_BYTES))
     }
 
@@ -255,7 +255,7 @@ impl Data {
 }
 
 /// Returns host address and length in bytes that an SGL descriptor holds.
-fn place_of(descriptor: &Descriptor) -> Run {
+fn address_and_length_of(descriptor: &Descriptor) -> Run {
     (descriptor.get(SegmentDescriptor::ADDRESS), descriptor.get(SegmentDescriptor::LENGTH))
 }
 
@@ -274,23 +274,23 @@ mod tests {
     }
 
     #[test]
-    fn two_pages_are_in_the_command_and_neighbours_are_one_run() {
-        assert_eq!(Data::of_pages(0x1200, 0, 0xe00).unwrap().runs(), [(0x1200, 0xe00)]);
-        assert_eq!(Data::of_pages(0x1200, 0x2000, 0x1000).unwrap().runs(), [(0x1200, 0x1000)]);
-        assert_eq!(Data::of_pages(0x1200, 0x5000, 0x1000).unwrap().runs(), [(0x1200, 0xe00), (0x5000, 0x200)]);
-        assert_eq!(Data::of_pages(0x1202, 0, 4), Err(Status::INVALID_PRP_OFFSET));
-        assert_eq!(Data::of_pages(0x1000, 0x2004, 0x1001), Err(Status::INVALID_PRP_OFFSET));
-        assert_eq!(Data::of_pages(0x1000, 0x2004, 0x2001), Err(Status::INVALID_PRP_OFFSET));
+    fn two_prp_entries_merge_adjacent_pages() {
+        assert_eq!(Data::of_prp_entries(0x1200, 0, 0xe00).unwrap().runs(), [(0x1200, 0xe00)]);
+        assert_eq!(Data::of_prp_entries(0x1200, 0x2000, 0x1000).unwrap().runs(), [(0x1200, 0x1000)]);
+        assert_eq!(Data::of_prp_entries(0x1200, 0x5000, 0x1000).unwrap().runs(), [(0x1200, 0xe00), (0x5000, 0x200)]);
+        assert_eq!(Data::of_prp_entries(0x1202, 0, 4), Err(Status::INVALID_PRP_OFFSET));
+        assert_eq!(Data::of_prp_entries(0x1000, 0x2004, 0x1001), Err(Status::INVALID_PRP_OFFSET));
+        assert_eq!(Data::of_prp_entries(0x1000, 0x2004, 0x2001), Err(Status::INVALID_PRP_OFFSET));
     }
 
     #[test]
-    fn a_list_goes_on_where_the_last_entry_of_its_page_says() {
+    fn prp_list_continues_at_its_last_entry() {
         // Four data pages. The list begins two entries before the end of a page, so it continues on another page.
-        let mut data = Data::of_pages(0x1000, 0x8ff0, 0x4000).unwrap();
+        let mut data = Data::of_prp_entries(0x1000, 0x8ff0, 0x4000).unwrap();
         assert_eq!(data.next_list_part(), Some((0x8ff0, 16)));
-        data.on_list(&list(&[0x3000, 0x9000])).unwrap();
+        data.add_prp_list_part(&list(&[0x3000, 0x9000])).unwrap();
         assert_eq!(data.next_list_part(), Some((0x9000, 16)));
-        data.on_list(&list(&[0x4000, 0x7000])).unwrap();
+        data.add_prp_list_part(&list(&[0x4000, 0x7000])).unwrap();
         assert_eq!(
             (data.next_list_part(), data.runs()),
             (None, &[(0x1000, 0x1000), (0x3000, 0x2000), (0x7000, 0x1000)][..])
@@ -298,18 +298,18 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_just_fits_its_page_has_no_further_one() {
-        let mut data = Data::of_pages(0x1000, 0x8ff0, 0x3000).unwrap();
+    fn prp_list_that_fits_its_page_has_no_continuation() {
+        let mut data = Data::of_prp_entries(0x1000, 0x8ff0, 0x3000).unwrap();
         assert_eq!(data.next_list_part(), Some((0x8ff0, 16)));
-        data.on_list(&list(&[0x3000, 0x9000])).unwrap();
+        data.add_prp_list_part(&list(&[0x3000, 0x9000])).unwrap();
         assert_eq!((data.next_list_part(), data.runs().len()), (None, 3));
     }
 
     #[test]
-    fn entries_of_a_list_are_whole_pages() {
+    fn prp_list_entries_are_page_aligned() {
         for entries in [[0x3004, 0x9000], [0x3000, 0x9008]] {
-            let mut data = Data::of_pages(0x1000, 0x8ff0, 0x4000).unwrap();
-            assert_eq!(data.on_list(&list(&entries)), Err(Status::INVALID_PRP_OFFSET));
+            let mut data = Data::of_prp_entries(0x1000, 0x8ff0, 0x4000).unwrap();
+            assert_eq!(data.add_prp_list_part(&list(&entries)), Err(Status::INVALID_PRP_OFFSET));
         }
     }
 
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn every_offset_length_and_place_of_a_short_list_gives_the_pages_that_a_host_meant() {
+    fn short_prp_lists_give_the_intended_pages_for_all_offsets() {
         for offset in (0..PAGE_BYTES).step_by(4) {
             for bytes in (512..=5 * PAGE_BYTES as u32).step_by(512) {
                 let count = (offset as u32 + bytes).div_ceil(PAGE_BYTES as u32) as usize;
@@ -350,10 +350,10 @@ mod tests {
                         2 => PAGES[1],
                         _ => parts[0].0,
                     };
-                    let mut data = Data::of_pages(PAGES[0] + offset, second, bytes).unwrap();
+                    let mut data = Data::of_prp_entries(PAGES[0] + offset, second, bytes).unwrap();
                     for (address, entries) in parts.iter().filter(|_| count > 2) {
                         assert_eq!(data.next_list_part(), Some((*address, 8 * entries.len() as u32)));
-                        data.on_list(&list(entries)).unwrap();
+                        data.add_prp_list_part(&list(entries)).unwrap();
                     }
                     assert_eq!((data.next_list_part(), data.runs()), (None, &meant[..]), "{offset} {bytes} {room}");
                 }
@@ -367,30 +367,30 @@ mod tests {
 
     /// Returns the runs of host memory that a chain of SGL segments describes, each read when
     /// [`Data::next_list_part`] asks for it, or the error.
-    fn described(first: [u64; 2], bytes: u32, segments: &[&[[u64; 2]]]) -> Result<Vec<Run>, Status> {
-        let mut data = Data::of_segment(first[0], first[1], bytes)?;
+    fn runs_of_sgl_segments(first: [u64; 2], bytes: u32, segments: &[&[[u64; 2]]]) -> Result<Vec<Run>, Status> {
+        let mut data = Data::of_sgl_descriptor(first[0], first[1], bytes)?;
         for segment in segments {
             let (_, wanted) = data.next_list_part().expect("a segment is wanted");
             assert_eq!(wanted as usize, segment.len() * 16);
-            data.on_list(&list(&segment.concat()))?;
+            data.add_prp_list_part(&list(&segment.concat()))?;
         }
         assert_eq!(data.next_list_part(), None);
         Ok(data.runs().to_vec())
     }
 
     #[test]
-    fn descriptors_lead_from_segment_to_segment_and_neighbours_are_one_run() {
+    fn sgl_segments_chain_and_adjacent_blocks_merge() {
         let block = |address, bytes| descriptor(DATA_BLOCK, address, bytes);
-        assert_eq!(described(block(3, 512), 512, &[]), Ok(vec![(3, 512)]), "any address will do");
+        assert_eq!(runs_of_sgl_segments(block(3, 512), 512, &[]), Ok(vec![(3, 512)]), "any address will do");
         let last = [block(0x1000, 100), block(0x1064, 156), block(7, 0), block(0x9001, 256)];
         let runs = vec![(0x1000, 256), (0x9001, 256)];
-        assert_eq!(described(descriptor(LAST_SEGMENT, 0x5000, 64), 512, &[&last]), Ok(runs.clone()));
+        assert_eq!(runs_of_sgl_segments(descriptor(LAST_SEGMENT, 0x5000, 64), 512, &[&last]), Ok(runs.clone()));
         let first = [block(0x1000, 100), descriptor(LAST_SEGMENT, 0x77, 48)];
-        assert_eq!(described(descriptor(SEGMENT, 0x5008, 32), 512, &[&first, &last[1..]]), Ok(runs));
+        assert_eq!(runs_of_sgl_segments(descriptor(SEGMENT, 0x5008, 32), 512, &[&first, &last[1..]]), Ok(runs));
     }
 
     #[test]
-    fn what_is_wrong_with_descriptors_has_its_status() {
+    fn invalid_sgl_descriptors_have_their_statuses() {
         let block = |bytes| descriptor(DATA_BLOCK, 0x1000, bytes);
         let (lead, last) = (descriptor(SEGMENT, 0x5000, 32), descriptor(LAST_SEGMENT, 0x5000, 32));
         for (first, segment, expected) in [
@@ -408,22 +408,22 @@ mod tests {
             (last, Some([block(256), descriptor(0x40, 0, 256)]), Status::INVALID_SGL_TYPE),
         ] {
             let segments: Vec<&[[u64; 2]]> = segment.iter().map(|segment| &segment[..]).collect();
-            assert_eq!(described(first, 512, &segments), Err(expected), "{first:x?} {segment:x?}");
+            assert_eq!(runs_of_sgl_segments(first, 512, &segments), Err(expected), "{first:x?} {segment:x?}");
         }
     }
 
     #[test]
-    fn a_chain_of_segments_that_describe_nothing_ends() {
+    fn chain_of_empty_sgl_segments_ends() {
         let endless = descriptor(SEGMENT, 0x5000, 4096);
-        let mut data = Data::of_segment(endless[0], endless[1], 512).unwrap();
+        let mut data = Data::of_sgl_descriptor(endless[0], endless[1], 512).unwrap();
         let mut segment = vec![descriptor(DATA_BLOCK, 0, 0); 255];
         segment.push(endless);
         let part = list(&segment.concat());
-        let ended = (0..100).find_map(|_| data.on_list(&part).err());
+        let ended = (0..100).find_map(|_| data.add_prp_list_part(&part).err());
         assert_eq!(ended, Some(Status::INVALID_SGL_COUNT));
         let long = descriptor(LAST_SEGMENT, 0x5000, 10_000 * 16);
         assert_eq!(
-            Data::of_segment(long[0], long[1], 512).unwrap().next_list_part(),
+            Data::of_sgl_descriptor(long[0], long[1], 512).unwrap().next_list_part(),
             Some((0x5000, 4096)),
             "a page at a time"
         );

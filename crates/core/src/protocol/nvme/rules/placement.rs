@@ -6,8 +6,8 @@
 //! the lower bits. The namespace maps placement handles to reclaim unit handles.
 
 use crate::drive::Drive;
-use crate::media::flash::placed_shape;
-use crate::media::translation::{PlacedStreams, TranslationShape};
+use crate::media::flash::shape_with_placement;
+use crate::media::translation::{HostStreams, TranslationShape};
 use crate::number::{index, low_u8, low_u16, short_length};
 use crate::protocol::nvme::spec::fields::{blocks, units};
 use crate::protocol::nvme::spec::layout::Layout;
@@ -32,7 +32,7 @@ pub struct PlacementLimits {
     /// 0).
     pub identifiers_max: u16,
     /// Reclaim unit handles and groups of the drive, of which a namespace may have fewer placement handles.
-    pub streams: PlacedStreams,
+    pub streams: HostStreams,
     /// Shape of the drive's translation layer, whose blocks are the reclaim units.
     pub shape: TranslationShape,
     /// Size in bytes of a mapping unit of the translation layer.
@@ -45,7 +45,7 @@ pub struct PlacementLimits {
 
 /// Reclaim group and placement handle at which the controller places the data of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WritePlacement {
+pub struct WriteReclaimPlacement {
     /// Number of the reclaim group.
     pub group: u8,
     /// Number of the placement handle.
@@ -78,7 +78,7 @@ impl PlacementLimits {
             groups: streams.groups,
             identifiers_max: u16::from(streams.handles) * u16::from(streams.groups),
             streams,
-            shape: placed_shape(&drive.media, &drive.translation, &drive.placement),
+            shape: shape_with_placement(&drive.media, &drive.translation, &drive.placement),
             unit_bytes: drive.translation.unit_bytes,
             is_enabled: true,
             is_directed: true,
@@ -86,26 +86,26 @@ impl PlacementLimits {
     }
 
     /// Returns RGIF, the number of upper bits of a placement identifier that hold the reclaim group; 0 with one group.
-    pub fn group_bits(&self) -> u32 {
+    pub fn reclaim_group_bits(&self) -> u32 {
         u8::BITS - (self.groups - 1).leading_zeros()
     }
 
     /// Returns the placement identifier of a placement handle in a reclaim group.
     pub fn identifier(&self, group: u8, handle: u8) -> u16 {
         // If the identifier has no bits for groups, there is only group 0.
-        u16::from(group).checked_shl(u16::BITS - self.group_bits()).unwrap_or(0) | u16::from(handle)
+        u16::from(group).checked_shl(u16::BITS - self.reclaim_group_bits()).unwrap_or(0) | u16::from(handle)
     }
 
     /// Returns the placement identifier at index `place` of a Reclaim Unit Handle Status report: all groups of the
     /// first handle, then those of the next.
-    pub fn identifier_at(&self, place: u16) -> u16 {
+    pub fn placement_identifier_at(&self, place: u16) -> u16 {
         let groups = u16::from(self.groups);
         self.identifier(low_u8(place % groups), low_u8(place / groups))
     }
 
     /// Returns the reclaim group and placement handle of a placement identifier; none if either does not exist.
     pub fn find(&self, identifier: u16) -> Option<(u8, u8)> {
-        let handle_bits = u16::BITS - self.group_bits();
+        let handle_bits = u16::BITS - self.reclaim_group_bits();
         let group = identifier.checked_shr(handle_bits).unwrap_or(0);
         let handle = u32::from(identifier) & ((1 << handle_bits) - 1);
         let is_there = group < u16::from(self.groups) && handle < u32::from(self.handles);
@@ -121,14 +121,14 @@ impl PlacementLimits {
         &self,
         entry: &SubmissionEntry,
         is_write: bool,
-    ) -> Result<WritePlacement, Status> {
+    ) -> Result<WriteReclaimPlacement, Status> {
         let (kind, identifier) = (entry.get(blocks::DIRECTIVE), low_u16(entry.get(blocks::PLACEMENT)));
         match kind {
-            _ if !is_write || !self.is_enabled || !self.is_directed => Ok(WritePlacement::default()),
-            0 => Ok(WritePlacement::default()),
+            _ if !is_write || !self.is_enabled || !self.is_directed => Ok(WriteReclaimPlacement::default()),
+            0 => Ok(WriteReclaimPlacement::default()),
             DATA_PLACEMENT => Ok(match self.find(identifier) {
-                Some((group, handle)) => WritePlacement { group, handle, is_invalid: false },
-                None => WritePlacement { is_invalid: true, ..WritePlacement::default() },
+                Some((group, handle)) => WriteReclaimPlacement { group, handle, is_invalid: false },
+                None => WriteReclaimPlacement { is_invalid: true, ..WriteReclaimPlacement::default() },
             }),
             _ => Err(Status::INVALID_FIELD),
         }
@@ -139,7 +139,8 @@ impl PlacementLimits {
     /// # Errors
     /// Invalid Field if one of the placement identifiers does not exist.
     pub fn listed(&self, list: &[u8]) -> Result<Vec<(u8, u8)>, Status> {
-        let found = IdentifierEntry::each_of(list).map(|entry| self.find(entry.get(IdentifierEntry::IDENTIFIER)));
+        let found =
+            IdentifierEntry::iter_structures(list).map(|entry| self.find(entry.get(IdentifierEntry::IDENTIFIER)));
         found.collect::<Option<_>>().ok_or(Status::INVALID_FIELD)
     }
 
@@ -147,7 +148,7 @@ impl PlacementLimits {
     ///
     /// # Errors
     /// FDP Disabled if it is not enabled.
-    fn check_enabled(&self) -> Result<(), Status> {
+    fn check_placement_enabled(&self) -> Result<(), Status> {
         if self.is_enabled { Ok(()) } else { Err(Status::PLACEMENT_DISABLED) }
     }
 }
@@ -165,7 +166,7 @@ impl UnitReceive {
         match entry.get(units::OPERATION) {
             0 => Ok(UnitReceive { bytes: 0 }),
             UNITS => {
-                limits.check_enabled()?;
+                limits.check_placement_enabled()?;
                 Ok(UnitReceive { bytes: entry.get(units::DWORDS).saturating_add(1).saturating_mul(4) })
             }
             _ => Err(Status::INVALID_FIELD),
@@ -203,7 +204,7 @@ impl UnitSend {
         match entry.get(units::OPERATION) {
             0 => Ok(UnitSend { identifiers: 0 }),
             UNITS => {
-                limits.check_enabled()?;
+                limits.check_placement_enabled()?;
                 let identifiers = entry.get(units::IDENTIFIERS) + 1;
                 let is_long = identifiers > limits.identifiers_max.into();
                 if is_long { Err(Status::INVALID_FIELD) } else { Ok(UnitSend { identifiers }) }
@@ -220,22 +221,22 @@ impl UnitSend {
 
 /// Returns a write with the Data Placement directive set. The placement identifier is at index `place` of the drive's
 /// list of identifiers.
-pub(in crate::protocol::nvme) fn directed(
+pub(in crate::protocol::nvme) fn directed_write(
     entry: SubmissionEntry,
     limits: &PlacementLimits,
     place: u16,
 ) -> SubmissionEntry {
-    entry.with(blocks::DIRECTIVE, DATA_PLACEMENT).with(blocks::PLACEMENT, limits.identifier_at(place).into())
+    entry.with(blocks::DIRECTIVE, DATA_PLACEMENT).with(blocks::PLACEMENT, limits.placement_identifier_at(place).into())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BlockParts, Limits, NamespaceKind};
+    use super::super::{BlockNamespaceParts, Limits, NamespaceKindLimits};
     use super::*;
-    use crate::config::{Isolation, PolicyName};
-    use crate::media::translation::policy::PolicySettings;
+    use crate::config::{PlacementIsolation, TranslationPolicyName};
+    use crate::media::translation::policy::TranslationPolicySettings;
     use crate::protocol::nvme::commands::{Command, opcode};
-    use crate::random::Random;
+    use crate::random::RandomStream;
 
     const PLACEMENT: PlacementLimits = PlacementLimits {
         handles: 3,
@@ -253,18 +254,21 @@ mod tests {
         block_units: 16,
         blocks: 64,
         line_units: 4,
-        policy: PolicyName::Greedy,
-        settings: PolicySettings { choices: 2 },
+        policy: TranslationPolicyName::GreedyPolicy,
+        settings: TranslationPolicySettings { choices: 2 },
         map: None,
         slc: None,
         wear_gap: 0,
         placement: Some(STREAMS),
     };
-    const STREAMS: PlacedStreams = PlacedStreams { handles: 3, groups: 4, isolation: Isolation::Initial };
+    const STREAMS: HostStreams = HostStreams { handles: 3, groups: 4, isolation: PlacementIsolation::Initial };
     const LIMITS: Limits = placed(Some(PLACEMENT));
 
     const fn placed(placement: Option<PlacementLimits>) -> Limits {
-        Limits { kind: NamespaceKind::Blocks(BlockParts { placement, metadata: None }), ..Limits::SMALL }
+        Limits {
+            kind: NamespaceKindLimits::EraseBlocks(BlockNamespaceParts { placement, metadata: None }),
+            ..Limits::SMALL
+        }
     }
 
     fn entry(opcode: u8, dwords: [u32; 4]) -> SubmissionEntry {
@@ -279,21 +283,24 @@ mod tests {
     /// Example of the Base Specification 2.1: with four reclaim groups, the upper two bits of a placement identifier
     /// are the group.
     #[test]
-    fn identifier_has_the_group_in_its_upper_bits() {
-        assert_eq!((PLACEMENT.group_bits(), PLACEMENT.identifier(2, 1)), (2, 0x8001));
+    fn placement_identifier_has_the_group_in_its_upper_bits() {
+        assert_eq!((PLACEMENT.reclaim_group_bits(), PLACEMENT.identifier(2, 1)), (2, 0x8001));
         assert_eq!(PLACEMENT.find(0x8001), Some((2, 1)));
         let one = PlacementLimits { groups: 1, ..PLACEMENT };
-        assert_eq!((one.group_bits(), one.identifier(0, 2), one.find(2), one.find(0x8001)), (0, 2, Some((0, 2)), None));
-        let list: Vec<u16> = (0..5).map(|place| PLACEMENT.identifier_at(place)).collect();
+        assert_eq!(
+            (one.reclaim_group_bits(), one.identifier(0, 2), one.find(2), one.find(0x8001)),
+            (0, 2, Some((0, 2)), None)
+        );
+        let list: Vec<u16> = (0..5).map(|place| PLACEMENT.placement_identifier_at(place)).collect();
         assert_eq!(list, [0, 0x4000, 0x8000, 0xc000, 1]);
     }
 
     /// Compares with a second model, which goes through all placement identifiers.
     #[test]
-    fn every_identifier_is_found_that_a_list_of_all_has_and_no_other() {
-        let mut random = Random::stream(7, "identifiers");
+    fn exactly_the_valid_placement_identifiers_are_accepted() {
+        let mut random = RandomStream::stream(7, "identifiers");
         for _ in 0..200 {
-            let number = |random: &mut Random, most: f64| (random.unit() * most) as u8 + 1;
+            let number = |random: &mut RandomStream, most: f64| (random.unit() * most) as u8 + 1;
             let (handles, groups) = (number(&mut random, 64.0), number(&mut random, 127.0));
             let limits = PlacementLimits { handles, groups, ..PLACEMENT };
             let mut bits = 0;
@@ -311,10 +318,10 @@ mod tests {
     }
 
     #[test]
-    fn write_goes_where_its_directive_says_and_otherwise_to_the_first_handle() {
+    fn write_goes_to_its_directives_handle_or_the_first() {
         let place = |entry: &SubmissionEntry, limits: &Limits| Command::check(entry, limits).map(|it| it.placement);
-        let at = |group, handle| Ok(WritePlacement { group, handle, is_invalid: false });
-        let chosen_for_it = Ok(WritePlacement { is_invalid: true, ..WritePlacement::default() });
+        let at = |group, handle| Ok(WriteReclaimPlacement { group, handle, is_invalid: false });
+        let chosen_for_it = Ok(WriteReclaimPlacement { is_invalid: true, ..WriteReclaimPlacement::default() });
         assert_eq!(place(&write(2, 0x8001), &LIMITS), at(2, 1));
         assert_eq!(place(&write(0, 0x8001), &LIMITS), at(0, 0), "no directive");
         assert_eq!(place(&write(2, 3), &LIMITS), chosen_for_it, "no such handle");
@@ -326,7 +333,7 @@ mod tests {
             Some(PlacementLimits { is_enabled: false, ..PLACEMENT }),
             Some(PlacementLimits { is_directed: false, ..PLACEMENT }),
         ] {
-            // Without an enabled directive, the fields are ignored.
+            // If the directive is disabled, its fields are ignored.
             assert_eq!(place(&write(15, 0x8001), &placed(placement)), at(0, 0));
         }
         let read = SubmissionEntry { opcode: opcode::READ, ..write(15, 0) };
@@ -334,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_field_of_a_management_command_has_its_status() {
+    fn wrong_io_management_fields_have_their_statuses() {
         let (receive, send) = (opcode::IO_MANAGEMENT_RECEIVE, opcode::IO_MANAGEMENT_SEND);
         let none = placed(None);
         let disabled = placed(Some(PlacementLimits { is_enabled: false, ..PLACEMENT }));
@@ -365,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn report_has_each_handle_in_each_group_and_zeros_behind_them() {
+    fn reclaim_unit_report_lists_each_handle_of_each_group() {
         let limits = PlacementLimits { handles: 2, groups: 2, ..PLACEMENT };
         let room = |group: u8, handle: u8| u64::from(group) * 100 + u64::from(handle);
         let report = UnitReceive { bytes: 160 }.report(&limits, &[1, 5], room);

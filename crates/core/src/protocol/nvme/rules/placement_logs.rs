@@ -2,7 +2,7 @@
 //! 2.1, sections 5.1.12.1.28 to 5.1.12.1.31, 5.1.25.1.20, 5.1.25.1.21 and 8.1.8.2).
 
 use super::PlacementLimits;
-use crate::config::Isolation;
+use crate::config::PlacementIsolation;
 use crate::media::translation::PlacedStatistics;
 use crate::number::{low_u8, low_u16, short_length};
 use crate::protocol::nvme::spec::Status;
@@ -102,15 +102,15 @@ pub fn configurations(limits: &PlacementLimits, namespaces: u32, unit_bytes: u64
     let head = PlacementConfiguration::zeros()
         .with(PlacementConfiguration::IS_VALID, true)
         .with(PlacementConfiguration::WRITE_CACHE, true)
-        .with(PlacementConfiguration::GROUP_BITS, low_u8(limits.group_bits()))
+        .with(PlacementConfiguration::GROUP_BITS, low_u8(limits.reclaim_group_bits()))
         .with(PlacementConfiguration::GROUPS, groups.into())
         .with(PlacementConfiguration::HANDLES, handles.into())
         .with(PlacementConfiguration::IDENTIFIERS_MAX, limits.identifiers_max - 1)
         .with(PlacementConfiguration::NAMESPACES, namespaces)
         .with(PlacementConfiguration::UNIT_BYTES, unit_bytes);
     let kind = match limits.streams.isolation {
-        Isolation::Initial => 1,
-        Isolation::Persistent => 2,
+        PlacementIsolation::Initial => 1,
+        PlacementIsolation::Persistent => 2,
     };
     let unit_handle = UnitHandle::zeros().with(UnitHandle::TYPE, kind).into_bytes();
     let bytes = (PlacementConfiguration::BYTES + usize::from(handles) * UnitHandle::BYTES).next_multiple_of(8);
@@ -125,7 +125,7 @@ pub fn configurations(limits: &PlacementLimits, namespaces: u32, unit_bytes: u64
 
 /// Use of a reclaim unit handle by namespaces (RUHA in log page Reclaim Unit Handle Usage).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HandleUse {
+pub enum ReclaimHandleUse {
     /// No namespace uses the reclaim unit handle.
     #[default]
     Unused = 0,
@@ -136,10 +136,10 @@ pub enum HandleUse {
 }
 
 /// Returns log page Reclaim Unit Handle Usage; `uses` has one element for each reclaim unit handle.
-pub fn usage(uses: &[HandleUse]) -> Vec<u8> {
+pub fn usage(uses: &[ReclaimHandleUse]) -> Vec<u8> {
     let page = HandleUsage::zeros().with(HandleUsage::HANDLES, low_u16(short_length(uses.len())));
     let mut page = page.into_bytes().to_vec();
-    let entry = |it: &HandleUse| HandleUsageEntry::zeros().with(HandleUsageEntry::USE, *it as u8).into_bytes();
+    let entry = |it: &ReclaimHandleUse| HandleUsageEntry::zeros().with(HandleUsageEntry::USE, *it as u8).into_bytes();
     page.extend(uses.iter().flat_map(entry));
     page
 }
@@ -177,14 +177,14 @@ pub fn event_types(enabled: u8) -> Vec<u8> {
 ///
 /// # Errors
 /// Invalid Field for an event type that the controller does not report.
-pub fn listed_types(list: &[u8]) -> Result<u8, Status> {
+pub fn event_types_of_list(list: &[u8]) -> Result<u8, Status> {
     let bit = |number: &u8| PlacementEventKind::of(*number).map(PlacementEventKind::bit).ok_or(Status::INVALID_FIELD);
     list.iter().try_fold(0, |bits, number| Ok(bits | bit(number)?))
 }
 
 /// Returns the parameters of the Identify directive: the directive types that are supported, those that are enabled,
 /// and those that stay enabled across resets. Data Placement is supported if the endurance group has it enabled.
-pub fn directives(limits: &PlacementLimits) -> Vec<u8> {
+pub fn directive_parameters(limits: &PlacementLimits) -> Vec<u8> {
     let placement = |has_placement: bool| u8::from(has_placement) << super::placement::DATA_PLACEMENT;
     let page = Directives::zeros()
         .with(Directives::SUPPORTED, 1 | placement(limits.is_enabled))
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn event_says_which_of_its_fields_count() {
+    fn placement_event_flags_its_valid_fields() {
         let event = PlacementEvent {
             kind: PlacementEventKind::InvalidIdentifier,
             identifier: Some(0x8007),
@@ -222,11 +222,11 @@ mod tests {
     }
 
     #[test]
-    fn listed_event_types_are_those_that_the_controller_reports() {
+    fn accepted_event_types_are_the_reported_ones() {
         let all = event_types(0);
         let numbers: Vec<u8> = all.chunks(2).map(|it| it[0]).collect();
-        assert_eq!(listed_types(&numbers), Ok(7));
+        assert_eq!(event_types_of_list(&numbers), Ok(7));
         assert_eq!(event_types(7).chunks(2).map(|it| it[1]).collect::<Vec<_>>(), [1, 1, 1]);
-        assert_eq!(listed_types(&[0, 1]), Err(Status::INVALID_FIELD), "no unit has a time limit");
+        assert_eq!(event_types_of_list(&[0, 1]), Err(Status::INVALID_FIELD), "no unit has a time limit");
     }
 }

@@ -7,7 +7,7 @@
 use crate::number::{index, low_u8, low_u16, low_u32};
 use crate::protocol::nvme::config::{self, DriveProtection, Nvme};
 use crate::protocol::nvme::spec::fields::{blocks, copy};
-use crate::protocol::nvme::spec::layout::{Layout, Structure};
+use crate::protocol::nvme::spec::layout::{Layout, LayoutBytes};
 use crate::protocol::nvme::spec::lists::SourceEntry;
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
@@ -36,7 +36,7 @@ const CHECKS: u32 = GUARD_CHECK | APPLICATION_TAG_CHECK | REFERENCE_TAG_CHECK;
 
 /// Protection type of a namespace, with its number in DPS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProtectionType {
+pub enum NamespaceProtectionType {
     /// Type 1: the reference tag is the lowest four bytes of the logical block's number.
     Type1 = 1,
     /// Type 2: the reference tag counts up from a value in the command, by one for each logical block.
@@ -47,47 +47,47 @@ pub enum ProtectionType {
 
 /// Format of the metadata of logical blocks in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MetadataFormat {
+pub struct BlockMetadataFormat {
     /// Protection type of the namespace; none if the metadata is the host's and has no protection information.
-    pub protection: Option<ProtectionType>,
+    pub protection: Option<NamespaceProtectionType>,
     /// True if protection information is in the first bytes of the metadata (PIL). Without effect, since protection
     /// information fills the metadata.
     pub is_first: bool,
 }
 
-impl MetadataFormat {
+impl BlockMetadataFormat {
     /// Returns the metadata format of a drive's logical blocks; none if they have no metadata.
-    pub(super) fn of_drive(nvme: &Nvme) -> Option<MetadataFormat> {
+    pub(super) fn of_drive(nvme: &Nvme) -> Option<BlockMetadataFormat> {
         let protection = match nvme.protection {
             DriveProtection::None => return None,
-            DriveProtection::Type1 => ProtectionType::Type1,
-            DriveProtection::Type2 => ProtectionType::Type2,
-            DriveProtection::Type3 => ProtectionType::Type3,
+            DriveProtection::Type1 => NamespaceProtectionType::Type1,
+            DriveProtection::Type2 => NamespaceProtectionType::Type2,
+            DriveProtection::Type3 => NamespaceProtectionType::Type3,
         };
-        Some(MetadataFormat { protection: Some(protection), is_first: false })
+        Some(BlockMetadataFormat { protection: Some(protection), is_first: false })
     }
 
     /// Returns the metadata format with this protection type (PI) and location (PIL), coded as in Format NVM and DPS.
     ///
     /// # Errors
     /// Invalid Format if the protection type does not exist.
-    pub fn of(protection: u8, is_first: bool) -> Result<MetadataFormat, Status> {
+    pub fn of(protection: u8, is_first: bool) -> Result<BlockMetadataFormat, Status> {
         let protection = match protection {
             0 => None,
-            1 => Some(ProtectionType::Type1),
-            2 => Some(ProtectionType::Type2),
-            3 => Some(ProtectionType::Type3),
+            1 => Some(NamespaceProtectionType::Type1),
+            2 => Some(NamespaceProtectionType::Type2),
+            3 => Some(NamespaceProtectionType::Type3),
             _ => return Err(Status::INVALID_FORMAT),
         };
-        Ok(MetadataFormat { protection, is_first })
+        Ok(BlockMetadataFormat { protection, is_first })
     }
 
     /// Returns the metadata format that a DPS value of Identify Namespace encodes.
     ///
     /// # Errors
     /// Invalid Format if the protection type does not exist.
-    pub fn of_settings(settings: u8) -> Result<MetadataFormat, Status> {
-        MetadataFormat::of(settings & !FIRST_BYTES, settings & FIRST_BYTES != 0)
+    pub fn of_dps_value(settings: u8) -> Result<BlockMetadataFormat, Status> {
+        BlockMetadataFormat::of(settings & !FIRST_BYTES, settings & FIRST_BYTES != 0)
     }
 
     /// Returns the DPS value of Identify Namespace that encodes this metadata format.
@@ -97,7 +97,7 @@ impl MetadataFormat {
 
     /// Returns the value of every metadata byte of a logical block that is unwritten or deallocated. With protection
     /// information the value disables all checks (section 3.2.3.2.1).
-    pub fn unwritten_byte(self) -> u8 {
+    pub fn unwritten_metadata_byte(self) -> u8 {
         if self.protection.is_some() { 0xff } else { 0 }
     }
 }
@@ -105,27 +105,27 @@ impl MetadataFormat {
 /// Protection information of one logical block (16b Guard Protection Information); its fields are big-endian in the
 /// metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ProtectionInformation {
+struct BlockProtectionTags {
     guard: u16,
     application_tag: u16,
     reference_tag: u32,
 }
 
-impl ProtectionInformation {
+impl BlockProtectionTags {
     fn encode(self) -> [u8; METADATA_BYTES] {
         let tags = u64::from(self.application_tag) << 32 | u64::from(self.reference_tag);
         (u64::from(self.guard) << 48 | tags).to_be_bytes()
     }
 
-    fn decode(bytes: &[u8; METADATA_BYTES]) -> ProtectionInformation {
+    fn decode(bytes: &[u8; METADATA_BYTES]) -> BlockProtectionTags {
         let word = u64::from_be_bytes(*bytes);
         let (guard, application_tag) = (low_u16(word >> 48), low_u16(word >> 32));
-        ProtectionInformation { guard, application_tag, reference_tag: low_u32(word) }
+        BlockProtectionTags { guard, application_tag, reference_tag: low_u32(word) }
     }
 
     /// True if the tags of a logical block disable all checks of its protection information (section 5.2.3).
-    fn is_unchecked(self, kind: ProtectionType) -> bool {
-        let is_reference_set = kind != ProtectionType::Type3 || self.reference_tag == u32::MAX;
+    fn disables_checks(self, kind: NamespaceProtectionType) -> bool {
+        let is_reference_set = kind != NamespaceProtectionType::Type3 || self.reference_tag == u32::MAX;
         self.application_tag == u16::MAX && is_reference_set
     }
 }
@@ -133,8 +133,8 @@ impl ProtectionInformation {
 /// Protection information fields of a command for consecutive logical blocks, or of one source range of a Copy: action,
 /// checks and expected tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockProtection {
-    kind: ProtectionType,
+pub struct CommandProtection {
+    kind: NamespaceProtectionType,
     /// Value of PRINFO: the action and the checks, 4 bits.
     information: u32,
     /// Expected reference tag of the first logical block (ILBRT, EILBRT).
@@ -145,10 +145,10 @@ pub struct BlockProtection {
     application_mask: u16,
 }
 
-impl BlockProtection {
+impl CommandProtection {
     /// Returns the protection information fields of a command.
-    fn of(kind: ProtectionType, entry: &SubmissionEntry) -> BlockProtection {
-        BlockProtection {
+    fn of(kind: NamespaceProtectionType, entry: &SubmissionEntry) -> CommandProtection {
+        CommandProtection {
             kind,
             information: entry.get(blocks::PROTECTION),
             reference_tag: entry.get(blocks::REFERENCE_TAG),
@@ -158,8 +158,12 @@ impl BlockProtection {
     }
 
     /// Returns the protection information fields of a source range of a Copy, with the value of PRINFOR.
-    fn of_source(kind: ProtectionType, information: u32, source: &Structure<SourceEntry, &[u8]>) -> BlockProtection {
-        BlockProtection {
+    fn of_copy_source(
+        kind: NamespaceProtectionType,
+        information: u32,
+        source: &LayoutBytes<SourceEntry, &[u8]>,
+    ) -> CommandProtection {
+        CommandProtection {
             kind,
             information,
             reference_tag: source.get(SourceEntry::REFERENCE_TAG),
@@ -169,19 +173,19 @@ impl BlockProtection {
     }
 
     /// True if the controller inserts and strips the protection information (PRACT).
-    pub fn is_inserted(self) -> bool {
+    pub fn inserts_information(self) -> bool {
         self.information & ACTION != 0
     }
 
-    fn has_check(self, check: u32) -> bool {
+    fn has_check_flag(self, check: u32) -> bool {
         self.information & check != 0
     }
 
     /// Checks, for protection type 1 with reference tag checks, that the command's reference tag is the lowest four
     /// bytes of the first logical block's number (section 5.2.3).
-    fn check_first(self, slba: u64) -> Result<(), Status> {
-        let is_wrong = self.kind == ProtectionType::Type1 && self.reference_tag != low_u32(slba);
-        if is_wrong && self.has_check(REFERENCE_TAG_CHECK) {
+    fn check_first_reference_tag(self, slba: u64) -> Result<(), Status> {
+        let is_wrong = self.kind == NamespaceProtectionType::Type1 && self.reference_tag != low_u32(slba);
+        if is_wrong && self.has_check_flag(REFERENCE_TAG_CHECK) {
             return Err(Status::INVALID_PROTECTION_INFORMATION);
         }
         Ok(())
@@ -190,9 +194,9 @@ impl BlockProtection {
     /// Returns the fields for the logical blocks that begin `blocks` blocks later: the reference tag grows by `blocks`,
     /// except with type 3.
     #[must_use]
-    pub fn advanced(self, blocks: u32) -> BlockProtection {
-        let step = if self.kind == ProtectionType::Type3 { 0 } else { blocks };
-        BlockProtection { reference_tag: self.reference_tag.wrapping_add(step), ..self }
+    pub fn advanced_by_blocks(self, blocks: u32) -> CommandProtection {
+        let step = if self.kind == NamespaceProtectionType::Type3 { 0 } else { blocks };
+        CommandProtection { reference_tag: self.reference_tag.wrapping_add(step), ..self }
     }
 
     /// Checks the protection information of consecutive logical blocks: their data against the metadata, and the tags
@@ -205,24 +209,24 @@ impl BlockProtection {
         let blocks = data.chunks_exact(block_bytes).zip(metadata.as_chunks().0);
         let mut wanted = self;
         for (block, metadata) in blocks {
-            wanted.check_block(block, ProtectionInformation::decode(metadata))?;
-            wanted = wanted.advanced(1);
+            wanted.check_block_information(block, BlockProtectionTags::decode(metadata))?;
+            wanted = wanted.advanced_by_blocks(1);
         }
         Ok(())
     }
 
-    fn check_block(self, block: &[u8], found: ProtectionInformation) -> Result<(), Status> {
-        if found.is_unchecked(self.kind) {
+    fn check_block_information(self, block: &[u8], found: BlockProtectionTags) -> Result<(), Status> {
+        if found.disables_checks(self.kind) {
             return Ok(());
         }
-        if self.has_check(GUARD_CHECK) && found.guard != guard(block) {
+        if self.has_check_flag(GUARD_CHECK) && found.guard != guard(block) {
             return Err(Status::GUARD_CHECK_ERROR);
         }
         let differing = (found.application_tag ^ self.application_tag) & self.application_mask;
-        if self.has_check(APPLICATION_TAG_CHECK) && differing != 0 {
+        if self.has_check_flag(APPLICATION_TAG_CHECK) && differing != 0 {
             return Err(Status::APPLICATION_TAG_CHECK_ERROR);
         }
-        let has_reference = self.kind != ProtectionType::Type3 && self.has_check(REFERENCE_TAG_CHECK);
+        let has_reference = self.kind != NamespaceProtectionType::Type3 && self.has_check_flag(REFERENCE_TAG_CHECK);
         if has_reference && found.reference_tag != self.reference_tag {
             return Err(Status::REFERENCE_TAG_CHECK_ERROR);
         }
@@ -231,24 +235,24 @@ impl BlockProtection {
 
     /// Returns the protection information that the controller inserts as metadata of the logical blocks in `data`.
     pub fn insert(self, data: &[u8], block_bytes: usize) -> Vec<u8> {
-        self.information_of(data.chunks_exact(block_bytes).map(guard))
+        self.encoded_information(data.chunks_exact(block_bytes).map(guard))
     }
 
     /// Returns the metadata of `blocks` logical blocks of zeros: zeros, or protection information if the controller
     /// inserts it (section 3.2.8).
-    pub fn of_zeros(self, blocks: usize) -> Vec<u8> {
-        match self.is_inserted() {
-            true => self.information_of(std::iter::repeat_n(0, blocks)),
+    pub fn metadata_of_zeros(self, blocks: usize) -> Vec<u8> {
+        match self.inserts_information() {
+            true => self.encoded_information(std::iter::repeat_n(0, blocks)),
             false => vec![0; blocks * METADATA_BYTES],
         }
     }
 
-    fn information_of(self, guards: impl Iterator<Item = u16>) -> Vec<u8> {
+    fn encoded_information(self, guards: impl Iterator<Item = u16>) -> Vec<u8> {
         let mut next = self;
         let of_block = |guard| {
             let (application_tag, reference_tag) = (next.application_tag, next.reference_tag);
-            next = next.advanced(1);
-            ProtectionInformation { guard, application_tag, reference_tag }.encode()
+            next = next.advanced_by_blocks(1);
+            BlockProtectionTags { guard, application_tag, reference_tag }.encode()
         };
         guards.flat_map(of_block).collect()
     }
@@ -256,7 +260,7 @@ impl BlockProtection {
 
 /// Use of the metadata of logical blocks by a command, with what the command allows protection information to ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetadataUse {
+pub enum CommandMetadataUse {
     /// No use.
     None,
     /// Transferred between host memory and drive (Read, Write).
@@ -271,18 +275,18 @@ pub enum MetadataUse {
     Copied,
 }
 
-impl MetadataUse {
+impl CommandMetadataUse {
     /// True if metadata crosses the link with the data, unless the controller inserts and strips it.
-    fn is_transferred(self) -> bool {
-        matches!(self, MetadataUse::Transferred | MetadataUse::Compared)
+    fn crosses_link(self) -> bool {
+        matches!(self, CommandMetadataUse::Transferred | CommandMetadataUse::Compared)
     }
 }
 
 /// Metadata of the logical blocks of one command: its format, its buffer, and the protection information fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BlockMetadata {
+pub struct CommandBlockMetadata {
     /// Metadata format of the namespace.
-    pub format: MetadataFormat,
+    pub format: BlockMetadataFormat,
     /// Base-2 logarithm of the logical block size in bytes.
     pub block_shift: u32,
     /// Host address of the metadata buffer, contiguous with 8 bytes for each logical block; none if the command
@@ -290,14 +294,14 @@ pub struct BlockMetadata {
     pub buffer: Option<u64>,
     /// Protection information fields of the command's logical blocks, for a Copy those of the destination; none without
     /// protection information.
-    pub protection: Option<BlockProtection>,
+    pub protection: Option<CommandProtection>,
     /// Value of PRINFOR of a Copy: action and checks for the source blocks.
     source_information: u32,
     /// Protection information fields of each source range of a Copy; empty until its list has been read.
-    pub sources: Vec<BlockProtection>,
+    pub sources: Vec<CommandProtection>,
 }
 
-impl BlockMetadata {
+impl CommandBlockMetadata {
     /// Returns the metadata of a command's logical blocks; none if the row of the command says that it uses none.
     ///
     /// # Errors
@@ -306,28 +310,35 @@ impl BlockMetadata {
     #[cold]
     pub fn of(
         entry: &SubmissionEntry,
-        metadata: MetadataUse,
-        format: MetadataFormat,
+        metadata: CommandMetadataUse,
+        format: BlockMetadataFormat,
         block_shift: u32,
-    ) -> Result<Option<Box<BlockMetadata>>, Status> {
-        if metadata == MetadataUse::None {
+    ) -> Result<Option<Box<CommandBlockMetadata>>, Status> {
+        if metadata == CommandMetadataUse::None {
             return Ok(None);
         }
-        let protection = format.protection.map(|kind| BlockProtection::of(kind, entry));
+        let protection = format.protection.map(|kind| CommandProtection::of(kind, entry));
         if let Some(protection) = protection {
-            check_action(protection, metadata, entry)?;
-            protection.check_first(entry.slba())?;
+            check_protection_action(protection, metadata, entry)?;
+            protection.check_first_reference_tag(entry.slba())?;
         }
-        let is_buffered = metadata.is_transferred() && !protection.is_some_and(BlockProtection::is_inserted);
+        let is_buffered = metadata.crosses_link() && !protection.is_some_and(CommandProtection::inserts_information);
         // Addresses of pages are aligned to double words, those of segments need not be (Base Specification 2.0, figure
         // 86).
-        if is_buffered && !entry.is_sgl() && !entry.metadata.is_multiple_of(4) {
+        if is_buffered && !entry.has_sgl_pointer() && !entry.metadata.is_multiple_of(4) {
             return Err(Status::INVALID_FIELD);
         }
         let buffer = is_buffered.then_some(entry.metadata);
         let source_information = entry.get(copy::SOURCE_PROTECTION);
         let sources = Vec::new();
-        Ok(Some(Box::new(BlockMetadata { format, block_shift, buffer, protection, source_information, sources })))
+        Ok(Some(Box::new(CommandBlockMetadata {
+            format,
+            block_shift,
+            buffer,
+            protection,
+            source_information,
+            sources,
+        })))
     }
 
     /// Returns the size of a logical block in bytes.
@@ -353,28 +364,32 @@ impl BlockMetadata {
     /// Invalid Protection Information if a source's reference tag does not suit its first logical block.
     pub fn take_sources(&mut self, list: &[u8]) -> Result<(), Status> {
         let Some(kind) = self.format.protection else { return Ok(()) };
-        let source = |source: Structure<SourceEntry, &[u8]>| {
-            let protection = BlockProtection::of_source(kind, self.source_information, &source);
-            protection.check_first(source.get(SourceEntry::FIRST)).map(|()| protection)
+        let source = |source: LayoutBytes<SourceEntry, &[u8]>| {
+            let protection = CommandProtection::of_copy_source(kind, self.source_information, &source);
+            protection.check_first_reference_tag(source.get(SourceEntry::FIRST)).map(|()| protection)
         };
-        self.sources = SourceEntry::each_of(list).map(source).collect::<Result<_, _>>()?;
+        self.sources = SourceEntry::iter_structures(list).map(source).collect::<Result<_, _>>()?;
         Ok(())
     }
 }
 
 /// Checks that the command allows its protection information action (PRACT) and checks (PRCHK).
-fn check_action(protection: BlockProtection, metadata: MetadataUse, entry: &SubmissionEntry) -> Result<(), Status> {
+fn check_protection_action(
+    protection: CommandProtection,
+    metadata: CommandMetadataUse,
+    entry: &SubmissionEntry,
+) -> Result<(), Status> {
     match metadata {
         // Both halves of a copy insert and strip, or none does (section 5.2.2.5).
-        MetadataUse::Copied if (entry.get(copy::SOURCE_PROTECTION) ^ protection.information) & ACTION != 0 => {
+        CommandMetadataUse::Copied if (entry.get(copy::SOURCE_PROTECTION) ^ protection.information) & ACTION != 0 => {
             Err(Status::INVALID_FIELD)
         }
         // A Verify has no data to insert protection information into.
-        MetadataUse::Verified if protection.is_inserted() => Err(Status::INVALID_FIELD),
+        CommandMetadataUse::Verified if protection.inserts_information() => Err(Status::INVALID_FIELD),
         // A Compare cannot compare protection information that the controller inserts.
-        MetadataUse::Compared if protection.is_inserted() => Err(Status::INVALID_PROTECTION_INFORMATION),
+        CommandMetadataUse::Compared if protection.inserts_information() => Err(Status::INVALID_PROTECTION_INFORMATION),
         // A Write Zeroes has no protection information to check.
-        MetadataUse::Zeroed if protection.has_check(CHECKS) => Err(Status::INVALID_PROTECTION_INFORMATION),
+        CommandMetadataUse::Zeroed if protection.has_check_flag(CHECKS) => Err(Status::INVALID_PROTECTION_INFORMATION),
         _ => Ok(()),
     }
 }
@@ -441,16 +456,17 @@ fn guard(block: &[u8]) -> u16 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{BlockParts, Limits, NamespaceKind};
+    use super::super::{BlockNamespaceParts, Limits, NamespaceKindLimits};
     use super::*;
     use crate::protocol::nvme::commands::{Command, opcode};
 
-    const TYPES: [ProtectionType; 3] = [ProtectionType::Type1, ProtectionType::Type2, ProtectionType::Type3];
+    const TYPES: [NamespaceProtectionType; 3] =
+        [NamespaceProtectionType::Type1, NamespaceProtectionType::Type2, NamespaceProtectionType::Type3];
 
-    fn protection(kind: ProtectionType, information: u32) -> BlockProtection {
+    fn protection(kind: NamespaceProtectionType, information: u32) -> CommandProtection {
         let dwords = [0, 0, 0, 0, 0x1122_3344, 0xffff_abcd];
         let entry = SubmissionEntry { dwords, ..SubmissionEntry::default() };
-        BlockProtection::of(kind, &entry.with(blocks::PROTECTION, information))
+        CommandProtection::of(kind, &entry.with(blocks::PROTECTION, information))
     }
 
     fn blocks(count: usize) -> Vec<u8> {
@@ -459,12 +475,12 @@ mod tests {
 
     /// Check value of CRC-16/T10-DIF, from the catalogue of parametrised CRC algorithms.
     #[test]
-    fn guard_has_the_check_value_of_its_polynomial() {
+    fn guard_equals_the_catalogued_check_value() {
         assert_eq!((guard(b"123456789"), guard(&[0; 512])), (0xd0db, 0));
     }
 
     /// Returns the CRC-16/T10-DIF by its definition, one bit at a time, as a reference.
-    fn bit_by_bit(block: &[u8]) -> u16 {
+    fn bitwise_crc16(block: &[u8]) -> u16 {
         let bit = |crc: u16, bit: u16| {
             let is_set = crc >> 15 ^ bit == 1;
             crc << 1 ^ if is_set { POLYNOMIAL } else { 0 }
@@ -475,33 +491,36 @@ mod tests {
 
     proptest! {
         #[test]
-        fn guard_of_slices_is_that_of_bits(block in prop::collection::vec(any::<u8>(), 0..80)) {
-            prop_assert_eq!(guard(&block), bit_by_bit(&block));
+        fn sliced_guard_equals_the_bitwise_one(block in prop::collection::vec(any::<u8>(), 0..80)) {
+            prop_assert_eq!(guard(&block), bitwise_crc16(&block));
         }
     }
 
     #[test]
-    fn fields_are_big_endian_and_in_the_order_of_the_specification() {
-        let found = ProtectionInformation { guard: 0x0102, application_tag: 0x0304, reference_tag: 0x0506_0708 };
+    fn protection_fields_are_big_endian_in_specified_order() {
+        let found = BlockProtectionTags { guard: 0x0102, application_tag: 0x0304, reference_tag: 0x0506_0708 };
         assert_eq!(found.encode(), [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(ProtectionInformation::decode(&found.encode()), found);
+        assert_eq!(BlockProtectionTags::decode(&found.encode()), found);
     }
 
     #[test]
-    fn inserted_information_passes_every_check_and_reference_tags_count_where_they_do() {
+    fn inserted_protection_passes_all_checks() {
         let data = blocks(3);
         for kind in TYPES {
             let fields = protection(kind, CHECKS);
             let metadata = fields.insert(&data, 512);
             assert_eq!(fields.check(&data, 512, &metadata), Ok(()), "{kind:?}");
             let last = u32::from_be_bytes(*metadata.last_chunk().unwrap());
-            assert_eq!(last, 0x1122_3344 + if kind == ProtectionType::Type3 { 0 } else { 2 }, "{kind:?}");
+            assert_eq!(last, 0x1122_3344 + if kind == NamespaceProtectionType::Type3 { 0 } else { 2 }, "{kind:?}");
         }
-        assert_eq!(protection(ProtectionType::Type2, 0).advanced(u32::MAX - 0x1122_3344 + 1).reference_tag, 0);
+        assert_eq!(
+            protection(NamespaceProtectionType::Type2, 0).advanced_by_blocks(u32::MAX - 0x1122_3344 + 1).reference_tag,
+            0
+        );
     }
 
     #[test]
-    fn each_broken_field_has_its_status_where_it_is_checked() {
+    fn wrong_protection_fields_have_their_statuses() {
         let data = blocks(2);
         for kind in TYPES {
             let fine = protection(kind, 0).insert(&data, 512);
@@ -512,7 +531,7 @@ mod tests {
             ] {
                 let mut broken = fine.clone();
                 broken[place] ^= 1;
-                let is_checked = (kind, check) != (ProtectionType::Type3, REFERENCE_TAG_CHECK);
+                let is_checked = (kind, check) != (NamespaceProtectionType::Type3, REFERENCE_TAG_CHECK);
                 let expected = if is_checked { Err(expected) } else { Ok(()) };
                 assert_eq!(protection(kind, check).check(&data, 512, &broken), expected, "{kind:?} {check}");
                 assert_eq!(protection(kind, CHECKS & !check).check(&data, 512, &broken), Ok(()), "{kind:?} {check}");
@@ -521,26 +540,26 @@ mod tests {
     }
 
     #[test]
-    fn masked_bits_of_an_application_tag_are_not_checked() {
+    fn masked_application_tag_bits_are_ignored() {
         let data = blocks(1);
-        let metadata = protection(ProtectionType::Type1, 0).insert(&data, 512);
+        let metadata = protection(NamespaceProtectionType::Type1, 0).insert(&data, 512);
         let other = |application_mask| {
-            let expected = protection(ProtectionType::Type1, CHECKS);
-            BlockProtection { application_tag: 0xab00, application_mask, ..expected }
+            let expected = protection(NamespaceProtectionType::Type1, CHECKS);
+            CommandProtection { application_tag: 0xab00, application_mask, ..expected }
         };
         assert_eq!(other(0xff00).check(&data, 512, &metadata), Ok(()));
         assert_eq!(other(0xff01).check(&data, 512, &metadata), Err(Status::APPLICATION_TAG_CHECK_ERROR));
     }
 
     #[test]
-    fn tags_of_all_ones_disable_checks_by_type() {
+    fn tags_of_all_ones_disable_checks_by_protection_type() {
         let data = blocks(1);
         for (kind, metadata, is_checked) in [
-            (ProtectionType::Type1, [0, 0, 0xff, 0xff, 0, 0, 0, 0], false),
-            (ProtectionType::Type2, [0, 0, 0xff, 0xff, 0, 0, 0, 0], false),
-            (ProtectionType::Type3, [0, 0, 0xff, 0xff, 0, 0, 0, 0], true),
-            (ProtectionType::Type3, [0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], false),
-            (ProtectionType::Type3, [0, 0, 0xff, 0xfe, 0xff, 0xff, 0xff, 0xff], true),
+            (NamespaceProtectionType::Type1, [0, 0, 0xff, 0xff, 0, 0, 0, 0], false),
+            (NamespaceProtectionType::Type2, [0, 0, 0xff, 0xff, 0, 0, 0, 0], false),
+            (NamespaceProtectionType::Type3, [0, 0, 0xff, 0xff, 0, 0, 0, 0], true),
+            (NamespaceProtectionType::Type3, [0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], false),
+            (NamespaceProtectionType::Type3, [0, 0, 0xff, 0xfe, 0xff, 0xff, 0xff, 0xff], true),
         ] {
             let found = protection(kind, CHECKS).check(&data, 512, &metadata);
             assert_eq!(found.is_err(), is_checked, "{kind:?} {metadata:x?}");
@@ -549,8 +568,8 @@ mod tests {
 
     fn limits(protection: u8) -> Limits {
         Limits {
-            kind: NamespaceKind::Blocks(BlockParts {
-                metadata: Some(MetadataFormat::of(protection, false).unwrap()),
+            kind: NamespaceKindLimits::EraseBlocks(BlockNamespaceParts {
+                metadata: Some(BlockMetadataFormat::of(protection, false).unwrap()),
                 placement: None,
             }),
             ..Limits::SMALL
@@ -568,7 +587,7 @@ mod tests {
 
     /// Sources: NVM Command Set Specification 1.0, protection information of Compare, Copy, Verify and Write Zeroes.
     #[test]
-    fn actions_and_checks_that_a_command_cannot_have_are_refused() {
+    fn unsupported_protection_actions_are_refused() {
         for (opcode, protection, information, reference_tag, expected) in [
             (opcode::READ, 0, ACTION | CHECKS, 0, Ok(true)),
             (opcode::READ, 1, ACTION, 0, Ok(false)),
@@ -593,10 +612,10 @@ mod tests {
     }
 
     #[test]
-    fn metadata_pointer_beside_pages_is_aligned_to_double_words() {
+    fn metadata_pointer_with_prps_is_dword_aligned() {
         let read = SubmissionEntry { opcode: opcode::READ, namespace_id: 1, metadata: 2, ..SubmissionEntry::default() };
         let of = |entry: SubmissionEntry| {
-            BlockMetadata::of(&entry, MetadataUse::Transferred, limits(0).kind.metadata().unwrap(), 9)
+            CommandBlockMetadata::of(&entry, CommandMetadataUse::Transferred, limits(0).kind.metadata().unwrap(), 9)
         };
         assert_eq!(of(read), Err(Status::INVALID_FIELD));
         assert!(of(SubmissionEntry { flags: 0x40, ..read }).is_ok());
@@ -604,13 +623,14 @@ mod tests {
     }
 
     #[test]
-    fn sources_of_a_copy_have_tags_of_their_own() {
+    fn copy_sources_have_separate_tags() {
         let entry = SubmissionEntry { opcode: opcode::COPY, ..SubmissionEntry::default() };
         let entry = SubmissionEntry { dwords: [0, 0, CHECKS << 12, 0, 0, 0], ..entry };
         let source =
             |slba: u64, tag: u32| [0, slba, 0, 0xffff_0007 << 32 | u64::from(tag)].map(u64::to_le_bytes).concat();
         let of = |list: &[u8]| {
-            let metadata = BlockMetadata::of(&entry, MetadataUse::Zeroed, limits(1).kind.metadata().unwrap(), 9);
+            let metadata =
+                CommandBlockMetadata::of(&entry, CommandMetadataUse::Zeroed, limits(1).kind.metadata().unwrap(), 9);
             let mut metadata = metadata.unwrap().unwrap();
             metadata.take_sources(list).map(|()| metadata.sources)
         };
@@ -621,15 +641,15 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_a_namespace_are_those_of_its_format() {
+    fn namespace_settings_equal_its_metadata_format() {
         for settings in [0, 1, 2, 3, 9, 10, 11] {
-            assert_eq!(MetadataFormat::of_settings(settings).map(MetadataFormat::settings), Ok(settings));
+            assert_eq!(BlockMetadataFormat::of_dps_value(settings).map(BlockMetadataFormat::settings), Ok(settings));
         }
-        assert_eq!(MetadataFormat::of_settings(4), Err(Status::INVALID_FORMAT));
+        assert_eq!(BlockMetadataFormat::of_dps_value(4), Err(Status::INVALID_FORMAT));
     }
 
     #[test]
-    fn command_of_a_driver_checks_all_blocks() {
+    fn driver_commands_check_all_blocks() {
         let read = SubmissionEntry { opcode: opcode::READ, ..SubmissionEntry::default() }.of_blocks(1 << 32 | 5, 2);
         let sent = protected(read, Some(0x4000), true);
         assert_eq!((sent.metadata, sent.dwords[2] >> 26, sent.dwords[4]), (0x4000, CHECKS, 5));

@@ -7,7 +7,7 @@ pub struct InvalidDoorbell;
 
 /// Head and tail of a submission queue: the host adds entries at the tail, the controller fetches them from the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SubmissionRing {
+pub struct SubmissionQueueRing {
     entries: u32,
     head: u32,
     tail: u32,
@@ -16,17 +16,17 @@ pub struct SubmissionRing {
 /// Head, tail and phase tag of a completion queue: the controller adds entries at the tail, and the host recognises new
 /// ones by their phase tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CompletionRing {
+pub struct CompletionQueueRing {
     entries: u32,
     head: u32,
     tail: u32,
     phase: bool,
 }
 
-impl SubmissionRing {
+impl SubmissionQueueRing {
     /// Returns an empty submission queue with this number of entries.
-    pub fn new(entries: u32) -> SubmissionRing {
-        SubmissionRing { entries, head: 0, tail: 0 }
+    pub fn new(entries: u32) -> SubmissionQueueRing {
+        SubmissionQueueRing { entries, head: 0, tail: 0 }
     }
 
     /// Sets the tail of a submission queue to the value that the host has written to the doorbell.
@@ -82,10 +82,10 @@ impl SubmissionRing {
     }
 }
 
-impl CompletionRing {
+impl CompletionQueueRing {
     /// Returns an empty completion queue with this number of entries.
-    pub fn new(entries: u32) -> CompletionRing {
-        CompletionRing { entries, head: 0, tail: 0, phase: true }
+    pub fn new(entries: u32) -> CompletionQueueRing {
+        CompletionQueueRing { entries, head: 0, tail: 0, phase: true }
     }
 
     /// Sets the head of a completion queue to the value that the host has written to the doorbell.
@@ -94,7 +94,7 @@ impl CompletionRing {
     /// If the value is not between the old head and the tail; the head is then unchanged.
     #[inline]
     pub fn ring(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
-        if value >= self.entries || self.entries_ahead(value) > self.entries_ahead(self.tail) {
+        if value >= self.entries || self.entries_ahead_of(value) > self.entries_ahead_of(self.tail) {
             return Err(InvalidDoorbell);
         }
         self.head = value;
@@ -103,12 +103,12 @@ impl CompletionRing {
 
     /// Returns the number of entries from the completion queue's head to index `place`, around the end of the ring.
     #[inline]
-    fn entries_ahead(&self, place: u32) -> u32 {
+    fn entries_ahead_of(&self, place: u32) -> u32 {
         wrapped(place + self.entries - self.head, self.entries)
     }
 
     /// Takes the next slot of a completion queue; returns its index and phase tag. The queue may overflow: a caller
-    /// that must not overwrite unread entries calls [`CompletionRing::is_full`] first.
+    /// that must not overwrite unread entries calls [`CompletionQueueRing::is_full`] first.
     #[inline]
     pub fn post(&mut self) -> (u32, bool) {
         let next = (self.tail, self.phase);
@@ -136,7 +136,7 @@ impl CompletionRing {
     /// Returns the number of completion queue entries that the host has not read.
     #[inline]
     pub fn unread(&self) -> u32 {
-        self.entries_ahead(self.tail)
+        self.entries_ahead_of(self.tail)
     }
 
     /// Returns the head of the completion queue, as the host has last announced it.
@@ -156,8 +156,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_taken_in_order_and_not_across_the_end() {
-        let mut ring = SubmissionRing::new(8);
+    fn submission_entries_are_taken_in_order_up_to_the_ring_end() {
+        let mut ring = SubmissionQueueRing::new(8);
         assert_eq!((ring.ring(8), ring.take(4)), (Err(InvalidDoorbell), None));
         ring.ring(6).unwrap();
         assert_eq!((ring.take(4), ring.take(4), ring.take(4)), (Some((0, 4)), Some((4, 2)), None));
@@ -167,16 +167,16 @@ mod tests {
     }
 
     #[test]
-    fn the_phase_changes_each_time_round_and_one_entry_stays_free() {
-        let mut ring = CompletionRing::new(3);
+    fn phase_toggles_each_round_with_one_entry_free() {
+        let mut ring = CompletionQueueRing::new(3);
         assert_eq!((ring.post(), ring.is_full(), ring.post(), ring.is_full()), ((0, true), false, (1, true), true));
         ring.ring(2).unwrap();
         assert_eq!((ring.post(), ring.post()), ((2, true), (0, false)));
     }
 
     #[test]
-    fn the_host_can_have_read_no_more_than_was_written() {
-        let mut ring = CompletionRing::new(4);
+    fn host_head_beyond_written_entries_is_refused() {
+        let mut ring = CompletionQueueRing::new(4);
         assert_eq!(ring.ring(1), Err(InvalidDoorbell));
         ring.post();
         ring.post();

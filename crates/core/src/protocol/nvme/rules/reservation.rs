@@ -38,7 +38,7 @@ const RECORD_BYTES: usize = 1 + HOST_BYTES + 8;
 
 /// Host to which reservations apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ReservationHost {
+pub enum ReservingHost {
     /// Host with this identifier of 128 bits, which it uses on all of its controllers.
     Named([u8; HOST_BYTES]),
     /// Host with this identifier of 64 bits.
@@ -47,29 +47,29 @@ pub enum ReservationHost {
     OfController(u32),
 }
 
-impl ReservationHost {
+impl ReservingHost {
     /// True if the host has set an identifier of another length than a report would have; `is_long` asks for 128 bits.
     pub fn is_inconsistent_with(self, is_long: bool) -> bool {
         match self {
-            ReservationHost::Named(_) => !is_long,
-            ReservationHost::NamedShortly(_) => is_long,
-            ReservationHost::OfController(_) => false,
+            ReservingHost::Named(_) => !is_long,
+            ReservingHost::NamedShortly(_) => is_long,
+            ReservingHost::OfController(_) => false,
         }
     }
 
     /// Returns the identifier of the host as bytes, a shorter one with zeros at its end; zeros if it has none.
     pub fn id(self) -> [u8; HOST_BYTES] {
         match self {
-            ReservationHost::Named(id) => id,
-            ReservationHost::NamedShortly(id) => std::array::from_fn(|place| id.get(place).copied().unwrap_or(0)),
-            ReservationHost::OfController(_) => [0; HOST_BYTES],
+            ReservingHost::Named(id) => id,
+            ReservingHost::NamedShortly(id) => std::array::from_fn(|place| id.get(place).copied().unwrap_or(0)),
+            ReservingHost::OfController(_) => [0; HOST_BYTES],
         }
     }
 
     /// Returns the identifier of a controller of the host: its only one if it has no identifier.
     fn controller(self) -> u16 {
         match self {
-            ReservationHost::OfController(number) => u16::try_from(number).unwrap_or(ANY_CONTROLLER),
+            ReservingHost::OfController(number) => u16::try_from(number).unwrap_or(ANY_CONTROLLER),
             _ => ANY_CONTROLLER,
         }
     }
@@ -126,12 +126,12 @@ impl ReservationType {
     }
 
     /// True if registrants that do not hold the reservation may read and write.
-    fn admits_registrants(self) -> bool {
+    fn admits_other_registrants(self) -> bool {
         self >= ReservationType::WriteExclusiveRegistrants
     }
 
     /// Returns what hosts may do that a reservation of this type does not admit.
-    fn access_of_others(self) -> NamespaceAccess {
+    fn denied_access(self) -> NamespaceAccess {
         match self {
             ReservationType::WriteExclusive
             | ReservationType::WriteExclusiveRegistrants
@@ -156,9 +156,9 @@ pub enum NamespaceAccess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservationCommand {
     /// Reservation Register.
-    Register {
+    MonetaRegister {
         /// Action on the registration (RREGA).
-        action: Registration,
+        action: RegisterAction,
         /// True if the present key of the host does not matter (IEKEY).
         ignores_key: bool,
         /// New state of Persist Through Power Loss; none if it does not change (CPTPL).
@@ -167,7 +167,7 @@ pub enum ReservationCommand {
     /// Reservation Acquire.
     Acquire {
         /// Way to the reservation (RACQA).
-        action: Acquisition,
+        action: AcquireAction,
         /// Type of the reservation.
         kind: ReservationType,
     },
@@ -186,9 +186,9 @@ pub enum ReservationCommand {
 
 /// Action of Reservation Register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Registration {
+pub enum RegisterAction {
     /// Registers the host.
-    Register,
+    MonetaRegister,
     /// Unregisters the host.
     Unregister,
     /// Replaces the key of the host.
@@ -197,7 +197,7 @@ pub enum Registration {
 
 /// Action of Reservation Acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acquisition {
+pub enum AcquireAction {
     /// Acquires a reservation that nobody holds.
     Acquire,
     /// Takes the reservation from its holder, or unregisters other hosts.
@@ -208,20 +208,23 @@ pub enum Acquisition {
 
 /// Keys in the data of a reservation command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReservationKeys {
+pub struct ReservationCommandKeys {
     /// Present key of the host (CRKEY).
     pub current: u64,
     /// New key of the host (NRKEY), or key of the hosts to be unregistered (PRKEY).
     pub other: u64,
 }
 
-impl ReservationKeys {
+impl ReservationCommandKeys {
     /// Returns the keys in the data of a command; the data of a release has only one.
-    pub(in crate::protocol::nvme) fn of(list: &[u8]) -> ReservationKeys {
+    pub(in crate::protocol::nvme) fn of(list: &[u8]) -> ReservationCommandKeys {
         let mut bytes = [0; ReservationKeyList::BYTES];
         bytes[..list.len()].copy_from_slice(list);
         let keys = ReservationKeyList::over(bytes);
-        ReservationKeys { current: keys.get(ReservationKeyList::CURRENT), other: keys.get(ReservationKeyList::OTHER) }
+        ReservationCommandKeys {
+            current: keys.get(ReservationKeyList::CURRENT),
+            other: keys.get(ReservationKeyList::OTHER),
+        }
     }
 }
 
@@ -232,9 +235,9 @@ impl ReservationCommand {
     /// Invalid Field for a reserved action or change of persistence.
     pub(in crate::protocol::nvme) fn register(entry: &SubmissionEntry) -> Result<ReservationCommand, Status> {
         let action = match entry.get(fields::ACTION) {
-            0 => Registration::Register,
-            1 => Registration::Unregister,
-            2 => Registration::Replace,
+            0 => RegisterAction::MonetaRegister,
+            1 => RegisterAction::Unregister,
+            2 => RegisterAction::Replace,
             _ => return Err(Status::INVALID_FIELD),
         };
         let persists = match entry.get(fields::PERSISTENCE) {
@@ -243,7 +246,7 @@ impl ReservationCommand {
             0b11 => Some(true),
             _ => return Err(Status::INVALID_FIELD),
         };
-        Ok(ReservationCommand::Register { action, ignores_key: entry.has(fields::IGNORES_KEY), persists })
+        Ok(ReservationCommand::MonetaRegister { action, ignores_key: entry.has(fields::IGNORES_KEY), persists })
     }
 
     /// Returns the Reservation Acquire that a submission queue entry encodes.
@@ -252,9 +255,9 @@ impl ReservationCommand {
     /// Invalid Field for a reserved action or type, and if the present key is to be ignored.
     pub(in crate::protocol::nvme) fn acquire(entry: &SubmissionEntry) -> Result<ReservationCommand, Status> {
         let action = match entry.get(fields::ACTION) {
-            0 => Acquisition::Acquire,
-            1 => Acquisition::Preempt,
-            2 => Acquisition::PreemptAndAbort,
+            0 => AcquireAction::Acquire,
+            1 => AcquireAction::Preempt,
+            2 => AcquireAction::PreemptAndAbort,
             _ => return Err(Status::INVALID_FIELD),
         };
         check_key_matters(entry)?;
@@ -287,7 +290,7 @@ impl ReservationCommand {
     /// Returns the length in bytes of the command's data.
     pub(in crate::protocol::nvme) fn data_bytes(self) -> u32 {
         match self {
-            ReservationCommand::Register { .. } | ReservationCommand::Acquire { .. } => {
+            ReservationCommand::MonetaRegister { .. } | ReservationCommand::Acquire { .. } => {
                 short_length(ReservationKeyList::BYTES)
             }
             ReservationCommand::Release(_) | ReservationCommand::Clear => short_length(ReservationKeyList::BYTES) / 2,
@@ -303,7 +306,7 @@ fn check_key_matters(entry: &SubmissionEntry) -> Result<(), Status> {
 
 /// Kind of a notice to a host (the type of the log page Reservation Notification).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoticeKind {
+pub enum ReservationNoticeKind {
     /// Another host has unregistered the host.
     RegistrationPreempted,
     /// A reservation under which the host had access has ended.
@@ -312,24 +315,24 @@ pub enum NoticeKind {
     ReservationPreempted,
 }
 
-impl NoticeKind {
+impl ReservationNoticeKind {
     /// Returns the number of the kind.
     pub fn number(self) -> u8 {
         match self {
-            NoticeKind::RegistrationPreempted => 1,
-            NoticeKind::ReservationReleased => 2,
-            NoticeKind::ReservationPreempted => 3,
+            ReservationNoticeKind::RegistrationPreempted => 1,
+            ReservationNoticeKind::ReservationReleased => 2,
+            ReservationNoticeKind::ReservationPreempted => 3,
         }
     }
 }
 
 /// Notice to a host whose registration or reservation another host has changed.
-pub type Notice = (ReservationHost, NoticeKind);
+pub type Notice = (ReservingHost, ReservationNoticeKind);
 
 /// Host that has registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Registrant {
-    host: ReservationHost,
+struct RegisteredHost {
+    host: ReservingHost,
     key: u64,
 }
 
@@ -339,9 +342,9 @@ pub struct Reservations {
     /// Number of registrations, unregistrations and preemptions so far (GEN).
     generation: u32,
     /// Hosts that have registered, in the order of their registration.
-    registrants: Vec<Registrant>,
+    registrants: Vec<RegisteredHost>,
     /// Type of the reservation, and the host that has acquired it; none if nobody holds one.
-    held: Option<(ReservationType, ReservationHost)>,
+    held: Option<(ReservationType, ReservingHost)>,
     /// True if registrants and reservation persist through power loss (PTPLS).
     persists: bool,
 }
@@ -356,39 +359,43 @@ impl Reservations {
     pub fn execute(
         &mut self,
         command: ReservationCommand,
-        keys: ReservationKeys,
-        host: ReservationHost,
+        keys: ReservationCommandKeys,
+        host: ReservingHost,
     ) -> Result<Vec<Notice>, Status> {
         match command {
-            ReservationCommand::Register { action, ignores_key, persists } => {
+            ReservationCommand::MonetaRegister { action, ignores_key, persists } => {
                 let notices = self.register(action, ignores_key, keys, host)?;
                 self.persists = persists.unwrap_or(self.persists);
                 Ok(notices)
             }
             ReservationCommand::Acquire { action, kind } => {
-                self.check_key(host, keys.current)?;
+                self.check_registration_key(host, keys.current)?;
                 match action {
-                    Acquisition::Acquire => self.acquire(kind, host).map(|()| Vec::new()),
-                    Acquisition::Preempt | Acquisition::PreemptAndAbort => self.preempt(kind, keys.other, host),
+                    AcquireAction::Acquire => self.acquire(kind, host).map(|()| Vec::new()),
+                    AcquireAction::Preempt | AcquireAction::PreemptAndAbort => {
+                        self.preempt_holder(kind, keys.other, host)
+                    }
                 }
             }
             ReservationCommand::Release(kind) => {
-                self.check_key(host, keys.current)?;
+                self.check_registration_key(host, keys.current)?;
                 self.release(kind, host)
             }
             ReservationCommand::Clear => {
-                self.check_key(host, keys.current)?;
-                Ok(self.clear(host))
+                self.check_registration_key(host, keys.current)?;
+                Ok(self.clear_reservation(host))
             }
             ReservationCommand::Report { .. } => Ok(Vec::new()),
         }
     }
 
     /// Returns what the reservation leaves to a host.
-    pub fn access(&self, host: ReservationHost) -> NamespaceAccess {
+    pub fn access(&self, host: ReservingHost) -> NamespaceAccess {
         match self.held {
-            Some((kind, _)) if !(self.is_holder(host) || kind.admits_registrants() && self.is_registered(host)) => {
-                kind.access_of_others()
+            Some((kind, _))
+                if !(self.is_holder(host) || kind.admits_other_registrants() && self.is_host_registered(host)) =>
+            {
+                kind.denied_access()
             }
             _ => NamespaceAccess::Write,
         }
@@ -410,59 +417,59 @@ impl Reservations {
     }
 
     /// Unregisters a host that is gone for good. Returns the notices to other hosts.
-    pub fn forget(&mut self, host: ReservationHost) -> Vec<Notice> {
-        if self.is_registered(host) { self.unregister(host) } else { Vec::new() }
+    pub fn forget(&mut self, host: ReservingHost) -> Vec<Notice> {
+        if self.is_host_registered(host) { self.unregister_host(host) } else { Vec::new() }
     }
 
     fn register(
         &mut self,
-        action: Registration,
+        action: RegisterAction,
         ignores_key: bool,
-        keys: ReservationKeys,
-        host: ReservationHost,
+        keys: ReservationCommandKeys,
+        host: ReservingHost,
     ) -> Result<Vec<Notice>, Status> {
         let registered = self.registrants.iter_mut().find(|it| it.host == host);
         let is_key_known = |key: u64| ignores_key || key == keys.current;
-        if action != Registration::Unregister && keys.other == 0 {
+        if action != RegisterAction::Unregister && keys.other == 0 {
             return Err(Status::INVALID_FIELD);
         }
         match (action, registered) {
-            (Registration::Register, Some(registrant)) if registrant.key == keys.other => return Ok(Vec::new()),
-            (Registration::Replace, Some(registrant)) if is_key_known(registrant.key) => registrant.key = keys.other,
-            (Registration::Unregister, Some(registrant)) if is_key_known(registrant.key) => {
-                return Ok(self.unregister(host));
+            (RegisterAction::MonetaRegister, Some(registrant)) if registrant.key == keys.other => return Ok(Vec::new()),
+            (RegisterAction::Replace, Some(registrant)) if is_key_known(registrant.key) => registrant.key = keys.other,
+            (RegisterAction::Unregister, Some(registrant)) if is_key_known(registrant.key) => {
+                return Ok(self.unregister_host(host));
             }
-            (Registration::Register, None) => self.add(host, keys.other)?,
-            (Registration::Replace, None) if ignores_key => self.add(host, keys.other)?,
+            (RegisterAction::MonetaRegister, None) => self.add(host, keys.other)?,
+            (RegisterAction::Replace, None) if ignores_key => self.add(host, keys.other)?,
             _ => return Err(Status::RESERVATION_CONFLICT),
         }
         self.generation = self.generation.wrapping_add(1);
         Ok(Vec::new())
     }
 
-    fn add(&mut self, host: ReservationHost, key: u64) -> Result<(), Status> {
+    fn add(&mut self, host: ReservingHost, key: u64) -> Result<(), Status> {
         if self.registrants.len() >= REGISTRANTS_MAX {
             return Err(Status::INTERNAL_ERROR);
         }
-        self.registrants.push(Registrant { host, key });
+        self.registrants.push(RegisteredHost { host, key });
         Ok(())
     }
 
     /// Unregisters a host that asks for it. A reservation that it held alone, or last, ends.
-    fn unregister(&mut self, host: ReservationHost) -> Vec<Notice> {
+    fn unregister_host(&mut self, host: ReservingHost) -> Vec<Notice> {
         let before = self.held;
         self.remove(|it| it.host == host);
         self.generation = self.generation.wrapping_add(1);
         match before {
-            // The others have had access as registrants, and have lost the reservation that gave it.
-            Some((kind, _)) if self.held.is_none() && kind.admits_registrants() => {
-                self.notices(host, NoticeKind::ReservationReleased)
+            // The other hosts had access as registrants, and have lost the reservation that granted it, so notify them.
+            Some((kind, _)) if self.held.is_none() && kind.admits_other_registrants() => {
+                self.notices(host, ReservationNoticeKind::ReservationReleased)
             }
             _ => Vec::new(),
         }
     }
 
-    fn acquire(&mut self, kind: ReservationType, host: ReservationHost) -> Result<(), Status> {
+    fn acquire(&mut self, kind: ReservationType, host: ReservingHost) -> Result<(), Status> {
         match self.held {
             None => self.held = Some((kind, host)),
             Some((held, _)) if held == kind && self.is_holder(host) => {}
@@ -473,7 +480,7 @@ impl Reservations {
 
     /// Preempts: takes the reservation if `key` is the holder's, or 0 for one that all registrants hold; unregisters
     /// the hosts with that key.
-    fn preempt(&mut self, kind: ReservationType, key: u64, host: ReservationHost) -> Result<Vec<Notice>, Status> {
+    fn preempt_holder(&mut self, kind: ReservationType, key: u64, host: ReservingHost) -> Result<Vec<Notice>, Status> {
         let before = self.registrants.clone();
         let key_of_holder = |(_, holder)| before.iter().find(|it| it.host == holder).map(|it| it.key);
         let is_of_all = self.held.is_some_and(|(held, _)| held.is_held_by_all());
@@ -495,22 +502,22 @@ impl Reservations {
             self.remove(|it| it.key == key);
         }
         self.generation = self.generation.wrapping_add(1);
-        let is_gone = |it: &&Registrant| it.host != host && !self.is_registered(it.host);
-        let gone = before.iter().filter(is_gone).map(|it| (it.host, NoticeKind::RegistrationPreempted));
+        let is_gone = |it: &&RegisteredHost| it.host != host && !self.is_host_registered(it.host);
+        let gone = before.iter().filter(is_gone).map(|it| (it.host, ReservationNoticeKind::RegistrationPreempted));
         let mut notices: Vec<Notice> = gone.collect();
         if changed {
-            notices.extend(self.notices(host, NoticeKind::ReservationReleased));
+            notices.extend(self.notices(host, ReservationNoticeKind::ReservationReleased));
         }
         Ok(notices)
     }
 
-    fn release(&mut self, kind: ReservationType, host: ReservationHost) -> Result<Vec<Notice>, Status> {
+    fn release(&mut self, kind: ReservationType, host: ReservingHost) -> Result<Vec<Notice>, Status> {
         match self.held {
             Some((held, _)) if held != kind => Err(Status::INVALID_FIELD),
             Some(_) if self.is_holder(host) => {
                 self.held = None;
-                match kind.admits_registrants() {
-                    true => Ok(self.notices(host, NoticeKind::ReservationReleased)),
+                match kind.admits_other_registrants() {
+                    true => Ok(self.notices(host, ReservationNoticeKind::ReservationReleased)),
                     false => Ok(Vec::new()),
                 }
             }
@@ -518,40 +525,40 @@ impl Reservations {
         }
     }
 
-    fn clear(&mut self, host: ReservationHost) -> Vec<Notice> {
-        let notices = self.notices(host, NoticeKind::ReservationPreempted);
+    fn clear_reservation(&mut self, host: ReservingHost) -> Vec<Notice> {
+        let notices = self.notices(host, ReservationNoticeKind::ReservationPreempted);
         self.remove(|_| true);
         self.generation = self.generation.wrapping_add(1);
         notices
     }
 
     /// Unregisters hosts. A reservation ends with its holder, or with the last of the registrants that hold it.
-    fn remove(&mut self, is_meant: impl Fn(&Registrant) -> bool) {
+    fn remove(&mut self, is_meant: impl Fn(&RegisteredHost) -> bool) {
         self.registrants.retain(|it| !is_meant(it));
         self.held = self.held.and_then(|(kind, holder)| match kind.is_held_by_all() {
             true => self.registrants.first().map(|first| (kind, first.host)),
-            false => self.is_registered(holder).then_some((kind, holder)),
+            false => self.is_host_registered(holder).then_some((kind, holder)),
         });
     }
 
     /// Returns a notice to each registrant but one.
-    fn notices(&self, but: ReservationHost, kind: NoticeKind) -> Vec<Notice> {
+    fn notices(&self, but: ReservingHost, kind: ReservationNoticeKind) -> Vec<Notice> {
         self.registrants.iter().filter(|it| it.host != but).map(|it| (it.host, kind)).collect()
     }
 
     /// Checks that the host is registered with this key.
-    fn check_key(&self, host: ReservationHost, key: u64) -> Result<(), Status> {
-        let is_known = self.registrants.contains(&Registrant { host, key });
+    fn check_registration_key(&self, host: ReservingHost, key: u64) -> Result<(), Status> {
+        let is_known = self.registrants.contains(&RegisteredHost { host, key });
         if is_known { Ok(()) } else { Err(Status::RESERVATION_CONFLICT) }
     }
 
-    fn is_registered(&self, host: ReservationHost) -> bool {
+    fn is_host_registered(&self, host: ReservingHost) -> bool {
         self.registrants.iter().any(|it| it.host == host)
     }
 
-    fn is_holder(&self, host: ReservationHost) -> bool {
+    fn is_holder(&self, host: ReservingHost) -> bool {
         match self.held {
-            Some((kind, _)) if kind.is_held_by_all() => self.is_registered(host),
+            Some((kind, _)) if kind.is_held_by_all() => self.is_host_registered(host),
             Some((_, holder)) => holder == host,
             None => false,
         }
@@ -571,7 +578,7 @@ impl Reservations {
         if is_long {
             report.resize(LongReservationStatus::BYTES, 0);
         }
-        for Registrant { host, key } in &self.registrants {
+        for RegisteredHost { host, key } in &self.registrants {
             let (controller, is_holder, id) = (host.controller(), self.is_holder(*host), host.id());
             match is_long {
                 true => report.extend(
@@ -599,16 +606,16 @@ impl Reservations {
     /// Encodes what persists through power loss: generation, type, number of the holder, and the registrants that have an
     /// identifier.
     pub fn encode(&self) -> Vec<u8> {
-        let has_id = |it: &&Registrant| !matches!(it.host, ReservationHost::OfController(_));
-        let registrants: Vec<&Registrant> = self.registrants.iter().filter(has_id).collect();
+        let has_id = |it: &&RegisteredHost| !matches!(it.host, ReservingHost::OfController(_));
+        let registrants: Vec<&RegisteredHost> = self.registrants.iter().filter(has_id).collect();
         let place_of = |holder| registrants.iter().position(|it| it.host == holder);
         let held = self.held.and_then(|(kind, holder)| Some((kind, place_of(holder)?)));
         let (kind, holder) = held.map_or((0, 0), |(kind, place)| (kind.number(), place));
         let mut record = self.generation.to_le_bytes().to_vec();
         record.extend([kind, self.persists.into()]);
         record.extend(u16::try_from(holder).unwrap_or(0).to_le_bytes());
-        for Registrant { host, key } in registrants {
-            record.push(matches!(host, ReservationHost::Named(_)).into());
+        for RegisteredHost { host, key } in registrants {
+            record.push(matches!(host, ReservingHost::Named(_)).into());
             record.extend(host.id());
             record.extend(key.to_le_bytes());
         }
@@ -625,12 +632,12 @@ impl Reservations {
             let ([is_long], rest) = record.split_first_chunk()?;
             let (id, key) = rest.split_first_chunk::<HOST_BYTES>()?;
             let host = match is_long {
-                0 => ReservationHost::NamedShortly(*id.first_chunk()?),
-                _ => ReservationHost::Named(*id),
+                0 => ReservingHost::NamedShortly(*id.first_chunk()?),
+                _ => ReservingHost::Named(*id),
             };
-            Some(Registrant { host, key: u64::from_le_bytes(*key.first_chunk()?) })
+            Some(RegisteredHost { host, key: u64::from_le_bytes(*key.first_chunk()?) })
         };
-        let registrants: Vec<Registrant> = records.iter().map(registrant).collect::<Option<_>>()?;
+        let registrants: Vec<RegisteredHost> = records.iter().map(registrant).collect::<Option<_>>()?;
         let held = match kind {
             0 => None,
             kind => {

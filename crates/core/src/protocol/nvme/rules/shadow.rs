@@ -14,21 +14,21 @@ use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
 
 /// Host addresses of the two pages of shadow doorbells: the doorbells and the event indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shadow {
+pub struct ShadowDoorbellPages {
     /// Host address of the page with the shadow doorbells.
     pub doorbells: u64,
     /// Host address of the page with the event indexes.
     pub event_index: u64,
 }
 
-impl Shadow {
+impl ShadowDoorbellPages {
     /// Returns the shadow doorbell pages that a Doorbell Buffer Config command names by these addresses.
     ///
     /// # Errors
     /// PRP Offset Invalid if one of the addresses is not page-aligned.
-    pub fn check(doorbells: u64, event_index: u64) -> Result<Shadow, Status> {
+    pub fn check(doorbells: u64, event_index: u64) -> Result<ShadowDoorbellPages, Status> {
         match doorbells.is_multiple_of(PAGE_BYTES) && event_index.is_multiple_of(PAGE_BYTES) {
-            true => Ok(Shadow { doorbells, event_index }),
+            true => Ok(ShadowDoorbellPages { doorbells, event_index }),
             false => Err(Status::INVALID_PRP_OFFSET),
         }
     }
@@ -53,14 +53,14 @@ impl Shadow {
 
     /// Returns the host address of the event index for the tail of submission queue `queue` (0 is the admin queue).
     #[inline]
-    pub fn tail_event(&self, queue: u32) -> u64 {
+    pub fn tail_event_index_address(&self, queue: u32) -> u64 {
         self.event_index + u64::from(queue) * 8
     }
 
     /// Returns the host address of the event index for the head of completion queue `queue` (0 is the admin queue).
     #[inline]
-    pub fn head_event(&self, queue: u32) -> u64 {
-        self.tail_event(queue) + 4
+    pub fn head_event_index_address(&self, queue: u32) -> u64 {
+        self.tail_event_index_address(queue) + 4
     }
 }
 
@@ -74,7 +74,7 @@ pub fn must_ring(event: u32, old: u32, new: u32) -> bool {
 /// True if a submission queue tail from the doorbell register is newer than the `known` tail from the shadow doorbell.
 /// A tail more than half a queue ahead counts as old: the shadow may have been read after the register was written.
 #[inline]
-pub fn is_news(tail: u32, known: u32, entries: u32) -> bool {
+pub fn is_newer_tail(tail: u32, known: u32, entries: u32) -> bool {
     (tail + entries - known) % entries <= entries / 2
 }
 
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_register_is_rung_when_the_tail_passes_the_event_index() {
+    fn doorbell_is_written_when_the_tail_passes_the_event_index() {
         assert!(must_ring(5, 5, 6));
         assert!(must_ring(5, 4, 7));
         assert!(!must_ring(5, 6, 7));
@@ -91,22 +91,22 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_that_wraps_passes_the_last_entry() {
+    fn wrapping_tail_passes_the_last_event_index() {
         assert!(must_ring(1023, 1023, 0));
         assert!(!must_ring(5, 1023, 0));
     }
 
     #[test]
-    fn the_pages_are_laid_out_as_the_registers_are() {
-        let shadow = Shadow::check(0x1000, 0x2000).unwrap();
+    fn shadow_pages_have_the_register_layout() {
+        let shadow = ShadowDoorbellPages::check(0x1000, 0x2000).unwrap();
         assert_eq!((shadow.tail(0), shadow.head(3)), (0x1000, 0x101c));
-        assert_eq!((shadow.tail_event(3), shadow.head_event(3)), (0x2018, 0x201c));
-        assert_eq!(Shadow::check(0x1008, 0x2000), Err(Status::INVALID_PRP_OFFSET));
+        assert_eq!((shadow.tail_event_index_address(3), shadow.head_event_index_address(3)), (0x2018, 0x201c));
+        assert_eq!(ShadowDoorbellPages::check(0x1008, 0x2000), Err(Status::INVALID_PRP_OFFSET));
     }
 
     #[test]
-    fn a_tail_that_lies_behind_is_old() {
-        assert!(is_news(5, 3, 16) && is_news(1, 15, 16));
-        assert!(!is_news(3, 5, 16));
+    fn tail_behind_the_known_one_is_stale() {
+        assert!(is_newer_tail(5, 3, 16) && is_newer_tail(1, 15, 16));
+        assert!(!is_newer_tail(3, 5, 16));
     }
 }

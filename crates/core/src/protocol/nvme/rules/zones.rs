@@ -1,7 +1,7 @@
 //! Zone management commands: fields, statuses and data structures (Zoned Namespace Command Set Specification 1.1).
 
 use crate::drive::Drive;
-use crate::media::zones::{ZoneAction, ZoneDescription, ZoneLayout, ZoneRefusal, ZoneState, Zones};
+use crate::media::zones::{ZoneAction, ZoneLayout, ZoneReportEntry, ZoneRequestRefusal, ZoneState, Zones};
 use crate::number::{index, length, low_u8, short_length};
 use crate::protocol::nvme::spec::fields::zones as fields;
 use crate::protocol::nvme::spec::identify::{IdentifyZonedController, IdentifyZonedNamespace, ZoneFormat};
@@ -25,19 +25,19 @@ pub(in crate::protocol::nvme) const RESET: u32 = 4;
 
 /// Limits of the zones of a namespace and of Zone Append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ZoneLimits {
+pub struct NamespaceZoneLimits {
     /// Number and size of the zones, and maximum numbers of open and active zones.
     pub layout: ZoneLayout,
     /// Maximum number of bytes that one Zone Append transfers (ZASL).
     pub append_bytes_max: u32,
 }
 
-impl ZoneLimits {
+impl NamespaceZoneLimits {
     /// Returns the zone limits of a drive; none if the drive has no zones.
-    pub fn of(drive: &Drive) -> Option<ZoneLimits> {
+    pub fn of(drive: &Drive) -> Option<NamespaceZoneLimits> {
         let append_kib = drive.zones.append_max_kib;
         let append_kib = if append_kib > 0 { append_kib } else { drive.nvme.max_transfer_kib };
-        drive.zone_layout().map(|layout| ZoneLimits { layout, append_bytes_max: append_kib * 1024 })
+        drive.zone_layout().map(|layout| NamespaceZoneLimits { layout, append_bytes_max: append_kib * 1024 })
     }
 
     /// Fills the Identify Controller page of the zoned command set. ZASL stays 0 if Zone Append has the limit of all
@@ -54,10 +54,10 @@ impl ZoneLimits {
     pub fn identify_namespace(&self, page: &mut [u8]) {
         let ZoneLayout { zone_blocks, active_max, open_max, .. } = self.layout;
         let mut page = IdentifyZonedNamespace::over(page);
-        // 0-based values; no limit is stored as all ones.
+        // The fields are 0-based, and no limit is stored as all ones: 0 - 1 wraps to that.
         page.set(IdentifyZonedNamespace::ACTIVE_MAX, active_max.wrapping_sub(1));
         page.set(IdentifyZonedNamespace::OPEN_MAX, open_max.wrapping_sub(1));
-        page.part_mut(IdentifyZonedNamespace::FORMATS.element(0)).set(ZoneFormat::BLOCKS, zone_blocks);
+        page.field_structure_mut(IdentifyZonedNamespace::FORMATS.element(0)).set(ZoneFormat::BLOCKS, zone_blocks);
     }
 }
 
@@ -79,7 +79,7 @@ impl ZoneSend {
         let action = match entry.get(fields::ACTION) {
             0x01 => ZoneAction::Close,
             0x02 => ZoneAction::Finish,
-            0x03 => ZoneAction::Open,
+            0x03 => ZoneAction::FileOpener,
             RESET => ZoneAction::Reset,
             0x05 => ZoneAction::TakeOffline,
             _ => return Err(Status::INVALID_FIELD),
@@ -90,7 +90,7 @@ impl ZoneSend {
     /// True if the new zone states must be durable when the command completes, since data may be discarded or become
     /// read-only. Open and Close need not be.
     pub fn must_last(&self) -> bool {
-        !matches!(self.action, ZoneAction::Open | ZoneAction::Close)
+        !matches!(self.action, ZoneAction::FileOpener | ZoneAction::Close)
     }
 }
 
@@ -138,7 +138,7 @@ impl ZoneReceive {
     /// LBA Out of Range if no zone holds `block`.
     pub fn report(&self, zones: &Zones, block: u64) -> Result<Vec<u8>, Status> {
         let room = index(self.bytes.saturating_sub(REPORT_HEAD_BYTES) / DESCRIPTION_BYTES);
-        let is_meant = |zone: &ZoneDescription| self.state.is_none_or(|state| state == zone.state);
+        let is_meant = |zone: &ZoneReportEntry| self.state.is_none_or(|state| state == zone.state);
         let meant = zones.report(block).map_err(status)?.filter(is_meant);
         let mut report = vec![0; index(REPORT_HEAD_BYTES)];
         for zone in meant.clone().take(room) {
@@ -154,10 +154,10 @@ impl ZoneReceive {
 }
 
 /// Returns the Zone Descriptor of a zone: type, state, capacity, start and write pointer.
-fn description(zone: &ZoneDescription) -> [u8; ZoneDescriptor::BYTES] {
+fn description(zone: &ZoneReportEntry) -> [u8; ZoneDescriptor::BYTES] {
     ZoneDescriptor::zeros()
         .with(ZoneDescriptor::TYPE, SEQUENTIAL_WRITE_REQUIRED)
-        .with(ZoneDescriptor::STATE, state_field(zone.state))
+        .with(ZoneDescriptor::STATE, zone_state_code(zone.state))
         .with(ZoneDescriptor::CAPACITY, zone.capacity_blocks)
         .with(ZoneDescriptor::FIRST, zone.start)
         .with(ZoneDescriptor::POINTER, zone.write_pointer.unwrap_or(NO_POINTER))
@@ -165,7 +165,7 @@ fn description(zone: &ZoneDescription) -> [u8; ZoneDescriptor::BYTES] {
 }
 
 /// Returns the code of a zone state in a Zone Descriptor (ZS).
-fn state_field(state: ZoneState) -> u8 {
+fn zone_state_code(state: ZoneState) -> u8 {
     match state {
         ZoneState::Empty => 0x1,
         ZoneState::ImplicitlyOpen => 0x2,
@@ -179,31 +179,31 @@ fn state_field(state: ZoneState) -> u8 {
 
 /// Returns the status of a command that is refused by the state or the bounds of its zone.
 #[cold]
-pub fn status(refusal: ZoneRefusal) -> Status {
+pub fn status(refusal: ZoneRequestRefusal) -> Status {
     match refusal {
-        ZoneRefusal::OutOfRange => Status::LBA_OUT_OF_RANGE,
-        ZoneRefusal::NoZoneStart => Status::INVALID_FIELD,
-        ZoneRefusal::Boundary => Status::ZONE_BOUNDARY_ERROR,
-        ZoneRefusal::Full => Status::ZONE_IS_FULL,
-        ZoneRefusal::ReadOnly => Status::ZONE_IS_READ_ONLY,
-        ZoneRefusal::Offline => Status::ZONE_IS_OFFLINE,
-        ZoneRefusal::InvalidWrite => Status::ZONE_INVALID_WRITE,
-        ZoneRefusal::TooManyActive => Status::TOO_MANY_ACTIVE_ZONES,
-        ZoneRefusal::TooManyOpen => Status::TOO_MANY_OPEN_ZONES,
-        ZoneRefusal::InvalidTransition => Status::INVALID_ZONE_STATE_TRANSITION,
+        ZoneRequestRefusal::OutOfRange => Status::LBA_OUT_OF_RANGE,
+        ZoneRequestRefusal::NoZoneStart => Status::INVALID_FIELD,
+        ZoneRequestRefusal::Boundary => Status::ZONE_BOUNDARY_ERROR,
+        ZoneRequestRefusal::Full => Status::ZONE_IS_FULL,
+        ZoneRequestRefusal::ReadOnly => Status::ZONE_IS_READ_ONLY,
+        ZoneRequestRefusal::Offline => Status::ZONE_IS_OFFLINE,
+        ZoneRequestRefusal::InvalidWrite => Status::ZONE_INVALID_WRITE,
+        ZoneRequestRefusal::TooManyActive => Status::TOO_MANY_ACTIVE_ZONES,
+        ZoneRequestRefusal::TooManyOpen => Status::TOO_MANY_OPEN_ZONES,
+        ZoneRequestRefusal::InvalidTransition => Status::INVALID_ZONE_STATE_TRANSITION,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Limits, NamespaceKind};
+    use super::super::{Limits, NamespaceKindLimits};
     use super::*;
     use crate::protocol::nvme::commands::{Action, Command, opcode};
 
     const LAYOUT: ZoneLayout =
         ZoneLayout { zones: 4, zone_blocks: 512, capacity_blocks: 500, active_max: 3, open_max: 0 };
     const LIMITS: Limits = Limits {
-        kind: NamespaceKind::Zoned(ZoneLimits { layout: LAYOUT, append_bytes_max: 32 << 10 }),
+        kind: NamespaceKindLimits::Zoned(NamespaceZoneLimits { layout: LAYOUT, append_bytes_max: 32 << 10 }),
         ..Limits::SMALL
     };
 
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_field_has_its_status() {
+    fn wrong_zone_command_fields_have_their_statuses() {
         let (append, send, receive) =
             (opcode::ZONE_APPEND, opcode::ZONE_MANAGEMENT_SEND, opcode::ZONE_MANAGEMENT_RECEIVE);
         for (entry, expected) in [
@@ -228,7 +228,7 @@ mod tests {
             (entry(receive, 2048, [1023, 0]), Status::LBA_OUT_OF_RANGE),
         ] {
             assert_eq!(Command::check(&entry, &LIMITS), Err(expected), "{entry:?}");
-            let plain = Limits { kind: NamespaceKind::PLAIN, ..LIMITS };
+            let plain = Limits { kind: NamespaceKindLimits::PLAIN, ..LIMITS };
             assert_eq!(Command::check(&entry, &plain), Err(Status::INVALID_OPCODE), "{entry:?}");
         }
         let all = Command::check(&entry(send, 1 << 40, [0, 4 | fields::SELECT_ALL.mask()]), &LIMITS).unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn report_holds_as_many_zones_as_there_is_room_for_and_counts_all() {
+    fn zone_report_lists_as_many_zones_as_fit_and_counts_all() {
         let mut zones = Zones::new(LAYOUT);
         zones.write(512, 7).unwrap();
         zones.act(ZoneAction::Finish, 1024).unwrap();
@@ -265,8 +265,8 @@ mod tests {
     }
 
     #[test]
-    fn identify_tells_limits_from_none_and_an_append_limit_from_that_of_transfers() {
-        let limits = ZoneLimits { layout: LAYOUT, append_bytes_max: 32 << 10 };
+    fn zone_identify_encodes_absent_limits() {
+        let limits = NamespaceZoneLimits { layout: LAYOUT, append_bytes_max: 32 << 10 };
         let mut page = vec![0; 4096];
         limits.identify_namespace(&mut page);
         assert_eq!(page[4..12], [2, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);

@@ -19,49 +19,49 @@ pub trait Layout: Sized {
     const ZEROS: Self::Array;
 
     /// Returns a structure of zeros with bytes of its own.
-    fn zeros() -> Structure<Self, Self::Array> {
-        Structure(Self::ZEROS, PhantomData)
+    fn zeros() -> LayoutBytes<Self, Self::Array> {
+        LayoutBytes(Self::ZEROS, PhantomData)
     }
 
     /// Returns the structure that begins with the first of these bytes.
     ///
     /// # Panics
     /// If there are fewer bytes than the structure has.
-    fn over<B: AsRef<[u8]>>(bytes: B) -> Structure<Self, B> {
+    fn over<B: AsRef<[u8]>>(bytes: B) -> LayoutBytes<Self, B> {
         assert!(bytes.as_ref().len() >= Self::BYTES, "the bytes hold the whole structure");
-        Structure(bytes, PhantomData)
+        LayoutBytes(bytes, PhantomData)
     }
 
     /// Iterates over the structures that lie one after the other in these bytes. An incomplete one at the end is left
     /// out.
-    fn each_of(bytes: &[u8]) -> impl Iterator<Item = Structure<Self, &[u8]>> {
+    fn iter_structures(bytes: &[u8]) -> impl Iterator<Item = LayoutBytes<Self, &[u8]>> {
         bytes.chunks_exact(Self::BYTES).map(Self::over)
     }
 }
 
 /// Type that a field may have.
-pub trait FieldType {
+pub trait LayoutFieldType {
     /// Length of the field in bytes.
     const BYTES: usize;
 }
 
 /// Type of a field that is read and written as a whole.
-pub trait FieldValue: FieldType + Copy {
+pub trait LayoutFieldValue: LayoutFieldType + Copy {
     /// Returns the value that the bytes hold; there are as many as the type has.
     fn load(bytes: &[u8]) -> Self;
     /// Stores the value in the bytes; there are as many as the type has.
     fn store(self, bytes: &mut [u8]);
 }
 
-impl<L: Layout> FieldType for L {
+impl<L: Layout> LayoutFieldType for L {
     const BYTES: usize = L::BYTES;
 }
 
-impl<T: FieldType, const N: usize> FieldType for [T; N] {
+impl<T: LayoutFieldType, const N: usize> LayoutFieldType for [T; N] {
     const BYTES: usize = N * T::BYTES;
 }
 
-impl<const N: usize> FieldValue for [u8; N] {
+impl<const N: usize> LayoutFieldValue for [u8; N] {
     fn load(bytes: &[u8]) -> [u8; N] {
         *bytes.first_chunk().expect("a field has all of its bytes")
     }
@@ -74,13 +74,13 @@ impl<const N: usize> FieldValue for [u8; N] {
 /// Implements the traits of fields for an integer, and how bits of it are read and written.
 macro_rules! integers {
     ($($integer:ty),*) => {$(
-        impl FieldType for $integer {
+        impl LayoutFieldType for $integer {
             const BYTES: usize = size_of::<$integer>();
         }
 
-        impl FieldValue for $integer {
+        impl LayoutFieldValue for $integer {
             fn load(bytes: &[u8]) -> $integer {
-                <$integer>::from_le_bytes(FieldValue::load(bytes))
+                <$integer>::from_le_bytes(LayoutFieldValue::load(bytes))
             }
 
             fn store(self, bytes: &mut [u8]) {
@@ -88,14 +88,14 @@ macro_rules! integers {
             }
         }
 
-        impl<L> Bits<L, $integer> {
+        impl<L> LayoutBits<L, $integer> {
             /// Returns the largest value that the bits hold.
             pub const fn max(self) -> $integer {
                 <$integer>::MAX >> (<$integer>::BITS - self.width)
             }
         }
 
-        impl<L> FieldAccess<L> for Bits<L, $integer> {
+        impl<L> FieldAccess<L> for LayoutBits<L, $integer> {
             type Value = $integer;
 
             fn read(self, bytes: &[u8]) -> $integer {
@@ -150,18 +150,18 @@ macro_rules! copyable {
     )*};
 }
 
-copyable!(ByteField, Bits, Flag);
+copyable!(LayoutByteField, LayoutBits, Flag);
 
 /// Field of the structure `L` that consists of whole bytes.
 #[derive(Debug)]
-pub struct ByteField<L, T> {
+pub struct LayoutByteField<L, T> {
     at: usize,
     of: PhantomData<(L, T)>,
 }
 
 /// Several bits of an integer in the structure `L`.
 #[derive(Debug)]
-pub struct Bits<L, T> {
+pub struct LayoutBits<L, T> {
     at: usize,
     low: u32,
     width: u32,
@@ -170,12 +170,12 @@ pub struct Bits<L, T> {
 
 /// One bit of an integer in the structure `L`.
 #[derive(Debug)]
-pub struct Flag<L, T>(Bits<L, T>);
+pub struct Flag<L, T>(LayoutBits<L, T>);
 
-impl<L, T: FieldType> ByteField<L, T> {
+impl<L, T: LayoutFieldType> LayoutByteField<L, T> {
     /// Returns the field that begins at this byte of its structure.
-    pub const fn at(at: usize) -> ByteField<L, T> {
-        ByteField { at, of: PhantomData }
+    pub const fn at(at: usize) -> LayoutByteField<L, T> {
+        LayoutByteField { at, of: PhantomData }
     }
 
     /// Returns the first bit of the field, and the first bit after it.
@@ -184,7 +184,7 @@ impl<L, T: FieldType> ByteField<L, T> {
     }
 }
 
-impl<L, E: FieldType, const N: usize> ByteField<L, [E; N]> {
+impl<L, E: LayoutFieldType, const N: usize> LayoutByteField<L, [E; N]> {
     /// Returns the number of elements of the field.
     pub const fn count(self) -> usize {
         N
@@ -194,13 +194,13 @@ impl<L, E: FieldType, const N: usize> ByteField<L, [E; N]> {
     ///
     /// # Panics
     /// If the field has fewer elements.
-    pub const fn element(self, number: usize) -> ByteField<L, E> {
+    pub const fn element(self, number: usize) -> LayoutByteField<L, E> {
         assert!(number < N, "the field has the element");
-        ByteField::at(self.at + number * E::BYTES)
+        LayoutByteField::at(self.at + number * E::BYTES)
     }
 }
 
-impl<L, T: FieldValue> FieldAccess<L> for ByteField<L, T> {
+impl<L, T: LayoutFieldValue> FieldAccess<L> for LayoutByteField<L, T> {
     type Value = T;
 
     fn read(self, bytes: &[u8]) -> T {
@@ -212,10 +212,10 @@ impl<L, T: FieldValue> FieldAccess<L> for ByteField<L, T> {
     }
 }
 
-impl<L, T: FieldType> Bits<L, T> {
+impl<L, T: LayoutFieldType> LayoutBits<L, T> {
     /// Returns bits `low` to `high` of the integer at this byte of its structure.
-    pub const fn at(at: usize, low: u32, high: u32) -> Bits<L, T> {
-        Bits { at, low, width: high + 1 - low, of: PhantomData }
+    pub const fn at(at: usize, low: u32, high: u32) -> LayoutBits<L, T> {
+        LayoutBits { at, low, width: high + 1 - low, of: PhantomData }
     }
 
     /// Returns the first of the bits, and the first bit after them.
@@ -225,15 +225,15 @@ impl<L, T: FieldType> Bits<L, T> {
         (first, first + index(self.width))
     }
 
-    const fn field(self) -> ByteField<L, T> {
-        ByteField::at(self.at)
+    const fn field(self) -> LayoutByteField<L, T> {
+        LayoutByteField::at(self.at)
     }
 }
 
-impl<L, T: FieldType> Flag<L, T> {
+impl<L, T: LayoutFieldType> Flag<L, T> {
     /// Returns the bit with this number of the integer at this byte of its structure.
     pub const fn at(at: usize, bit: u32) -> Flag<L, T> {
-        Flag(Bits::at(at, bit, bit))
+        Flag(LayoutBits::at(at, bit, bit))
     }
 
     /// Returns the number of the bit in its structure, and the next number.
@@ -244,16 +244,16 @@ impl<L, T: FieldType> Flag<L, T> {
 
 /// Bytes with the layout `L`: an array, or a part of other bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Structure<L, B>(B, PhantomData<L>);
+pub struct LayoutBytes<L, B>(B, PhantomData<L>);
 
-impl<L: Layout, B: AsRef<[u8]>> Structure<L, B> {
+impl<L: Layout, B: AsRef<[u8]>> LayoutBytes<L, B> {
     /// Returns the value of a field.
     pub fn get<A: FieldAccess<L>>(&self, field: A) -> A::Value {
         field.read(self.0.as_ref())
     }
 
     /// Returns the structure that a field consists of.
-    pub fn part<P: Layout>(&self, field: ByteField<L, P>) -> Structure<P, &[u8]> {
+    pub fn part<P: Layout>(&self, field: LayoutByteField<L, P>) -> LayoutBytes<P, &[u8]> {
         P::over(&self.0.as_ref()[field.at..field.at + P::BYTES])
     }
 
@@ -263,7 +263,7 @@ impl<L: Layout, B: AsRef<[u8]>> Structure<L, B> {
     }
 }
 
-impl<L: Layout, B: AsRef<[u8]> + AsMut<[u8]>> Structure<L, B> {
+impl<L: Layout, B: AsRef<[u8]> + AsMut<[u8]>> LayoutBytes<L, B> {
     /// Sets a field.
     pub fn set<A: FieldAccess<L>>(&mut self, field: A, value: A::Value) {
         field.write(self.0.as_mut(), value);
@@ -271,19 +271,19 @@ impl<L: Layout, B: AsRef<[u8]> + AsMut<[u8]>> Structure<L, B> {
 
     /// Returns the structure with a field set.
     #[must_use]
-    pub fn with<A: FieldAccess<L>>(mut self, field: A, value: A::Value) -> Structure<L, B> {
+    pub fn with<A: FieldAccess<L>>(mut self, field: A, value: A::Value) -> LayoutBytes<L, B> {
         self.set(field, value);
         self
     }
 
     /// Returns the structure that a field consists of, to write its fields.
-    pub fn part_mut<P: Layout>(&mut self, field: ByteField<L, P>) -> Structure<P, &mut [u8]> {
+    pub fn field_structure_mut<P: Layout>(&mut self, field: LayoutByteField<L, P>) -> LayoutBytes<P, &mut [u8]> {
         P::over(&mut self.0.as_mut()[field.at..field.at + P::BYTES])
     }
 
     /// Sets a field of ASCII characters to a text, padded with spaces (Base Specification 2.0, section 1.4.2). Other
     /// characters become question marks, and what finds no room is cut off.
-    pub fn set_text<const N: usize>(&mut self, field: ByteField<L, [u8; N]>, text: &str) {
+    pub fn set_padded_text<const N: usize>(&mut self, field: LayoutByteField<L, [u8; N]>, text: &str) {
         let known = |byte: u8| if byte.is_ascii_graphic() || byte == b' ' { byte } else { b'?' };
         let mut padded = text.bytes().map(known).chain(std::iter::repeat(b' '));
         self.set(field, std::array::from_fn(|_| padded.next().unwrap_or(b' ')));
@@ -342,8 +342,8 @@ macro_rules! layouts {
 macro_rules! field {
     ($name:ident, $field:ident, $type:ty, $at:literal, [], $($doc:literal),+) => {
         $(#[doc = $doc])+
-        pub const $field: $crate::protocol::nvme::spec::layout::ByteField<$name, $type> =
-            $crate::protocol::nvme::spec::layout::ByteField::at($at);
+        pub const $field: $crate::protocol::nvme::spec::layout::LayoutByteField<$name, $type> =
+            $crate::protocol::nvme::spec::layout::LayoutByteField::at($at);
     };
     ($name:ident, $field:ident, $type:ty, $at:literal, [$bit:literal], $($doc:literal),+) => {
         $(#[doc = $doc])+
@@ -352,33 +352,33 @@ macro_rules! field {
     };
     ($name:ident, $field:ident, $type:ty, $at:literal, [$low:literal, $high:literal], $($doc:literal),+) => {
         $(#[doc = $doc])+
-        pub const $field: $crate::protocol::nvme::spec::layout::Bits<$name, $type> =
-            $crate::protocol::nvme::spec::layout::Bits::at($at, $low, $high);
+        pub const $field: $crate::protocol::nvme::spec::layout::LayoutBits<$name, $type> =
+            $crate::protocol::nvme::spec::layout::LayoutBits::at($at, $low, $high);
     };
 }
 
 pub(crate) use {field, layouts};
 
 /// Masks of the reserved bits in command dwords 10 to 15.
-pub type ReservedBits = [u32; 6];
+pub type ReservedDwordBits = [u32; 6];
 
 /// First command dword whose meaning depends on the opcode.
 const FIRST_DWORD: usize = 10;
 
 /// Bits of one of command dwords 10 to 15.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CommandField {
+pub struct DwordField {
     /// Number of the dword, less 10.
     place: usize,
     low: u32,
     width: u32,
 }
 
-impl CommandField {
+impl DwordField {
     /// Returns bits `low` to `high` of command dword `dword`.
-    pub const fn of(dword: usize, low: u32, high: u32) -> CommandField {
+    pub const fn of(dword: usize, low: u32, high: u32) -> DwordField {
         assert!(dword >= FIRST_DWORD && dword < FIRST_DWORD + 6 && low <= high && high < u32::BITS);
-        CommandField { place: dword - FIRST_DWORD, low, width: high + 1 - low }
+        DwordField { place: dword - FIRST_DWORD, low, width: high + 1 - low }
     }
 
     /// Returns the mask of the field in its dword.
@@ -404,26 +404,26 @@ impl CommandField {
 impl SubmissionEntry {
     /// Returns the value of a field in command dwords 10 to 15.
     #[inline(always)]
-    pub const fn get(&self, field: CommandField) -> u32 {
+    pub const fn get(&self, field: DwordField) -> u32 {
         field.of_dword(self.dwords[field.place])
     }
 
     /// True if any bit of a field is set.
     #[inline(always)]
-    pub const fn has(&self, field: CommandField) -> bool {
+    pub const fn has(&self, field: DwordField) -> bool {
         self.dwords[field.place] & field.mask() != 0
     }
 
     /// Returns the value of 64 bits whose halves two fields hold, the low half first.
     #[inline(always)]
-    pub fn get_pair(&self, [low, high]: [CommandField; 2]) -> u64 {
+    pub fn joined_u64(&self, [low, high]: [DwordField; 2]) -> u64 {
         u64::from(self.get(low)) | u64::from(self.get(high)) << 32
     }
 
     /// Returns this command with a field set. Bits of `value` that the field does not have are cut off.
     #[inline(always)]
     #[must_use]
-    pub const fn with(mut self, field: CommandField, value: u32) -> SubmissionEntry {
+    pub const fn with(mut self, field: DwordField, value: u32) -> SubmissionEntry {
         self.dwords[field.place] = field.in_dword(self.dwords[field.place], value);
         self
     }
@@ -434,7 +434,7 @@ impl SubmissionEntry {
 ///
 /// # Panics
 /// If two of the fields overlap.
-pub const fn all_but(groups: &[&[CommandField]]) -> ReservedBits {
+pub const fn all_but(groups: &[&[DwordField]]) -> ReservedDwordBits {
     let (mut reserved, mut group) = ([u32::MAX; 6], 0);
     while group < groups.len() {
         let mut next = 0;
@@ -462,10 +462,10 @@ macro_rules! command_fields {
     )*) => {$(
         $(#[doc = $doc])+
         pub mod $module {
-            use $crate::protocol::nvme::spec::layout::CommandField;
+            use $crate::protocol::nvme::spec::layout::DwordField;
             $(
                 $(#[doc = $field_doc])+
-                pub const $field: CommandField = CommandField::of($dword, $low, $high);
+                pub const $field: DwordField = DwordField::of($dword, $low, $high);
             )*
         }
     )*};
@@ -480,7 +480,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_change_their_own_bits_and_no_others() {
+    fn layout_fields_change_only_their_bits() {
         let mut zone = ZoneDescriptor::over([0xff_u8; 64]);
         zone.set(ZoneDescriptor::STATE, 0b0101);
         zone.set(ZoneDescriptor::CAPACITY, 0x0102);
@@ -491,40 +491,40 @@ mod tests {
     }
 
     #[test]
-    fn element_of_an_array_is_a_structure_and_a_text_is_padded() {
+    fn layout_array_elements_are_structures_and_texts_padded() {
         let mut page = IdentifyNamespace::zeros();
-        page.part_mut(IdentifyNamespace::LBA_FORMATS.element(2)).set(LbaFormatEntry::BLOCK_SHIFT, 12);
+        page.field_structure_mut(IdentifyNamespace::LBA_FORMATS.element(2)).set(LbaFormatEntry::BLOCK_SHIFT, 12);
         let format = page.part(IdentifyNamespace::LBA_FORMATS.element(2));
         assert_eq!((format.get(LbaFormatEntry::BLOCK_SHIFT), page.into_bytes()[138]), (12, 12));
         let mut slots = FirmwareSlots::zeros();
-        slots.set_text(FirmwareSlots::REVISION, "a\u{e9}");
+        slots.set_padded_text(FirmwareSlots::REVISION, "a\u{e9}");
         assert_eq!(slots.get(FirmwareSlots::REVISION), *b"a??     ");
-        slots.set_text(FirmwareSlots::REVISION, "longer text");
+        slots.set_padded_text(FirmwareSlots::REVISION, "longer text");
         assert_eq!(slots.get(FirmwareSlots::REVISION), *b"longer t");
     }
 
     #[test]
     #[should_panic(expected = "more bits")]
-    fn value_with_more_bits_than_its_field_is_refused() {
+    fn value_wider_than_its_field_is_refused() {
         let _ = ZoneDescriptor::zeros().with(ZoneDescriptor::STATE, 16);
     }
 
     #[test]
     #[should_panic(expected = "overlap")]
-    fn overlapping_fields_are_found() {
-        let (number, bit) = (ByteField::<Timestamp, u16>::at(1), Flag::<Timestamp, u8>::at(2, 7));
+    fn overlapping_layout_fields_are_detected() {
+        let (number, bit) = (LayoutByteField::<Timestamp, u16>::at(1), Flag::<Timestamp, u8>::at(2, 7));
         check_fields(&[number.span(), bit.span()], 16);
     }
 
     #[test]
     #[should_panic(expected = "outside")]
-    fn field_that_ends_outside_is_found() {
-        check_fields(&[ByteField::<Timestamp, u64>::at(9).span()], 16);
+    fn layout_field_outside_its_structure_is_detected() {
+        check_fields(&[LayoutByteField::<Timestamp, u64>::at(9).span()], 16);
     }
 
     #[test]
-    fn fields_of_commands_change_their_own_bits_and_leave_the_others_reserved() {
-        let (field, whole) = (CommandField::of(11, 4, 7), CommandField::of(15, 0, 31));
+    fn command_fields_change_only_their_bits() {
+        let (field, whole) = (DwordField::of(11, 4, 7), DwordField::of(15, 0, 31));
         let entry = SubmissionEntry { dwords: [u32::MAX; 6], ..SubmissionEntry::default() };
         let entry = entry.with(field, 0b1_0010).with(whole, 9);
         assert_eq!((entry.dwords[1], entry.dwords[5], entry.get(field)), (0xffff_ff2f, 9, 2));

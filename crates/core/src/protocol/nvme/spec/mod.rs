@@ -303,12 +303,12 @@ impl SubmissionEntry {
     /// up to 65,536 blocks.
     #[inline]
     pub fn of_blocks(self, slba: u64, blocks: u32) -> SubmissionEntry {
-        self.from_block(slba).with(blocks::COUNT, blocks.wrapping_sub(1))
+        self.at_first_block(slba).with(blocks::COUNT, blocks.wrapping_sub(1))
     }
 
     /// Returns this command with its first logical block set (SLBA).
     #[inline]
-    pub fn from_block(self, slba: u64) -> SubmissionEntry {
+    pub fn at_first_block(self, slba: u64) -> SubmissionEntry {
         self.with(blocks::FIRST_LOW, low_u32(slba)).with(blocks::FIRST_HIGH, low_u32(slba >> 32))
     }
 
@@ -316,7 +316,7 @@ impl SubmissionEntry {
     /// 3.2.4).
     #[inline]
     pub fn slba(&self) -> u64 {
-        self.get_pair([blocks::FIRST_LOW, blocks::FIRST_HIGH])
+        self.joined_u64([blocks::FIRST_LOW, blocks::FIRST_HIGH])
     }
 
     /// Returns the number of logical blocks of this command (NLB, which the field counts from 0).
@@ -327,7 +327,7 @@ impl SubmissionEntry {
 
     /// True if the data pointer of this command is an SGL descriptor and the command is not fused.
     #[inline]
-    pub fn is_sgl(&self) -> bool {
+    pub fn has_sgl_pointer(&self) -> bool {
         self.flags & FLAGS == PSDT_SGL
     }
 }
@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_submission_entry_stands_in_the_queue_as_the_specification_lays_it_out() {
+    fn submission_entry_has_the_specified_layout() {
         let entry = SubmissionEntry {
             opcode: opcode::READ,
             flags: PSDT_SGL,
@@ -419,11 +419,11 @@ mod tests {
         assert_eq!(&bytes[40..48], &[6, 5, 4, 3, 2, 1, 0, 0]);
         assert_eq!(&bytes[48..56], &[7, 0, 0, 0x40, 13, 0, 0, 0]);
         assert_eq!(SubmissionEntry::decode(&bytes), entry);
-        assert_eq!((entry.slba(), entry.blocks(), entry.is_sgl()), (0x0102_0304_0506, 8, true));
+        assert_eq!((entry.slba(), entry.blocks(), entry.has_sgl_pointer()), (0x0102_0304_0506, 8, true));
     }
 
     #[test]
-    fn a_completion_entry_carries_its_phase_below_its_status() {
+    fn completion_entry_has_phase_below_status() {
         let entry = CompletionEntry {
             result: 0x0102_0304,
             submission_head: 3,
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn doorbell_addresses_name_their_queue() {
+    fn doorbell_addresses_identify_their_queue() {
         assert_eq!(doorbell(submission_doorbell(3)), Some((3, false)));
         assert_eq!(doorbell(completion_doorbell(3)), Some((3, true)));
         assert_eq!(doorbell(REGISTERS), None);

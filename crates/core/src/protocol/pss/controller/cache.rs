@@ -9,12 +9,12 @@ use std::ops::Range;
 
 use super::super::spec::PAGE_BYTES;
 use crate::number::index;
-use crate::table::NumberMap;
+use crate::table::NumberHashMap;
 use crate::time::Time;
 
 /// Entry of the DRAM cache for one page: cached bytes, and writes that are not in the cells yet.
 #[derive(Clone, Debug)]
-struct CachedPage {
+struct CachedCardPage {
     /// Range of bytes of the page that is cached.
     range: Range<u32>,
     /// Time at which the cached range is available.
@@ -29,20 +29,20 @@ struct CachedPage {
 
 /// DRAM cache of the card, by page number, with the number of pages that writes occupy.
 #[derive(Clone, Debug)]
-pub(super) struct Cache {
+pub(super) struct CardPageCache {
     capacity: u32,
     /// Number of pages of admitted writes that are not in the cells yet.
     reserved: u32,
-    pages: NumberMap<u64, CachedPage>,
+    pages: NumberHashMap<u64, CachedCardPage>,
     /// Pages whose writes are all in the cells, oldest first: the candidates for eviction. Some may have been written
     /// again since.
     stored: VecDeque<u64>,
 }
 
-impl Cache {
+impl CardPageCache {
     /// Returns an empty cache of `capacity` pages. With a capacity of 0, the card has no cache.
-    pub(super) fn new(capacity: u32) -> Cache {
-        Cache { capacity, reserved: 0, pages: NumberMap::default(), stored: VecDeque::new() }
+    pub(super) fn new(capacity: u32) -> CardPageCache {
+        CardPageCache { capacity, reserved: 0, pages: NumberHashMap::default(), stored: VecDeque::new() }
     }
 
     /// True if the card has a cache (its capacity is not 0).
@@ -71,7 +71,7 @@ impl Cache {
         if !self.is_on() {
             return true;
         }
-        let entry = self.pages.entry(page).or_insert_with(|| CachedPage::new(range.clone(), now));
+        let entry = self.pages.entry(page).or_insert_with(|| CachedCardPage::new(range.clone(), now));
         if may_replace && entry.queued.as_ref().is_some_and(|queued| covers(queued, &range)) {
             self.reserved -= 1;
             return false;
@@ -81,12 +81,12 @@ impl Cache {
         if !covers(&entry.range, &range) {
             (entry.range, entry.ready_at) = (range, now);
         }
-        self.evict();
+        self.evict_pages();
         true
     }
 
     /// Notes that a page's data goes to the chips, so that a later write of the page can no longer replace it.
-    pub(super) fn on_start(&mut self, page: u64) {
+    pub(super) fn note_program_start(&mut self, page: u64) {
         if let Some(entry) = self.pages.get_mut(&page)
             && entry.writes == 1
         {
@@ -105,7 +105,7 @@ impl Cache {
 
     /// Adds a page that is being read ahead and is available at `ready_at`.
     pub(super) fn prefetch(&mut self, page: u64, ready_at: Time) {
-        self.pages.insert(page, CachedPage::new(0..PAGE_BYTES, ready_at));
+        self.pages.insert(page, CachedCardPage::new(0..PAGE_BYTES, ready_at));
         self.list(page);
     }
 
@@ -127,12 +127,12 @@ impl Cache {
             entry.listed = true;
             self.stored.push_back(page);
         }
-        self.evict();
+        self.evict_pages();
     }
 
     /// Evicts the oldest stored pages until the cache is within its capacity, or until all of its pages wait for their
     /// chips.
-    fn evict(&mut self) {
+    fn evict_pages(&mut self) {
         while self.pages.len() > index(self.capacity)
             && let Some(page) = self.stored.pop_front()
         {
@@ -144,9 +144,9 @@ impl Cache {
     }
 }
 
-impl CachedPage {
-    fn new(range: Range<u32>, ready_at: Time) -> CachedPage {
-        CachedPage { range, ready_at, writes: 0, queued: None, listed: false }
+impl CachedCardPage {
+    fn new(range: Range<u32>, ready_at: Time) -> CachedCardPage {
+        CachedCardPage { range, ready_at, writes: 0, queued: None, listed: false }
     }
 }
 
@@ -160,54 +160,54 @@ mod tests {
 
     const PAGE: Range<u32> = 0..PAGE_BYTES;
 
-    fn write(cache: &mut Cache, page: u64) -> bool {
+    fn write(cache: &mut CardPageCache, page: u64) -> bool {
         assert!(cache.reserve(1));
         cache.write(Time::ZERO, page, PAGE, true)
     }
 
     #[test]
-    fn writes_come_in_until_the_cache_is_full_and_again_once_one_is_in_the_cells() {
-        let mut cache = Cache::new(2);
+    fn pss_writes_wait_while_the_cache_is_full() {
+        let mut cache = CardPageCache::new(2);
         assert!(write(&mut cache, 1) && write(&mut cache, 2));
         assert!(!cache.reserve(1));
-        cache.on_start(1);
+        cache.note_program_start(1);
         assert!(!cache.reserve(1), "data that is being programmed is still held");
         cache.on_programmed(1);
         assert!(cache.reserve(1) && !cache.reserve(1));
     }
 
     #[test]
-    fn a_page_that_is_written_again_before_its_turn_is_programmed_once() {
-        let mut cache = Cache::new(2);
+    fn page_rewritten_before_programming_is_programmed_once() {
+        let mut cache = CardPageCache::new(2);
         assert!(write(&mut cache, 1));
         assert!(!write(&mut cache, 1));
         assert_eq!(cache.room(), 1);
-        cache.on_start(1);
+        cache.note_program_start(1);
         assert!(write(&mut cache, 1), "the chips have the older data already");
     }
 
     #[test]
-    fn stored_pages_are_found_until_newer_ones_need_their_place() {
-        let mut cache = Cache::new(2);
+    fn stored_pages_are_cached_until_evicted() {
+        let mut cache = CardPageCache::new(2);
         for page in [1, 2, 3] {
             write(&mut cache, page);
-            cache.on_start(page);
+            cache.note_program_start(page);
             cache.on_programmed(page);
         }
         assert_eq!([1, 2, 3].map(|page| cache.find(page, &PAGE).is_some()), [false, true, true]);
     }
 
     #[test]
-    fn a_part_of_a_page_does_not_stand_for_the_whole() {
-        let mut cache = Cache::new(2);
+    fn partial_page_is_not_a_cache_hit_for_the_whole() {
+        let mut cache = CardPageCache::new(2);
         assert!(cache.reserve(1) && cache.write(Time::ZERO, 1, 0..512, true));
         assert!(cache.find(1, &(0..512)).is_some() && cache.find(1, &PAGE).is_none());
         assert!(write(&mut cache, 1), "the whole page is not on its way yet");
     }
 
     #[test]
-    fn without_a_cache_everything_passes_and_nothing_is_found() {
-        let mut cache = Cache::new(0);
+    fn disabled_cache_passes_everything_and_hits_nothing() {
+        let mut cache = CardPageCache::new(0);
         assert!((0..100).all(|page| write(&mut cache, page)));
         assert_eq!(cache.find(1, &PAGE), None);
     }

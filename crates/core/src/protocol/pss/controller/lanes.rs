@@ -13,7 +13,7 @@ use crate::number::{index, length, low_u32, wide_index};
 
 /// Write of a page, or a part of it, to the chips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaneJob {
+pub struct LaneWrite {
     /// Number of the page on the device, in units of 4096 bytes.
     pub page: u64,
     /// First byte of the write on the device.
@@ -26,23 +26,23 @@ pub struct LaneJob {
 
 /// Group of banks that store a page together: the write that they are programming, and the writes that wait.
 #[derive(Clone, Debug, Default)]
-struct Lane {
-    programming: Option<LaneJob>,
-    queue: VecDeque<LaneJob>,
+struct BankLane {
+    programming: Option<LaneWrite>,
+    queue: VecDeque<LaneWrite>,
 }
 
 /// All lanes of the card; a lane is the group of banks that store a page together.
 #[derive(Clone, Debug)]
-pub struct Lanes {
-    lanes: Vec<Lane>,
+pub struct BankLanes {
+    lanes: Vec<BankLane>,
 }
 
-impl Lanes {
+impl BankLanes {
     /// Returns the idle lanes of a memory: as many as there are pages that its banks can store at the same time.
-    pub fn new(media: &config::Media) -> Lanes {
+    pub fn new(media: &config::Media) -> BankLanes {
         let banks = u64::from(media.banks());
         let lanes = (banks * u64::from(media.stripe_bytes) / u64::from(PAGE_BYTES)).clamp(1, banks);
-        Lanes { lanes: vec![Lane::default(); wide_index(lanes)] }
+        BankLanes { lanes: vec![BankLane::default(); wide_index(lanes)] }
     }
 
     /// Returns the number of the lane that stores a page.
@@ -57,7 +57,7 @@ impl Lanes {
 
     /// Queues a write of a page in its lane. Returns the lane's number if the lane is idle, so that the caller can
     /// start it.
-    pub fn push(&mut self, job: LaneJob) -> Option<u32> {
+    pub fn push(&mut self, job: LaneWrite) -> Option<u32> {
         let number = self.of(job.page);
         let lane = &mut self.lanes[index(number)];
         lane.queue.push_back(job);
@@ -65,14 +65,14 @@ impl Lanes {
     }
 
     /// Starts and returns the next write of an idle lane; none if no write waits there.
-    pub fn start(&mut self, lane: u32) -> Option<LaneJob> {
+    pub fn start(&mut self, lane: u32) -> Option<LaneWrite> {
         let lane = &mut self.lanes[index(lane)];
         lane.programming = lane.queue.pop_front();
         lane.programming
     }
 
     /// Ends a lane's program operation, and returns its write; none if the lane was idle.
-    pub fn end(&mut self, lane: u32) -> Option<LaneJob> {
+    pub fn end(&mut self, lane: u32) -> Option<LaneWrite> {
         self.lanes[index(lane)].programming.take()
     }
 }
@@ -83,11 +83,11 @@ mod tests {
 
     fn lanes(channels: u16, banks_per_channel: u16, stripe_bytes: u32) -> usize {
         let media = config::Media { channels, banks_per_channel, stripe_bytes, ..config::Media::default() };
-        Lanes::new(&media).lanes.len()
+        BankLanes::new(&media).lanes.len()
     }
 
     #[test]
-    fn a_page_takes_one_bank_of_every_channel_of_the_card_and_the_next_page_the_other() {
+    fn page_lane_spans_one_bank_of_every_channel() {
         assert_eq!(lanes(8, 2, 512), 2);
         assert_eq!(lanes(32, 2, 512), 8, "four cards");
         assert_eq!(lanes(1, 8, 4096), 8, "a page a bank");
@@ -96,14 +96,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_takes_one_page_at_a_time_in_their_order() {
-        let mut lanes = Lanes::new(&config::Media {
+    fn lane_programs_one_page_at_a_time_in_order() {
+        let mut lanes = BankLanes::new(&config::Media {
             channels: 8,
             banks_per_channel: 2,
             stripe_bytes: 512,
             ..config::Media::default()
         });
-        let job = |page| LaneJob { page, offset: page * 4096, bytes: 4096, command: None };
+        let job = |page| LaneWrite { page, offset: page * 4096, bytes: 4096, command: None };
         assert_eq!(lanes.push(job(2)), Some(0));
         assert_eq!(lanes.start(0), Some(job(2)));
         assert_eq!((lanes.push(job(4)), lanes.push(job(3))), (None, Some(1)));

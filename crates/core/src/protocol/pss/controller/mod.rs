@@ -18,20 +18,20 @@ use std::ops::Range;
 
 use super::Role;
 use super::spec::{
-    Area, CompletionRecord, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, PAGE_BYTES, SECTOR_BYTES, Status,
+    CompletionRecord, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, PAGE_BYTES, SECTOR_BYTES, SharedRingArea, Status,
     TAIL_REGISTER,
 };
 use crate::ledger::Stage;
 use crate::protocol::ports::Ports;
-use crate::protocol::pss::config::ReadMode;
-use crate::protocol::reads::Reads;
+use crate::protocol::pss::config::ChipReadMode;
+use crate::protocol::reads::ReadRequestTags;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::time::Time;
 use crate::tlp::{Direction, Packet, Payload};
-use cache::Cache;
-use firmware::Firmware;
-use lanes::{LaneJob, Lanes};
+use cache::CardPageCache;
+use firmware::FirmwareCores;
+use lanes::{BankLanes, LaneWrite};
 
 /// Kinds of timers of the PSS controller: steps of commands, and ends of program operations.
 mod timer {
@@ -96,7 +96,7 @@ impl Counts {
 /// Simulated PSS controller: its commands in flight, firmware, cache, chips and counters.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    area: Area,
+    area: SharedRingArea,
     /// Number of descriptors that the host has added since the start, modulo 2^32.
     tail: u32,
     /// Number of descriptors that the card has requested since the start, modulo 2^32.
@@ -108,14 +108,14 @@ pub struct Controller {
     commands: Table<Command>,
     /// Commands that wait, in their order, because the cache has no room for the first of them, a write.
     held: VecDeque<u32>,
-    firmware: Firmware,
-    cache: Cache,
-    lanes: Lanes,
+    firmware: FirmwareCores,
+    cache: CardPageCache,
+    lanes: BankLanes,
     /// Reads of host memory by the first DMA engine, for descriptors.
-    descriptor_reads: Reads,
+    descriptor_reads: ReadRequestTags,
     /// Reads of host memory by the second DMA engine, for pages.
-    page_reads: Reads,
-    read_mode: ReadMode,
+    page_reads: ReadRequestTags,
+    read_mode: ChipReadMode,
     late: bool,
     prefetch_pages: u32,
     /// Device offset in bytes of the end of the last read. A read that starts there is sequential.
@@ -130,9 +130,9 @@ pub struct Controller {
 
 impl Controller {
     /// Returns an idle controller. `area` holds the addresses of the descriptors and completion records in host memory.
-    pub fn new(drive: &Drive, area: Area) -> Controller {
+    pub fn new(drive: &Drive, area: SharedRingArea) -> Controller {
         let (pss, link) = (&drive.pss, &drive.link);
-        let reads = Reads::at(link);
+        let reads = ReadRequestTags::at(link);
         Controller {
             area,
             tail: 0,
@@ -142,9 +142,9 @@ impl Controller {
             commands_max: pss.commands.into(),
             commands: Table::default(),
             held: VecDeque::new(),
-            firmware: Firmware::new(pss.firmware_cores, pss.firmware),
-            cache: Cache::new(pss.cache_pages),
-            lanes: Lanes::new(&drive.media),
+            firmware: FirmwareCores::new(pss.firmware_cores, pss.firmware),
+            cache: CardPageCache::new(pss.cache_pages),
+            lanes: BankLanes::new(&drive.media),
             descriptor_reads: reads.clone(),
             page_reads: reads,
             read_mode: pss.read_mode,
@@ -165,7 +165,7 @@ impl Controller {
 
     /// Fetches as many descriptors as the card can accept, unless a fetch is in flight. The number follows from pending
     /// commands of the user, of the channels and of the write cache (PSS, section 2).
-    fn fetch_descriptors(&mut self, now: Time, ports: &mut Ports) {
+    fn fetch_next_descriptors(&mut self, now: Time, ports: &mut Ports) {
         let count = self.exchange_size();
         if count == 0 {
             return;
@@ -190,7 +190,7 @@ impl Controller {
         let pending = self.tail.wrapping_sub(self.asked);
         let to_end = self.area.entries - self.asked % self.area.entries;
         let room = self.commands_max.saturating_sub(self.commands.len()) as u32;
-        // A full cache still accepts one command, because it may be a read.
+        // Even if the cache is full, accept one command, because it may be a read.
         let cache_room = self.cache.room().max(1);
         pending.min(to_end).min(self.exchange_descriptors).min(room).min(cache_room)
     }
@@ -205,16 +205,16 @@ impl Controller {
             let descriptor = Descriptor::decode(bytes);
             let id = self.commands.insert(Command { descriptor, request, bytes_missing: 0, pages_missing: 0 });
             let [dispatched, decoded] = self.firmware.work(now);
-            let stages = [(Stage::FirmwareWait, dispatched), (Stage::Firmware, decoded)];
-            ports.shared.requests.charge_all(request, stages);
+            let stages = [(Stage::FirmwareWait, dispatched), (Stage::FirmwareCores, decoded)];
+            ports.shared.requests.charge_stages(request, stages);
             ports.shared.scheduler.at(decoded, Event::Controller { kind: timer::DECODED, context: id });
         }
-        self.fetch_descriptors(now, ports);
+        self.fetch_next_descriptors(now, ports);
     }
 
     /// Handles a command that the firmware has processed. Refuses it if it is invalid. Starts it if it fits the cache
     /// and no earlier command waits; otherwise the command waits.
-    fn on_decoded(&mut self, now: Time, id: u32, ports: &mut Ports) {
+    fn on_command_processed(&mut self, now: Time, id: u32, ports: &mut Ports) {
         if !self.is_in_order(&self.commands[index(id)].descriptor) {
             self.counts.refused += 1;
             return self.finish(now, id, Status::REFUSED, ports);
@@ -246,19 +246,19 @@ impl Controller {
         let fits = self.cache.reserve(short_length(pages(offset, bytes).count()));
         if fits {
             ports.shared.requests.charge(request, Stage::MediaWait, now);
-            self.ask_for_data(id, ports);
+            self.request_page_data(id, ports);
         }
         fits
     }
 
     /// Starts waiting commands in their order as far as the cache has room, and fetches more descriptors.
-    fn go_on(&mut self, now: Time, ports: &mut Ports) {
+    fn start_waiting_commands(&mut self, now: Time, ports: &mut Ports) {
         while let Some(&id) = self.held.front()
             && self.start(now, id, ports)
         {
             self.held.pop_front();
         }
-        self.fetch_descriptors(now, ports);
+        self.fetch_next_descriptors(now, ports);
     }
 
     /// Reads the data of a command from the cache or from the chips. After a sequential read, reads the next pages
@@ -266,13 +266,13 @@ impl Controller {
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Command { descriptor, request, .. } = self.commands[index(id)];
         let (offset, bytes) = descriptor.extent();
-        let ready = match self.all_cached_at(offset, bytes) {
+        let ready = match self.all_cached_time(offset, bytes) {
             Some(ready) => {
                 self.counts.cache_hits += 1;
                 ports.shared.requests.charge(request, Stage::Media, ready.max(now));
                 ready
             }
-            None => self.read_chips(now, offset, bytes, request, ports),
+            None => self.read_from_chips(now, offset, bytes, request, ports),
         };
         ports.shared.scheduler.at(ready, Event::Controller { kind: timer::READY, context: id });
         if std::mem::replace(&mut self.sequential_at, offset + u64::from(bytes)) == offset {
@@ -281,7 +281,7 @@ impl Controller {
     }
 
     /// Returns the time at which all data of a read is in the cache; none if any of it is not cached.
-    fn all_cached_at(&self, offset: u64, bytes: u32) -> Option<Time> {
+    fn all_cached_time(&self, offset: u64, bytes: u32) -> Option<Time> {
         let mut ready = Time::ZERO;
         for (page, range) in pages(offset, bytes) {
             ready = ready.max(self.cache.find(page, &range)?);
@@ -291,7 +291,7 @@ impl Controller {
 
     /// Reads data from the chips, and returns the earliest time at which it can go to the host. In passthrough, data is
     /// sent uncorrected while it arrives; otherwise it is first corrected as a whole.
-    fn read_chips(
+    fn read_from_chips(
         &mut self,
         now: Time,
         offset: u64,
@@ -301,12 +301,12 @@ impl Controller {
     ) -> Time {
         let chunk_bytes = self.max_payload_bytes;
         let (started, ready) = match self.read_mode {
-            ReadMode::Passthrough => {
-                let timing = ports.media.read_uncorrected(now, offset, bytes, bytes.min(chunk_bytes));
-                let start = ports.link.stream_start_time(bytes, chunk_bytes, timing.first_at, timing.last_at);
+            ChipReadMode::Passthrough => {
+                let timing = ports.media.read_without_ecc(now, offset, bytes, bytes.min(chunk_bytes));
+                let start = ports.link.earliest_stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at);
                 (timing.started, start)
             }
-            ReadMode::Validate => {
+            ChipReadMode::Validate => {
                 let timing = ports.media.read(now, offset, bytes, bytes);
                 (timing.started, timing.last_at)
             }
@@ -339,7 +339,7 @@ impl Controller {
         let token = Role::DATA.token(id);
         let packet = Packet::write(Direction::Up, descriptor.buffer, bytes, self.max_payload_bytes, token);
         ports.link.send(packet.user_data(offset, request), ports.shared);
-        if self.read_mode == ReadMode::Passthrough {
+        if self.read_mode == ChipReadMode::Passthrough {
             let token = Role::METADATA.token(id);
             for sector in 0..u64::from(descriptor.sectors) {
                 let address = descriptor.metadata + sector * length(METADATA_BYTES);
@@ -350,7 +350,7 @@ impl Controller {
     }
 
     /// Sends reads of host memory for a write's data, page by page.
-    fn ask_for_data(&mut self, id: u32, ports: &mut Ports) {
+    fn request_page_data(&mut self, id: u32, ports: &mut Ports) {
         let command = &mut self.commands[index(id)];
         let (offset, bytes) = command.descriptor.extent();
         command.bytes_missing = bytes;
@@ -371,7 +371,7 @@ impl Controller {
     /// Handles data of a write that has arrived from the host, and stores the write's pages once all of its data is
     /// there. With a cache and Early Completion, the write is completed at once, as the cache is as safe as the chips'
     /// buffers. Otherwise it completes when the chips acknowledge its pages.
-    fn on_data(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
+    fn on_write_data(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         let id = packet.token.context;
         let command = &mut self.commands[index(id)];
         let left = command.bytes_missing.checked_sub(packet.bytes);
@@ -403,7 +403,7 @@ impl Controller {
             self.counts.absorbed_pages += 1;
             return;
         }
-        if let Some(lane) = self.lanes.push(LaneJob { page, offset, bytes, command }) {
+        if let Some(lane) = self.lanes.push(LaneWrite { page, offset, bytes, command }) {
             self.program(now, lane, ports);
         }
     }
@@ -411,10 +411,14 @@ impl Controller {
     /// Starts the next program operation of a lane, if a page waits for the lane.
     fn program(&mut self, now: Time, lane: u32, ports: &mut Ports) {
         let Some(job) = self.lanes.start(lane) else { return };
-        self.cache.on_start(job.page);
+        self.cache.note_program_start(job.page);
         let timing = ports.media.program(now, job.offset, job.bytes);
         if let Some(id) = job.command {
-            ports.shared.requests.charge_late(self.commands[index(id)].request, Stage::MediaWait, timing.started);
+            ports.shared.requests.charge_stage_until(
+                self.commands[index(id)].request,
+                Stage::MediaWait,
+                timing.started,
+            );
             ports
                 .shared
                 .scheduler
@@ -424,11 +428,11 @@ impl Controller {
     }
 
     /// Handles the chips' acknowledgement of a command's page. The last page completes the command.
-    fn on_acknowledged(&mut self, now: Time, id: u32, ports: &mut Ports) {
+    fn on_page_acknowledged(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let command = &mut self.commands[index(id)];
         command.pages_missing -= 1;
         if command.pages_missing == 0 {
-            ports.shared.requests.charge_late(command.request, Stage::Media, now);
+            ports.shared.requests.charge_stage_until(command.request, Stage::Media, now);
             self.finish(now, id, Status::SUCCESS, ports);
         }
     }
@@ -437,7 +441,7 @@ impl Controller {
         let job = self.lanes.end(lane).expect("a lane ends what it has started");
         self.cache.on_programmed(job.page);
         self.program(now, lane, ports);
-        self.go_on(now, ports);
+        self.start_waiting_commands(now, ports);
     }
 
     /// Completes a command: writes its completion record to host memory, sends an interrupt, and fetches more
@@ -452,7 +456,7 @@ impl Controller {
         let token = Role::RECORD.token(id);
         ports.link.write(Direction::Up, address, &record.encode(), token, ports.shared);
         ports.link.interrupt(Role::INTERRUPT.token(0), ports.shared);
-        self.fetch_descriptors(now, ports);
+        self.fetch_next_descriptors(now, ports);
     }
 }
 
@@ -466,7 +470,7 @@ impl halves::Controller for Controller {
             ports.shared.requests.charge(self.request_of(number, ports), Stage::Doorbell, now);
             number = number.wrapping_add(1);
         }
-        self.fetch_descriptors(now, ports);
+        self.fetch_next_descriptors(now, ports);
     }
 
     fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
@@ -477,7 +481,7 @@ impl halves::Controller for Controller {
             }
             Role::READ_DATA => {
                 self.page_reads.answered(packet.bytes, ports.link, ports.shared);
-                self.on_data(now, packet, ports);
+                self.on_write_data(now, packet, ports);
             }
             other => unreachable!("the card has not read in the role {other:?}"),
         }
@@ -485,9 +489,9 @@ impl halves::Controller for Controller {
 
     fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         match timer.kind {
-            timer::DECODED => self.on_decoded(now, timer.context, ports),
+            timer::DECODED => self.on_command_processed(now, timer.context, ports),
             timer::READY => self.send(now, timer.context, ports),
-            timer::ACKNOWLEDGED => self.on_acknowledged(now, timer.context, ports),
+            timer::ACKNOWLEDGED => self.on_page_acknowledged(now, timer.context, ports),
             timer::PROGRAMMED => self.on_programmed(now, timer.context, ports),
             other => unreachable!("the controller has no timer {other}"),
         }
@@ -530,9 +534,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_asks_for_nothing_for_too_much_or_for_what_does_not_exist_is_not_in_order() {
+    fn invalid_pss_descriptors_are_refused() {
         let drive = Drive::shipped("pss").unwrap();
-        let controller = Controller::new(&drive, Area { descriptors: 0x1000, records: 0x2000, entries: 16 });
+        let controller = Controller::new(&drive, SharedRingArea { descriptors: 0x1000, records: 0x2000, entries: 16 });
         let last = drive.media.capacity_bytes() / u64::from(SECTOR_BYTES) - 1;
         let most = drive.pss.max_transfer_kib * 1024 / SECTOR_BYTES;
         let one = Descriptor { write: false, id: 0, sectors: 1, sector: last, buffer: 0x10_0000, metadata: 0x20_0000 };

@@ -11,12 +11,12 @@ const SECONDS_MAX: usize = 1024;
 
 /// Numbers of requests in each of the latest seconds, and in the busiest second so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SecondCounts {
+pub(super) struct RequestsPerSecond {
     seconds: BTreeMap<u64, u64>,
     busiest: u64,
 }
 
-impl SecondCounts {
+impl RequestsPerSecond {
     /// Counts a request that arrives at `at`, in units of `unit`.
     pub(super) fn add(&mut self, at: u64, unit: Span) {
         let second = match unit.as_ps() {
@@ -42,12 +42,12 @@ const STREAMS: usize = 16;
 
 /// End offsets of the last sixteen streams of requests to each device.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Streams {
+pub(super) struct SequentialStreams {
     ends: Vec<[u64; STREAMS]>,
     next: Vec<u8>,
 }
 
-impl Streams {
+impl SequentialStreams {
     /// True if a request starts where one of the last requests to its device ended. Remembers the end of the request.
     pub(super) fn follows(&mut self, device: u32, io: Io) -> bool {
         let place = index(device);
@@ -74,7 +74,7 @@ impl Streams {
 
 /// Integral of the queue depth of the recorded device over time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Depth {
+pub(super) struct QueueDepthIntegral {
     issued: u64,
     completed: u64,
     now: u64,
@@ -89,7 +89,7 @@ pub(super) struct Depth {
 
 /// Queue depth and response time of the recorded device.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct QueueDepth {
+pub struct RecordedQueueDepth {
     /// Mean number of requests in flight, over the time of the trace.
     pub mean: f64,
     /// Largest number of requests in flight, if the trace records when requests were submitted to the driver and
@@ -99,7 +99,7 @@ pub struct QueueDepth {
     pub response: Span,
 }
 
-impl Depth {
+impl QueueDepthIntegral {
     pub(super) fn issued(&mut self, at: u64) {
         self.go_on(at);
         self.issued += 1;
@@ -125,14 +125,14 @@ impl Depth {
 
     /// Returns the queue depth over a trace of `units` units of time, if at most 1 % of the requests lack a completion.
     /// Otherwise it follows from recorded response times by Little's law; none if there are none.
-    pub(super) fn over(&self, units: u64, unit: Span) -> Option<QueueDepth> {
+    pub(super) fn over(&self, units: u64, unit: Span) -> Option<RecordedQueueDepth> {
         let mean = |sum: u128, count: u64| {
             let ps = sum.saturating_mul(unit.as_ps().into()) / u128::from(count.max(1));
             Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
         };
         let is_paired = self.completed > 0 && self.issued.abs_diff(self.completed) <= self.issued / 100;
         let (sum, count) = if is_paired { (self.area, self.issued) } else { (self.responses, self.responded) };
-        let depth = || QueueDepth {
+        let depth = || RecordedQueueDepth {
             mean: sum as f64 / real(units),
             most: is_paired.then_some(self.most),
             response: mean(sum, count),
@@ -147,8 +147,8 @@ mod tests {
     use crate::request::Op;
 
     #[test]
-    fn the_busiest_second_is_found_though_requests_come_late() {
-        let mut rate = SecondCounts::default();
+    fn busiest_second_is_found_with_late_requests() {
+        let mut rate = RequestsPerSecond::default();
         for at in [0, 900_000, 1_000_000, 2_000_000, 1_100_000, 1_999_999] {
             rate.add(at, Span::from_us(1));
         }
@@ -158,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn several_streams_are_sequential_side_by_side() {
-        let mut streams = Streams::default();
+    fn parallel_sequential_streams_are_recognised() {
+        let mut streams = SequentialStreams::default();
         let mut follows = |device, offset| streams.follows(device, Io { op: Op::Read, offset, bytes: 512 });
         assert!(!follows(0, 0) && !follows(0, 8192) && follows(0, 512) && follows(0, 8704) && !follows(0, 0));
         assert!(!follows(1, 1024), "another device has other streams");
@@ -167,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_that_between_issues_and_completions_or_follows_from_responses() {
-        let mut depth = Depth::default();
+    fn queue_depth_follows_from_completions_or_responses() {
+        let mut depth = QueueDepthIntegral::default();
         depth.issued(0);
         depth.issued(10);
         depth.completed(30);

@@ -20,14 +20,14 @@ const BLOCKS_MAX: u64 = 1 << 14;
 #[derive(Clone, Debug)]
 pub(super) struct Counter {
     /// Accesses to each sampled block, by the hash of its device and block number.
-    followed: BTreeMap<u64, BlockCounts>,
+    followed: BTreeMap<u64, BlockAccessCount>,
     /// Number of times that the sample was halved: one block in 2^halvings is counted.
     halvings: u32,
 }
 
 /// Number of accesses to one block of a trace, and the directions of these accesses.
 #[derive(Clone, Copy, Debug, Default)]
-struct BlockCounts {
+struct BlockAccessCount {
     accesses: u64,
     is_read: bool,
     is_written: bool,
@@ -35,7 +35,7 @@ struct BlockCounts {
 
 /// Footprint of a trace: number of blocks of 4 KiB that its requests access, and accesses to each.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Footprint {
+pub struct BlockFootprint {
     /// True if all blocks were counted, so that the figures are exact and not estimated.
     pub is_exact: bool,
     /// Number of blocks of 4 KiB that are accessed.
@@ -77,15 +77,15 @@ impl Counter {
         }
     }
 
-    pub(super) fn footprint(&self) -> Footprint {
+    pub(super) fn footprint(&self) -> BlockFootprint {
         let mut accesses: Vec<u64> = self.followed.values().map(|block| block.accesses).collect();
         accesses.sort_unstable_by(|a, b| b.cmp(a));
         let (count, sum) = (real_length(accesses.len().max(1)), real(accesses.iter().sum::<u64>()));
         let tenth = accesses.len().div_ceil(10);
-        let all = |is: fn(&BlockCounts) -> bool| {
+        let all = |is: fn(&BlockAccessCount) -> bool| {
             (self.followed.values().filter(|block| is(block)).count() as u64) << self.halvings
         };
-        Footprint {
+        BlockFootprint {
             is_exact: self.halvings == 0,
             blocks: all(|_| true),
             read_blocks: all(|block| block.is_read),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn few_blocks_are_counted_exactly() {
+    fn small_footprint_is_counted_exactly() {
         let mut counter = Counter::new();
         for _ in 0..9 {
             counter.add(0, io(Op::Read, 7, 1));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_blocks_the_number_is_known_to_a_few_per_cent() {
+    fn large_footprint_is_estimated_within_a_few_percent() {
         let mut counter = Counter::new();
         let blocks = 3_000_000;
         for block in 0..blocks {

@@ -3,21 +3,21 @@
 mod flow;
 mod footprint;
 
-pub use flow::QueueDepth;
-pub use footprint::{BLOCK_BYTES, Footprint};
+pub use flow::RecordedQueueDepth;
+pub use footprint::{BLOCK_BYTES, BlockFootprint};
 
-use super::events::{TraceEvent, TraceRequest, TraceStep};
+use super::events::{RecordedRequestStep, RecordedTraceRequest, TraceEvent};
 use super::file::File;
-use super::format::Format;
-use super::merged::EventMerger;
-use super::requests::ArrivalStep;
-use super::scan::Selection;
+use super::format::TraceFileFormat;
+use super::merged::TraceEventMerger;
+use super::requests::ArrivalTimeStep;
+use super::scan::TraceSelection;
 use super::summary::Summary;
 use crate::number::index;
-use crate::problem::{Problem, Problems};
+use crate::problem::{InputProblem, Problems};
 use crate::request::{Io, Op};
 use crate::time::{Span, Time};
-use flow::{Depth, SecondCounts, Streams};
+use flow::{QueueDepthIntegral, RequestsPerSecond, SequentialStreams};
 use footprint::Counter;
 use std::collections::BTreeMap;
 
@@ -26,9 +26,9 @@ const PROBLEMS_SHOWN: usize = 20;
 
 /// Statistics of the requests of a trace.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Info {
+pub struct TraceStatistics {
     /// Format of the trace's files.
-    pub format: Format,
+    pub format: TraceFileFormat,
     /// Name and number of reads and writes of each device, by descending number of requests.
     pub devices: Vec<(String, u64)>,
     /// Device whose requests the statistics cover; `None` for all devices.
@@ -50,14 +50,14 @@ pub struct Info {
     /// Number of reads and writes that start where one of the last sixteen requests to their device ended.
     pub sequential: u64,
     /// Footprint: number of blocks that the requests access, and accesses to each.
-    pub footprint: Footprint,
+    pub footprint: BlockFootprint,
     /// Queue depth of the recorded device, if the trace shows when requests completed or how long they took.
-    pub depth: Option<QueueDepth>,
+    pub depth: Option<RecordedQueueDepth>,
     /// Number of trace records of each kind that are no reads, writes or flushes.
     pub left_out: Vec<(&'static str, u64)>,
 }
 
-impl Info {
+impl TraceStatistics {
     /// Returns the number of reads.
     pub fn reads(&self) -> u64 {
         self.summary.sizes.iter().filter(|((writes, _), _)| !writes).map(|(_, count)| count).sum()
@@ -82,19 +82,19 @@ impl Info {
 ///
 /// # Errors
 /// All problems of the files at once; if they are many, the first ones and a note that there may be more.
-pub fn info(files: &[File], selection: &Selection) -> Result<Info, Problems> {
-    let mut merged = EventMerger::open(files, selection.format)?;
+pub fn info(files: &[File], selection: &TraceSelection) -> Result<TraceStatistics, Problems> {
+    let mut merged = TraceEventMerger::open(files, selection.format)?;
     let name = files.first().map_or("trace", |file| file.name.as_str());
     let mut gathered =
-        TraceSums { wanted: selection.device.clone(), unit: merged.format.unit(), ..TraceSums::default() };
+        TraceRecordSums { wanted: selection.device.clone(), unit: merged.format.unit(), ..TraceRecordSums::default() };
     let mut problems = Vec::new();
     while let Some(event) = merged.next() {
         match event {
-            Ok(event) => gathered.event(event, merged.device_names()),
+            Ok(event) => gathered.event(event, merged.seen_device_names()),
             Err(problem) => problems.push(problem),
         }
         if problems.len() > PROBLEMS_SHOWN {
-            problems[PROBLEMS_SHOWN] = Problem::new(name, None, "and perhaps more problems", "");
+            problems[PROBLEMS_SHOWN] = InputProblem::new(name, None, "and perhaps more problems", "");
             return Err(Problems(problems));
         }
     }
@@ -102,28 +102,28 @@ pub fn info(files: &[File], selection: &Selection) -> Result<Info, Problems> {
     if problems.is_empty() && gathered.sums.summary.count == 0 {
         let of_device = selection.device.as_ref().map_or(String::new(), |device| format!(" of device `{device}`"));
         let found = format!("{} without any read or write{of_device}", merged.format);
-        problems.push(Problem::new(name, None, found, "at least one"));
+        problems.push(InputProblem::new(name, None, found, "at least one"));
     }
     let device = selection.device.clone();
     Problems(problems).or(())?;
-    Ok(gathered.info(merged.format, device, merged.device_names()))
+    Ok(gathered.info(merged.format, device, merged.seen_device_names()))
 }
 
 /// Sums over the records of a trace that is being read, from which its statistics follow.
 #[derive(Default)]
-struct TraceSums {
+struct TraceRecordSums {
     wanted: Option<String>,
     unit: Span,
-    chosen: Option<ArrivalStep>,
+    chosen: Option<ArrivalTimeStep>,
     /// For each device, true if its requests count in the statistics.
     counts: Vec<bool>,
-    sums: Sums,
-    depth: Depth,
+    sums: RequestSums,
+    depth: QueueDepthIntegral,
 }
 
 /// Sums over the requests of a trace. They start anew at the first record of queueing after records of the driver
 /// alone, because only queueing counts then.
-struct Sums {
+struct RequestSums {
     devices: Vec<u64>,
     summary: Summary,
     first: u64,
@@ -132,16 +132,16 @@ struct Sums {
     written_bytes: u64,
     aligned: u64,
     sequential: u64,
-    rate: SecondCounts,
-    streams: Streams,
+    rate: RequestsPerSecond,
+    streams: SequentialStreams,
     blocks: Counter,
     left_out: BTreeMap<&'static str, u64>,
-    problems: Vec<Problem>,
+    problems: Vec<InputProblem>,
 }
 
-impl Default for Sums {
-    fn default() -> Sums {
-        Sums {
+impl Default for RequestSums {
+    fn default() -> RequestSums {
+        RequestSums {
             devices: Vec::new(),
             summary: Summary::default(),
             first: u64::MAX,
@@ -150,8 +150,8 @@ impl Default for Sums {
             written_bytes: 0,
             aligned: 0,
             sequential: 0,
-            rate: SecondCounts::default(),
-            streams: Streams::default(),
+            rate: RequestsPerSecond::default(),
+            streams: SequentialStreams::default(),
             blocks: Counter::new(),
             left_out: BTreeMap::new(),
             problems: Vec::new(),
@@ -159,7 +159,7 @@ impl Default for Sums {
     }
 }
 
-impl TraceSums {
+impl TraceRecordSums {
     fn event(&mut self, event: TraceEvent, names: &[String]) {
         let TraceEvent { at, device, step } = event;
         let place = index(device);
@@ -169,33 +169,33 @@ impl TraceSums {
         }
         let is_counted = self.counts[place];
         let thing = match step {
-            TraceStep::Completed => {
+            RecordedRequestStep::CompletedInjection => {
                 if is_counted {
                     self.depth.completed(at);
                 }
                 return;
             }
-            TraceStep::Issued(Err(problem)) => {
-                if self.chosen != Some(ArrivalStep::Asked) {
-                    self.chosen = Some(ArrivalStep::Issued);
+            RecordedRequestStep::Issued(Err(problem)) => {
+                if self.chosen != Some(ArrivalTimeStep::Asked) {
+                    self.chosen = Some(ArrivalTimeStep::Issued);
                     self.sums.problems.push(*problem);
                     self.sums.problems.truncate(PROBLEMS_SHOWN);
                 }
                 return;
             }
-            TraceStep::Issued(Ok(thing)) => {
+            RecordedRequestStep::Issued(Ok(thing)) => {
                 if is_counted {
                     self.depth.issued(at);
                 }
-                if self.chosen == Some(ArrivalStep::Asked) {
+                if self.chosen == Some(ArrivalTimeStep::Asked) {
                     return;
                 }
-                self.chosen = Some(ArrivalStep::Issued);
+                self.chosen = Some(ArrivalTimeStep::Issued);
                 thing
             }
-            TraceStep::Queued(thing) => {
-                if self.chosen.replace(ArrivalStep::Asked) == Some(ArrivalStep::Issued) {
-                    self.sums = Sums::default();
+            RecordedRequestStep::Queued(thing) => {
+                if self.chosen.replace(ArrivalTimeStep::Asked) == Some(ArrivalTimeStep::Issued) {
+                    self.sums = RequestSums::default();
                 }
                 thing
             }
@@ -203,17 +203,17 @@ impl TraceSums {
         self.thing(at, device, thing, is_counted);
     }
 
-    fn thing(&mut self, at: u64, device: u32, thing: TraceRequest, is_counted: bool) {
+    fn thing(&mut self, at: u64, device: u32, thing: RecordedTraceRequest, is_counted: bool) {
         let sums = &mut self.sums;
         if sums.devices.len() <= index(device) {
             sums.devices.resize(index(device) + 1, 0);
         }
         match thing {
-            TraceRequest::LeftOut(kind) if is_counted => *sums.left_out.entry(kind).or_default() += 1,
-            TraceRequest::LeftOut(_) => {}
-            TraceRequest::Data { io, response } => {
-                sums.devices[index(device)] += u64::from(io.op != Op::Flush);
-                if is_counted && io.op == Op::Flush {
+            RecordedTraceRequest::LeftOut(kind) if is_counted => *sums.left_out.entry(kind).or_default() += 1,
+            RecordedTraceRequest::LeftOut(_) => {}
+            RecordedTraceRequest::Data { io, response } => {
+                sums.devices[index(device)] += u64::from(io.op != Op::DeepFlush);
+                if is_counted && io.op == Op::DeepFlush {
                     sums.flush(at, io);
                 } else if is_counted {
                     response.into_iter().for_each(|response| self.depth.response(response));
@@ -223,7 +223,7 @@ impl TraceSums {
         }
     }
 
-    fn info(mut self, format: Format, device: Option<String>, names: &[String]) -> Info {
+    fn info(mut self, format: TraceFileFormat, device: Option<String>, names: &[String]) -> TraceStatistics {
         let sums = &mut self.sums;
         sums.summary.settle();
         let units = sums.last - sums.first;
@@ -233,7 +233,7 @@ impl TraceSums {
         let mut devices: Vec<(String, u64)> = counted.map(|(name, count)| (name.clone(), *count)).collect();
         devices.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         let sums = self.sums;
-        Info {
+        TraceStatistics {
             format,
             devices,
             device,
@@ -252,7 +252,7 @@ impl TraceSums {
     }
 }
 
-impl Sums {
+impl RequestSums {
     /// Counts a flush. Flushes before the first read or write are left out, as there is nothing to flush.
     fn flush(&mut self, at: u64, io: Io) {
         if self.summary.count > 0 {
@@ -269,7 +269,7 @@ impl Sums {
         match io.op {
             Op::Read => self.read_bytes += bytes,
             Op::Write | Op::WriteZeroes => self.written_bytes += bytes,
-            Op::Flush | Op::Discard => {}
+            Op::DeepFlush | Op::Discard => {}
         }
         self.aligned += u64::from((io.offset | bytes).is_multiple_of(BLOCK_BYTES));
         self.sequential += u64::from(self.streams.follows(device, io));

@@ -3,8 +3,8 @@
 use super::*;
 use crate::workload::trace::read;
 
-fn of(text: &str, device: Option<&str>) -> Result<Info, String> {
-    let selection = Selection { device: device.map(String::from), format: None };
+fn of(text: &str, device: Option<&str>) -> Result<TraceStatistics, String> {
+    let selection = TraceSelection { device: device.map(String::from), format: None };
     info(&[File::in_memory("t", text.as_bytes())], &selection).map_err(|problems| problems.to_string())
 }
 
@@ -17,38 +17,38 @@ a,R,4096,4096,3000001
 ";
 
 /// Returns a trace of two devices, which have numbers for names.
-fn two_devices() -> String {
+fn trace_of_two_devices() -> String {
     TWO_DEVICES.replace('a', "10").replace('b', "20")
 }
 
 #[test]
-fn figures_are_of_all_devices_or_of_the_one_that_is_chosen() {
-    let all = of(&two_devices(), None).expect("a trace");
-    assert_eq!((all.format, all.device.clone()), (Format::Alibaba, None));
+fn trace_statistics_cover_all_or_the_chosen_device() {
+    let all = of(&trace_of_two_devices(), None).expect("a trace");
+    assert_eq!((all.format, all.device.clone()), (TraceFileFormat::Alibaba, None));
     assert_eq!(all.devices, [("10".into(), 4), ("20".into(), 1)]);
     assert_eq!((all.summary.count, all.reads(), all.read_bytes, all.written_bytes), (5, 3, 12288, 66048));
     assert_eq!((all.summary.granule_bytes, all.aligned, all.sequential), (512, 4, 2));
     assert_eq!(all.footprint.blocks, 19);
-    let one = of(&two_devices(), Some("10")).expect("a trace");
+    let one = of(&trace_of_two_devices(), Some("10")).expect("a trace");
     assert_eq!((one.summary.count, one.span, one.busiest_second), (4, Span::from_ps(2_000_001_000_000), 2));
     assert_eq!((one.summary.granule_bytes, one.summary.end_bytes, one.depth), (4096, 73728, None));
     assert_eq!([50, 75, 76, 100].map(|percent| one.size_percentile(percent)), [4096, 4096, 65536, 65536]);
     assert_eq!(
-        of(&two_devices(), Some("3")),
+        of(&trace_of_two_devices(), Some("3")),
         Err("t: Alibaba CSV without any read or write of device `3`; allowed: at least one".into())
     );
 }
 
 #[test]
-fn sums_are_those_of_the_trace_that_is_replayed() {
-    let text = two_devices();
-    let selection = Selection { device: Some("10".into()), format: None };
+fn trace_statistics_equal_those_of_the_replay() {
+    let text = trace_of_two_devices();
+    let selection = TraceSelection { device: Some("10".into()), format: None };
     let trace = read(&[File::in_memory("t", text.as_bytes())], &selection).expect("right");
     assert_eq!(of(&text, Some("10")).expect("a trace").summary, *trace.requests.summary());
 }
 
 #[test]
-fn issues_and_completions_give_a_depth_and_requests_are_counted_once() {
+fn depth_from_issues_and_completions_counts_requests_once() {
     let event = |seconds: &str, action: &str, rest: &str| format!("8,0 0 1 {seconds} 1 {action} R {rest}\n");
     let text = [
         event("0.0", "D", "0 + 8 [x]"),
@@ -67,7 +67,7 @@ fn issues_and_completions_give_a_depth_and_requests_are_counted_once() {
 }
 
 #[test]
-fn what_is_wrong_with_an_issue_matters_only_where_nothing_is_queued() {
+fn wrong_issue_lines_matter_only_without_queue_events() {
     let issue = "8,0 0 1 0.0 1 D R 36 (12 01)\n";
     let queued = "8,0 0 1 0.1 1 Q R 0 + 8 [x]\n";
     assert_eq!(of(&[issue, queued, issue].concat(), None).expect("queued").summary.count, 1);
@@ -75,14 +75,14 @@ fn what_is_wrong_with_an_issue_matters_only_where_nothing_is_queued() {
 }
 
 #[test]
-fn responses_give_a_depth_by_littles_law() {
+fn depth_from_responses_follows_littles_law() {
     let found = of("128166372003061629,u,0,Read,0,512,50\n128166372003061729,u,0,Read,0,512,150\n", None).expect("MSR");
     let depth = found.depth.expect("a depth");
     assert_eq!((depth.mean, depth.most, depth.response), (2.0, None, Span::from_us(10)));
 }
 
 #[test]
-fn mistakes_are_told_with_their_lines() {
+fn trace_mistakes_are_reported_with_lines() {
     assert_eq!(
         of("1,R,0,512,1\n1,R,0\n", None).expect_err("wrong").lines().next(),
         Some("t:2: 3 fields; allowed: 5: device_id,opcode,offset,length,timestamp")

@@ -5,21 +5,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::group::{DhGroup, DhKeyPair};
 use super::hash::Hash;
-use super::key_file::HostKeys;
-use super::keys::{Psk, generated_psk};
-use super::message::{AuthenticationMessage, FailureReason, ResponseInput, SecureChannel, Side};
+use super::key_file::HostAuthenticationKeys;
+use super::keys::{Psk, derive_generated_psk};
+use super::message::{
+    AuthenticationFailureReason, AuthenticationMessage, AuthenticationSide, ChallengeResponseInput, SecureChannel,
+};
 use super::secret::{RandomSource, Secret};
 
 /// Sequence numbers of all transactions of a subsystem or of a host. They begin at random and skip 0.
 #[derive(Debug)]
-pub struct SequenceNumbers(AtomicU32);
+pub struct TransactionSequenceNumbers(AtomicU32);
 
-impl SequenceNumbers {
+impl TransactionSequenceNumbers {
     /// Draws the first number.
-    pub fn new(random: RandomSource<'_>) -> SequenceNumbers {
+    pub fn new(random: RandomSource<'_>) -> TransactionSequenceNumbers {
         let mut bytes = [0; 4];
         random(&mut bytes);
-        SequenceNumbers(AtomicU32::new(u32::from_le_bytes(bytes)))
+        TransactionSequenceNumbers(AtomicU32::new(u32::from_le_bytes(bytes)))
     }
 
     /// Returns the next number, which is not 0.
@@ -31,7 +33,7 @@ impl SequenceNumbers {
 
 /// Connection that a queue is on, as far as authentication depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueChannel {
+pub enum QueueTransportChannel {
     /// Admin queue without TLS: a host may derive a key for TLS there.
     AdminInTheClear,
     /// Any other queue.
@@ -40,18 +42,18 @@ pub enum QueueChannel {
 
 /// AuthenticationMessage that the controller has to send, or the one that it waits for.
 #[derive(Debug)]
-enum ControllerStep {
+enum ControllerAuthenticationStep {
     AwaitNegotiate,
-    SendChallenge(Box<Transaction>),
-    AwaitReply(Box<Transaction>),
-    SendSuccess1(Box<Transaction>, Option<Secret>),
-    AwaitSuccess2(Box<Transaction>),
-    SendFailure1(FailureReason),
+    SendChallenge(Box<AgreedTransactionValues>),
+    AwaitReply(Box<AgreedTransactionValues>),
+    SendSuccess1(Box<AgreedTransactionValues>, Option<Secret>),
+    AwaitSuccess2(Box<AgreedTransactionValues>),
+    SendFailure1(AuthenticationFailureReason),
 }
 
 /// Values of a transaction that both sides have agreed on.
 #[derive(Debug)]
-struct Transaction {
+struct AgreedTransactionValues {
     channel: SecureChannel,
     hash: Hash,
     group: DhGroup,
@@ -64,9 +66,9 @@ struct Transaction {
 
 /// Reason why a command of the host fails, in place of a message that says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReceiveError {
+pub enum AuthenticationReceiveError {
     /// The host has less room than the message has bytes; it may ask again.
-    TooShort,
+    TooShortReason,
 }
 
 /// Controller's side of the authentication of one queue.
@@ -75,12 +77,12 @@ pub enum ReceiveError {
 /// Failures travel as messages, so that both commands succeed.
 #[derive(Debug)]
 pub struct ControllerAuthentication {
-    keys: Arc<HostKeys>,
-    sequences: Arc<SequenceNumbers>,
-    channel: QueueChannel,
+    keys: Arc<HostAuthenticationKeys>,
+    sequences: Arc<TransactionSequenceNumbers>,
+    channel: QueueTransportChannel,
     names: [String; 2],
     transaction: u16,
-    step: ControllerStep,
+    step: ControllerAuthenticationStep,
     is_authenticated: bool,
     has_failed: bool,
     generated: Option<Psk>,
@@ -89,9 +91,9 @@ pub struct ControllerAuthentication {
 impl ControllerAuthentication {
     /// Begins with a queue that the host has connected. The names are those of the host and of the subsystem.
     pub fn new(
-        keys: Arc<HostKeys>,
-        sequences: Arc<SequenceNumbers>,
-        channel: QueueChannel,
+        keys: Arc<HostAuthenticationKeys>,
+        sequences: Arc<TransactionSequenceNumbers>,
+        channel: QueueTransportChannel,
         names: [&str; 2],
     ) -> ControllerAuthentication {
         ControllerAuthentication {
@@ -101,7 +103,7 @@ impl ControllerAuthentication {
             channel,
             names: names.map(String::from),
             transaction: 0,
-            step: ControllerStep::AwaitNegotiate,
+            step: ControllerAuthenticationStep::AwaitNegotiate,
             has_failed: false,
             generated: None,
         }
@@ -118,80 +120,83 @@ impl ControllerAuthentication {
     }
 
     /// Takes the pre-shared key for TLS that the host and the controller have derived, if they have.
-    pub fn take_generated(&mut self) -> Option<Psk> {
+    pub fn take_generated_psk(&mut self) -> Option<Psk> {
         self.generated.take()
     }
 
     /// Takes a message of the host.
     pub fn take(&mut self, bytes: &[u8], random: RandomSource<'_>) {
-        let step = std::mem::replace(&mut self.step, ControllerStep::AwaitNegotiate);
+        let step = std::mem::replace(&mut self.step, ControllerAuthenticationStep::AwaitNegotiate);
         self.step = match self.advance(step, bytes, random) {
             Ok(step) => step,
-            Err(reason) => ControllerStep::SendFailure1(reason),
+            Err(reason) => ControllerAuthenticationStep::SendFailure1(reason),
         };
     }
 
     fn advance(
         &mut self,
-        step: ControllerStep,
+        step: ControllerAuthenticationStep,
         bytes: &[u8],
         random: RandomSource<'_>,
-    ) -> Result<ControllerStep, FailureReason> {
+    ) -> Result<ControllerAuthenticationStep, AuthenticationFailureReason> {
         let (transaction, message) = AuthenticationMessage::decode(bytes)?;
         match (step, message) {
-            (ControllerStep::SendFailure1(reason), _) => Err(reason),
-            // A host may begin anew at any time.
+            (ControllerAuthenticationStep::SendFailure1(reason), _) => Err(reason),
+            // A host may restart authentication at any time.
             (_, AuthenticationMessage::Negotiate { channel, proposals }) => {
                 self.transaction = transaction;
-                let (hashes, groups) = proposals.ok_or(FailureReason::ProtocolNotUsable)?;
-                Ok(ControllerStep::SendChallenge(Box::new(self.agree(channel, &hashes, &groups, random)?)))
+                let (hashes, groups) = proposals.ok_or(AuthenticationFailureReason::ProtocolNotUsable)?;
+                Ok(ControllerAuthenticationStep::SendChallenge(Box::new(
+                    self.choose_from_host_proposals(channel, &hashes, &groups, random)?,
+                )))
             }
-            _ if transaction != self.transaction => Err(FailureReason::IncorrectPayload),
+            _ if transaction != self.transaction => Err(AuthenticationFailureReason::IncorrectPayload),
             (
-                ControllerStep::AwaitReply(agreed),
+                ControllerAuthenticationStep::AwaitReply(agreed),
                 AuthenticationMessage::Reply { response, sequence, challenge, public },
-            ) => self.check_reply(agreed, &response, (sequence, challenge.as_deref()), &public),
-            (ControllerStep::AwaitSuccess2(agreed), AuthenticationMessage::Success2) => {
-                self.accept(*agreed);
-                Ok(ControllerStep::AwaitNegotiate)
+            ) => self.check_host_response(agreed, &response, (sequence, challenge.as_deref()), &public),
+            (ControllerAuthenticationStep::AwaitSuccess2(agreed), AuthenticationMessage::Success2) => {
+                self.accept_authenticated_host(*agreed);
+                Ok(ControllerAuthenticationStep::AwaitNegotiate)
             }
             (_, AuthenticationMessage::Failure2(_)) => {
                 (self.has_failed, self.is_authenticated) = (true, false);
-                Ok(ControllerStep::AwaitNegotiate)
+                Ok(ControllerAuthenticationStep::AwaitNegotiate)
             }
-            _ => Err(FailureReason::IncorrectMessage),
+            _ => Err(AuthenticationFailureReason::IncorrectMessage),
         }
     }
 
     /// Chooses among the proposals of the host.
-    fn agree(
+    fn choose_from_host_proposals(
         &self,
         channel: SecureChannel,
         hashes: &[u8],
         groups: &[u8],
         random: RandomSource<'_>,
-    ) -> Result<Transaction, FailureReason> {
+    ) -> Result<AgreedTransactionValues, AuthenticationFailureReason> {
         if self.keys.dhchap.is_none() {
-            return Err(FailureReason::AuthenticationFailed);
+            return Err(AuthenticationFailureReason::AuthenticationFailed);
         }
         let is_possible = match channel {
             SecureChannel::None => true,
-            SecureChannel::NewTlsPsk => self.channel == QueueChannel::AdminInTheClear,
+            SecureChannel::NewTlsPsk => self.channel == QueueTransportChannel::AdminInTheClear,
             SecureChannel::ReplaceTlsPsk | SecureChannel::Reserved(_) => false,
         };
         if !is_possible {
-            return Err(FailureReason::SecureChannelMismatch);
+            return Err(AuthenticationFailureReason::SecureChannelMismatch);
         }
         let with_channel = channel != SecureChannel::None;
         // TLS 1.3 has no cipher suite with SHA-512.
         let is_usable = |hash: &Hash| hashes.contains(&hash.id()) && !(with_channel && *hash == Hash::Sha512);
-        let hash = self.keys.hashes().into_iter().find(is_usable).ok_or(FailureReason::HashNotUsable)?;
+        let hash = self.keys.hashes().into_iter().find(is_usable).ok_or(AuthenticationFailureReason::HashNotUsable)?;
         let is_proposed = |group: &DhGroup| groups.contains(&group.id());
-        let group = self.keys.groups().into_iter().find(is_proposed).ok_or(FailureReason::GroupNotUsable)?;
+        let group =
+            self.keys.groups().into_iter().find(is_proposed).ok_or(AuthenticationFailureReason::GroupNotUsable)?;
         if with_channel && groups.contains(&DhGroup::Null.id()) {
-            return Err(FailureReason::GroupNotUsable);
+            return Err(AuthenticationFailureReason::GroupNotUsable);
         }
-        Ok(Transaction {
+        Ok(AgreedTransactionValues {
             channel,
             hash,
             group,
@@ -203,22 +208,22 @@ impl ControllerAuthentication {
     }
 
     /// Checks the response of the host, and computes that of the controller if the host asks for it.
-    fn check_reply(
+    fn check_host_response(
         &mut self,
-        mut agreed: Box<Transaction>,
+        mut agreed: Box<AgreedTransactionValues>,
         response: &[u8],
         (sequence, challenge): (u32, Option<&[u8]>),
         public: &[u8],
-    ) -> Result<ControllerStep, FailureReason> {
+    ) -> Result<ControllerAuthenticationStep, AuthenticationFailureReason> {
         let (hash, [host, subsystem]) = (agreed.hash, [&self.names[0][..], &self.names[1][..]]);
         if response.len() != hash.bytes() || public.len() != agreed.group.bytes() {
-            return Err(FailureReason::IncorrectPayload);
+            return Err(AuthenticationFailureReason::IncorrectPayload);
         }
         let shared = match agreed.group {
             DhGroup::Null => Secret::default(),
-            _ => agreed.pair.shared(public).ok_or(FailureReason::IncorrectPayload)?,
+            _ => agreed.pair.shared(public).ok_or(AuthenticationFailureReason::IncorrectPayload)?,
         };
-        let input = |challenge, sequence| ResponseInput {
+        let input = |challenge, sequence| ChallengeResponseInput {
             hash,
             group: agreed.group,
             shared: &shared,
@@ -229,32 +234,36 @@ impl ControllerAuthentication {
             names: [host, subsystem],
         };
         let key = self.keys.dhchap.as_ref().map(|secret| secret.key(host));
-        let key = key.ok_or(FailureReason::AuthenticationFailed)?;
+        let key = key.ok_or(AuthenticationFailureReason::AuthenticationFailed)?;
         let own = input(&agreed.challenge, agreed.sequence);
-        if !own.with_parts(Side::Host, |parts| hash.is_hmac(&key, parts, response)) {
-            return Err(FailureReason::AuthenticationFailed);
+        if !own.with_parts(AuthenticationSide::Host, |parts| hash.verify_hmac_in_constant_time(&key, parts, response)) {
+            return Err(AuthenticationFailureReason::AuthenticationFailed);
         }
-        // A host that returns the challenge could have its own answer computed.
+        // A host that reflects the controller's challenge could let the controller compute the host's own response.
         if challenge.is_some_and(|challenge| *challenge == agreed.challenge[..]) {
-            return Err(FailureReason::AuthenticationFailed);
+            return Err(AuthenticationFailureReason::AuthenticationFailed);
         }
         let answer = match challenge.filter(|_| sequence != 0) {
             Some(challenge) => {
-                let secret = self.keys.dhchap_controller.as_ref().ok_or(FailureReason::AuthenticationFailed)?;
+                let secret =
+                    self.keys.dhchap_controller.as_ref().ok_or(AuthenticationFailureReason::AuthenticationFailed)?;
                 let key = secret.key(subsystem);
-                Some(input(challenge, sequence).with_parts(Side::Controller, |parts| hash.hmac(&key, parts)))
+                Some(
+                    input(challenge, sequence)
+                        .with_parts(AuthenticationSide::Controller, |parts| hash.hmac(&key, parts)),
+                )
             }
             None => None,
         };
         if agreed.channel != SecureChannel::None {
-            let challenge = challenge.ok_or(FailureReason::IncorrectPayload)?;
+            let challenge = challenge.ok_or(AuthenticationFailureReason::IncorrectPayload)?;
             let challenges = [&agreed.challenge[..], challenge];
-            agreed.generated = generated_psk(hash, &hash.digest(&shared), challenges, [host, subsystem]);
+            agreed.generated = derive_generated_psk(hash, &hash.digest(&shared), challenges, [host, subsystem]);
         }
-        Ok(ControllerStep::SendSuccess1(agreed, answer))
+        Ok(ControllerAuthenticationStep::SendSuccess1(agreed, answer))
     }
 
-    fn accept(&mut self, agreed: Transaction) {
+    fn accept_authenticated_host(&mut self, agreed: AgreedTransactionValues) {
         self.is_authenticated = true;
         self.generated = agreed.generated;
     }
@@ -263,37 +272,39 @@ impl ControllerAuthentication {
     ///
     /// # Errors
     /// If the room is too short.
-    pub fn give(&mut self, room: usize) -> Result<Vec<u8>, ReceiveError> {
+    pub fn give(&mut self, room: usize) -> Result<Vec<u8>, AuthenticationReceiveError> {
         let message = match &self.step {
-            ControllerStep::SendChallenge(agreed) => AuthenticationMessage::Challenge {
+            ControllerAuthenticationStep::SendChallenge(agreed) => AuthenticationMessage::Challenge {
                 hash: agreed.hash.id(),
                 group: agreed.group.id(),
                 sequence: agreed.sequence,
                 challenge: agreed.challenge.to_vec(),
                 public: agreed.pair.public().to_vec(),
             },
-            ControllerStep::SendSuccess1(agreed, answer) => AuthenticationMessage::Success1 {
+            ControllerAuthenticationStep::SendSuccess1(agreed, answer) => AuthenticationMessage::Success1 {
                 hash_bytes: phaselink_core::number::narrow(agreed.hash.bytes()),
                 response: answer.as_ref().map(|answer| answer.to_vec()),
             },
-            ControllerStep::SendFailure1(reason) => AuthenticationMessage::Failure1(*reason),
-            // The host waits although it is its turn.
-            _ => AuthenticationMessage::Failure1(FailureReason::IncorrectMessage),
+            ControllerAuthenticationStep::SendFailure1(reason) => AuthenticationMessage::Failure1(*reason),
+            // It is the host's turn, so a message out of order fails the authentication.
+            _ => AuthenticationMessage::Failure1(AuthenticationFailureReason::IncorrectMessage),
         };
         let bytes = message.encode(self.transaction);
         if bytes.len() > room {
-            return Err(ReceiveError::TooShort);
+            return Err(AuthenticationReceiveError::TooShortReason);
         }
-        self.step = match std::mem::replace(&mut self.step, ControllerStep::AwaitNegotiate) {
-            ControllerStep::SendChallenge(agreed) => ControllerStep::AwaitReply(agreed),
-            ControllerStep::SendSuccess1(agreed, Some(_)) => ControllerStep::AwaitSuccess2(agreed),
-            ControllerStep::SendSuccess1(agreed, None) => {
-                self.accept(*agreed);
-                ControllerStep::AwaitNegotiate
+        self.step = match std::mem::replace(&mut self.step, ControllerAuthenticationStep::AwaitNegotiate) {
+            ControllerAuthenticationStep::SendChallenge(agreed) => ControllerAuthenticationStep::AwaitReply(agreed),
+            ControllerAuthenticationStep::SendSuccess1(agreed, Some(_)) => {
+                ControllerAuthenticationStep::AwaitSuccess2(agreed)
+            }
+            ControllerAuthenticationStep::SendSuccess1(agreed, None) => {
+                self.accept_authenticated_host(*agreed);
+                ControllerAuthenticationStep::AwaitNegotiate
             }
             _ => {
                 (self.has_failed, self.is_authenticated) = (true, false);
-                ControllerStep::AwaitNegotiate
+                ControllerAuthenticationStep::AwaitNegotiate
             }
         };
         Ok(bytes)

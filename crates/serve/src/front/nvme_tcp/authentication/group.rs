@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use phaselink_core::number::{length, narrow};
 use zeroize::Zeroize;
 
-use super::modular::{Modulus, bytes_of, is_below, words_of};
+use super::modular::{Modulus, bytes_of, is_number_below, words_from_big_endian_bytes};
 use super::secret::{RandomSource, Secret};
 
 /// Number of words of a secret exponent: 512 bits. The largest group needs 400 (RFC 7919, appendix A.5), and NVMe asks for 256.
@@ -72,7 +72,7 @@ impl DhGroup {
     /// Returns the prime of the group; none for the NULL group.
     fn prime(self) -> Option<&'static Modulus> {
         static PRIMES: [OnceLock<Modulus>; 6] = [const { OnceLock::new() }; 6];
-        let prime = || Modulus::new(safe_prime(self.bytes() / 8, self.addend()));
+        let prime = || Modulus::new(compute_rfc7919_prime(self.bytes() / 8, self.addend()));
         (self != DhGroup::Null).then(|| PRIMES[usize::from(self.id())].get_or_init(prime))
     }
 }
@@ -81,23 +81,23 @@ impl DhGroup {
 ///
 /// The middle is `e / 4`, a fraction of two words less than the prime. A sum of `1 / (4 n!)` yields it, with two words
 /// more, so that what its divisions round off does not reach the fraction.
-fn safe_prime(words: usize, addend: u64) -> Vec<u64> {
+fn compute_rfc7919_prime(words: usize, addend: u64) -> Vec<u64> {
     let mut term = vec![0; words];
     term[words - 1] = 1 << 62;
     let (mut sum, mut divisor) = (vec![0; words], 0u64);
     while term.iter().any(|word| *word != 0) {
-        add_to(&mut sum, &term);
+        add_words_in_place(&mut sum, &term);
         divisor += 1;
-        divide(&mut term, divisor);
+        divide_words_in_place(&mut term, divisor);
     }
     let mut prime = sum.split_off(2);
     let mut addend = vec![addend - 1];
     addend.resize(prime.len(), 0);
-    add_to(&mut prime, &addend);
+    add_words_in_place(&mut prime, &addend);
     [&[u64::MAX], &prime[..], &[u64::MAX]].concat()
 }
 
-fn add_to(sum: &mut [u64], words: &[u64]) {
+fn add_words_in_place(sum: &mut [u64], words: &[u64]) {
     let mut carry = false;
     for (sum, word) in sum.iter_mut().zip(words) {
         let (more, first) = sum.overflowing_add(*word);
@@ -106,7 +106,7 @@ fn add_to(sum: &mut [u64], words: &[u64]) {
     }
 }
 
-fn divide(number: &mut [u64], divisor: u64) {
+fn divide_words_in_place(number: &mut [u64], divisor: u64) {
     let mut remainder = 0u64;
     for word in number.iter_mut().rev() {
         let dividend = u128::from(remainder) << 64 | u128::from(*word);
@@ -150,10 +150,10 @@ impl DhKeyPair {
         let prime = self.group.prime()?;
         let mut one = vec![0; prime.words().len()];
         one[0] = 1;
-        let public = words_of(public, one.len())?;
+        let public = words_from_big_endian_bytes(public, one.len())?;
         let mut largest = prime.words().to_vec();
         largest[0] -= 1;
-        (is_below(&one, &public) && is_below(&public, &largest)).then(|| self.power(prime, &public))
+        (is_number_below(&one, &public) && is_number_below(&public, &largest)).then(|| self.power(prime, &public))
     }
 
     fn power(&self, prime: &Modulus, base: &[u64]) -> Secret {
@@ -211,16 +211,16 @@ mod tests {
         ],
     ];
 
-    fn counted_from(first: u8) -> impl FnMut(&mut [u8]) {
+    fn ascending_bytes_from(first: u8) -> impl FnMut(&mut [u8]) {
         move |bytes| (first..).zip(bytes).for_each(|(count, byte)| *byte = count)
     }
 
     #[test]
-    fn primes_public_values_and_shared_keys_are_those_of_other_programs() {
+    fn dh_primes_public_values_and_shared_keys_match_other_programs() {
         for (group, [prime, public, shared]) in DhGroup::ALL.into_iter().skip(1).zip(KNOWN) {
             let hash = |bytes: &[u8]| Hash::Sha256.digest(bytes).to_vec();
             assert_eq!(hash(&bytes_of(group.prime().unwrap().words())), hex(prime), "{group:?}");
-            let [one, other] = [1, 65].map(|first| DhKeyPair::generate(group, &mut counted_from(first)));
+            let [one, other] = [1, 65].map(|first| DhKeyPair::generate(group, &mut ascending_bytes_from(first)));
             assert_eq!(hash(one.public()), hex(public), "{group:?}");
             assert_eq!(hash(&one.shared(other.public()).unwrap()), hex(shared), "{group:?}");
             assert_eq!(one.shared(other.public()).as_deref(), other.shared(one.public()).as_deref());
@@ -228,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn public_value_with_which_anybody_knows_the_key_is_refused() {
+    fn public_value_that_makes_the_shared_key_predictable_is_refused() {
         let group = DhGroup::Ffdhe2048;
-        let pair = DhKeyPair::generate(group, &mut counted_from(1));
+        let pair = DhKeyPair::generate(group, &mut ascending_bytes_from(1));
         let prime = group.prime().unwrap().words().to_vec();
         let changed = |difference: u64| {
             let mut number = prime.clone();
@@ -241,7 +241,7 @@ mod tests {
             assert!(pair.shared(refused).is_none(), "{refused:x?}");
         }
         assert!(pair.shared(&[2]).is_some() && pair.shared(&changed(u64::MAX - 1)).is_some());
-        assert!(DhKeyPair::generate(DhGroup::Null, &mut counted_from(1)).shared(&[2]).is_none());
+        assert!(DhKeyPair::generate(DhGroup::Null, &mut ascending_bytes_from(1)).shared(&[2]).is_none());
         assert_eq!(format!("{pair:?}"), "DhKeyPair(ffdhe2048)");
     }
 }

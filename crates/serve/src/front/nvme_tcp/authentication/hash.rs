@@ -72,24 +72,24 @@ impl Hash {
     /// Returns the HMAC of the parts of a message under a key.
     pub fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Secret {
         let bytes = match self {
-            Hash::Sha256 => keyed::<Hmac<Sha256>>(key, parts).finalize().into_bytes().to_vec(),
-            Hash::Sha384 => keyed::<Hmac<Sha384>>(key, parts).finalize().into_bytes().to_vec(),
-            Hash::Sha512 => keyed::<Hmac<Sha512>>(key, parts).finalize().into_bytes().to_vec(),
+            Hash::Sha256 => hmac_over_parts::<Hmac<Sha256>>(key, parts).finalize().into_bytes().to_vec(),
+            Hash::Sha384 => hmac_over_parts::<Hmac<Sha384>>(key, parts).finalize().into_bytes().to_vec(),
+            Hash::Sha512 => hmac_over_parts::<Hmac<Sha512>>(key, parts).finalize().into_bytes().to_vec(),
         };
         Secret::from(bytes)
     }
 
     /// Returns true if a tag is the HMAC of the parts of a message, after a time that does not depend on where they differ.
-    pub fn is_hmac(self, key: &[u8], parts: &[&[u8]], tag: &[u8]) -> bool {
+    pub fn verify_hmac_in_constant_time(self, key: &[u8], parts: &[&[u8]], tag: &[u8]) -> bool {
         match self {
-            Hash::Sha256 => keyed::<Hmac<Sha256>>(key, parts).verify_slice(tag).is_ok(),
-            Hash::Sha384 => keyed::<Hmac<Sha384>>(key, parts).verify_slice(tag).is_ok(),
-            Hash::Sha512 => keyed::<Hmac<Sha512>>(key, parts).verify_slice(tag).is_ok(),
+            Hash::Sha256 => hmac_over_parts::<Hmac<Sha256>>(key, parts).verify_slice(tag).is_ok(),
+            Hash::Sha384 => hmac_over_parts::<Hmac<Sha384>>(key, parts).verify_slice(tag).is_ok(),
+            Hash::Sha512 => hmac_over_parts::<Hmac<Sha512>>(key, parts).verify_slice(tag).is_ok(),
         }
     }
 
     /// Extracts a key of even randomness from key material (HKDF-Extract).
-    pub fn extract(self, salt: &[u8], material: &[u8]) -> Secret {
+    pub fn hkdf_extract(self, salt: &[u8], material: &[u8]) -> Secret {
         self.hmac(salt, &[material])
     }
 
@@ -97,7 +97,7 @@ impl Hash {
     ///
     /// # Panics
     /// If the key is to be longer than a hash, or label or context have more than 255 bytes.
-    pub fn expand_label(self, key: &[u8], label: &str, context: &[u8], bytes: usize) -> Secret {
+    pub fn hkdf_expand_label(self, key: &[u8], label: &str, context: &[u8], bytes: usize) -> Secret {
         let prefixed = |part: &[u8]| [&[u8::try_from(part.len()).expect("at most 255 bytes")], part].concat();
         let label = prefixed(format!("tls13 {label}").as_bytes());
         let length = u16::try_from(bytes).expect("at most a hash").to_be_bytes();
@@ -115,7 +115,7 @@ impl Hash {
 }
 
 /// Returns a HMAC that has read a key and the parts of a message.
-fn keyed<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> M {
+fn hmac_over_parts<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> M {
     let mut mac = <M as KeyInit>::new_from_slice(key).expect("HMAC takes keys of any length");
     parts.iter().for_each(|part| mac.update(part));
     mac
@@ -133,7 +133,7 @@ pub(in super::super) mod tests {
 
     /// RFC 4231, test case 2.
     #[test]
-    fn hmac_of_the_published_message_is_the_published_one() {
+    fn hmac_matches_rfc_4231_test_case_2() {
         for (hash, tag) in [
             (Hash::Sha256, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"),
             (
@@ -148,8 +148,11 @@ pub(in super::super) mod tests {
         ] {
             let parts: [&[u8]; 2] = [b"what do ya want ", b"for nothing?"];
             assert_eq!(hash.hmac(b"Jefe", &parts)[..], hex(tag), "{hash:?}");
-            assert!(hash.is_hmac(b"Jefe", &parts, &hex(tag)));
-            assert!(!hash.is_hmac(b"jefe", &parts, &hex(tag)) && !hash.is_hmac(b"Jefe", &parts, &hex(tag)[1..]));
+            assert!(hash.verify_hmac_in_constant_time(b"Jefe", &parts, &hex(tag)));
+            assert!(
+                !hash.verify_hmac_in_constant_time(b"jefe", &parts, &hex(tag))
+                    && !hash.verify_hmac_in_constant_time(b"Jefe", &parts, &hex(tag)[1..])
+            );
             assert_eq!((Hash::from_id(hash.id()), Hash::from_name(hash.name())), (Some(hash), Some(hash)));
         }
     }

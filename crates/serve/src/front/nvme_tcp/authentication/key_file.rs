@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{InputProblem, Problems};
 
 use super::group::DhGroup;
 use super::hash::Hash;
@@ -22,7 +22,7 @@ const GROUPS: [DhGroup; 6] =
 
 /// Keys of one host, and what it may authenticate with.
 #[derive(Clone, Debug, Default)]
-pub struct HostKeys {
+pub struct HostAuthenticationKeys {
     /// Secret of the host for DH-HMAC-CHAP. If it is there, the host has to authenticate.
     pub dhchap: Option<DhchapSecret>,
     /// Secret of the subsystem, with which the controller authenticates itself to the host.
@@ -33,7 +33,7 @@ pub struct HostKeys {
     groups: Vec<DhGroup>,
 }
 
-impl HostKeys {
+impl HostAuthenticationKeys {
     /// Returns the hash functions that may be used, the preferred one first.
     pub fn hashes(&self) -> Vec<Hash> {
         if self.hashes.is_empty() { Hash::ALL.to_vec() } else { self.hashes.clone() }
@@ -47,11 +47,13 @@ impl HostKeys {
     /// Sets one attribute.
     fn set(&mut self, word: &str, value: &str) -> Result<(), Fault> {
         match word {
-            "dhchap_key" => set_key(&mut self.dhchap, DhchapSecret::parse(value)),
-            "dhchap_ctrl_key" => set_key(&mut self.dhchap_controller, DhchapSecret::parse(value)),
-            "tls_key" => set_key(&mut self.tls, TlsKey::parse(value)),
-            "dhchap_hash" => set_list(&mut self.hashes, value, Hash::from_name, &Hash::ALL.map(Hash::name)),
-            "dhchap_dhgroup" => set_list(&mut self.groups, value, DhGroup::from_name, &DhGroup::ALL.map(DhGroup::name)),
+            "dhchap_key" => set_key_once(&mut self.dhchap, DhchapSecret::parse(value)),
+            "dhchap_ctrl_key" => set_key_once(&mut self.dhchap_controller, DhchapSecret::parse(value)),
+            "tls_key" => set_key_once(&mut self.tls, TlsKey::parse(value)),
+            "dhchap_hash" => set_list_once(&mut self.hashes, value, Hash::from_name, &Hash::ALL.map(Hash::name)),
+            "dhchap_dhgroup" => {
+                set_list_once(&mut self.groups, value, DhGroup::from_name, &DhGroup::ALL.map(DhGroup::name))
+            }
             _ => Err(Fault::new("not an attribute of a host", WORDS)),
         }
     }
@@ -77,7 +79,7 @@ impl Fault {
     }
 }
 
-fn set_key<K>(place: &mut Option<K>, key: Result<K, InvalidKey>) -> Result<(), Fault> {
+fn set_key_once<K>(place: &mut Option<K>, key: Result<K, InvalidKey>) -> Result<(), Fault> {
     let key = key
         .map_err(|fault| Fault::new(format!("not a key: {fault}"), "what nvme gen-dhchap-key or gen-tls-key prints"))?;
     if place.replace(key).is_some() {
@@ -86,7 +88,7 @@ fn set_key<K>(place: &mut Option<K>, key: Result<K, InvalidKey>) -> Result<(), F
     Ok(())
 }
 
-fn set_list<T>(
+fn set_list_once<T>(
     place: &mut Vec<T>,
     value: &str,
     of_name: impl Fn(&str) -> Option<T>,
@@ -99,46 +101,51 @@ fn set_list<T>(
 
 /// Keys of all hosts that may connect.
 #[derive(Clone, Debug, Default)]
-pub struct KeyFile {
-    hosts: Vec<(String, Arc<HostKeys>)>,
+pub struct HostKeyFile {
+    hosts: Vec<(String, Arc<HostAuthenticationKeys>)>,
 }
 
-impl KeyFile {
+impl HostKeyFile {
     /// Reads a file of keys.
     ///
     /// # Errors
     /// All problems of the file, none of which has a part of a key in its words.
-    pub fn parse(path: &str, text: &str) -> Result<KeyFile, Problems> {
-        let (mut hosts, mut problems) = (Vec::<(String, HostKeys)>::new(), Problems::default());
+    pub fn parse(path: &str, text: &str) -> Result<HostKeyFile, Problems> {
+        let (mut hosts, mut problems) = (Vec::<(String, HostAuthenticationKeys)>::new(), Problems::default());
         for (line, text) in (1..).zip(text.lines()) {
             let mut words = text.split('#').next().unwrap_or_default().split_whitespace();
             let Some(host) = words.next() else { continue };
             if !host.starts_with("nqn.") {
-                problems.0.push(Problem::new(path, line, "the line does not begin with the NQN of a host", "nqn...."));
+                problems.0.push(InputProblem::new(
+                    path,
+                    line,
+                    "the line does not begin with the NQN of a host",
+                    "nqn....",
+                ));
                 continue;
             }
             let at = hosts.iter().position(|(name, _)| name == host).unwrap_or_else(|| {
-                hosts.push((String::from(host), HostKeys::default()));
+                hosts.push((String::from(host), HostAuthenticationKeys::default()));
                 hosts.len() - 1
             });
             for word in words {
                 let (name, value) = word.split_once('=').unwrap_or((word, ""));
                 if let Err(Fault { found, allowed }) = hosts[at].1.set(name, value) {
                     let name = if WORDS.contains(name) { name } else { "a word of the line" };
-                    problems.0.push(Problem::new(path, line, format!("{name}: {found}"), allowed));
+                    problems.0.push(InputProblem::new(path, line, format!("{name}: {found}"), allowed));
                 }
             }
         }
-        problems.or(KeyFile { hosts: hosts.into_iter().map(|(name, keys)| (name, Arc::new(keys))).collect() })
+        problems.or(HostKeyFile { hosts: hosts.into_iter().map(|(name, keys)| (name, Arc::new(keys))).collect() })
     }
 
     /// Returns the keys of a host; none if it may not connect.
-    pub fn host(&self, nqn: &str) -> Option<&Arc<HostKeys>> {
+    pub fn host(&self, nqn: &str) -> Option<&Arc<HostAuthenticationKeys>> {
         self.hosts.iter().find(|(name, _)| name == nqn).map(|(_, keys)| keys)
     }
 
     /// Returns all hosts with their keys.
-    pub fn hosts(&self) -> impl Iterator<Item = (&str, &Arc<HostKeys>)> {
+    pub fn hosts(&self) -> impl Iterator<Item = (&str, &Arc<HostAuthenticationKeys>)> {
         self.hosts.iter().map(|(name, keys)| (&name[..], keys))
     }
 
@@ -179,12 +186,12 @@ mod tests {
     const TLS: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
 
     #[test]
-    fn lines_give_hosts_their_keys_and_preferences() {
+    fn key_file_lines_give_hosts_their_keys_and_preferences() {
         let text = format!(
             "# keys\n\nnqn.a dhchap_key={SECRET} dhchap_hash=hmac(sha384),sha512 # of a\nnqn.b tls_key={TLS}\n\
              nqn.a dhchap_ctrl_key={OTHER} dhchap_dhgroup=ffdhe8192,null\nnqn.c\n"
         );
-        let file = KeyFile::parse("keys", &text).unwrap();
+        let file = HostKeyFile::parse("keys", &text).unwrap();
         let [a, b] = ["nqn.a", "nqn.b"].map(|name| file.host(name).unwrap());
         assert!(a.dhchap.is_some() && a.dhchap_controller.is_some() && a.tls.is_none());
         assert_eq!(a.hashes(), [Hash::Sha384, Hash::Sha512]);
@@ -196,12 +203,12 @@ mod tests {
     }
 
     #[test]
-    fn all_faults_of_a_file_are_named_with_their_lines_and_without_keys() {
+    fn all_key_file_errors_are_reported_with_lines_and_without_keys() {
         let text = format!(
             "nqn.a dhchap_key={SECRET} dhchap_key={OTHER}\n{SECRET} nqn.b\nnqn.b tls_key={SECRET} {OTHER}\n\
              nqn.c dhchap_hash=md5 dhchap_dhgroup=\n"
         );
-        let problems = KeyFile::parse("keys", &text).unwrap_err().to_string();
+        let problems = HostKeyFile::parse("keys", &text).unwrap_err().to_string();
         for part in
             ["keys:1", "given twice", "keys:2", "NQN of a host", "keys:3", "not a key", "keys:4", "sha256, sha384"]
         {
@@ -213,12 +220,12 @@ mod tests {
     }
 
     #[test]
-    fn secret_of_two_names_and_file_that_others_can_read_are_warned_of() {
+    fn warnings_name_shared_secrets_and_key_files_readable_by_others() {
         let text = format!(
             "nqn.a dhchap_key={SECRET}\nnqn.b dhchap_key={OTHER} dhchap_ctrl_key={SECRET}\n\
              nqn.c dhchap_key={OTHER} dhchap_ctrl_key={OTHER}\nnqn.d dhchap_ctrl_key={SECRET}\n"
         );
-        let warnings = KeyFile::parse("keys", &text).unwrap().warnings();
+        let warnings = HostKeyFile::parse("keys", &text).unwrap().warnings();
         assert_eq!(
             warnings,
             [

@@ -48,15 +48,15 @@ impl fmt::Display for InvalidKey {
 }
 
 /// Kind of key: the letters that it begins with, and the lengths of its secret in bytes.
-struct KeyFormat {
+struct KeyTextFormat {
     prefix: &'static str,
     lengths: &'static [usize],
 }
 
-const DHCHAP: KeyFormat = KeyFormat { prefix: "DHHC-1", lengths: &[32, 48, 64] };
-const TLS: KeyFormat = KeyFormat { prefix: "NVMeTLSkey-1", lengths: &[32, 48] };
+const DHCHAP: KeyTextFormat = KeyTextFormat { prefix: "DHHC-1", lengths: &[32, 48, 64] };
+const TLS: KeyTextFormat = KeyTextFormat { prefix: "NVMeTLSkey-1", lengths: &[32, 48] };
 
-impl KeyFormat {
+impl KeyTextFormat {
     /// Reads a key. The last colon may be missing, as Linux allows.
     fn parse(&self, text: &str) -> Result<(Option<Hash>, Secret), InvalidKey> {
         let rest = text.strip_prefix(self.prefix).and_then(|rest| rest.strip_prefix(':')).ok_or(InvalidKey::Prefix)?;
@@ -144,17 +144,17 @@ pub struct Psk {
 /// Way in which keys are derived. Versions of libnvme before 1.14 left out the lengths that HKDF-Expand-Label puts before
 /// its label and its context, and Linux distributions ship them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Derivation {
+enum KeyDerivationVariant {
     Specified,
     WithoutLengths,
 }
 
-impl Derivation {
+impl KeyDerivationVariant {
     fn expand(self, hash: Hash, material: &[u8], label: &str, context: &str) -> Secret {
-        let (bytes, key) = (hash.bytes(), hash.extract(&vec![0; hash.bytes()], material));
+        let (bytes, key) = (hash.bytes(), hash.hkdf_extract(&vec![0; hash.bytes()], material));
         match self {
-            Derivation::Specified => hash.expand_label(&key, label, context.as_bytes(), bytes),
-            Derivation::WithoutLengths => {
+            KeyDerivationVariant::Specified => hash.hkdf_expand_label(&key, label, context.as_bytes(), bytes),
+            KeyDerivationVariant::WithoutLengths => {
                 let length = u16::try_from(bytes).expect("at most a hash").to_le_bytes();
                 hash.expand(&key, &[&length, b"tls13 ", label.as_bytes(), context.as_bytes()], bytes)
             }
@@ -194,17 +194,17 @@ impl TlsKey {
     /// Returns the pre-shared keys of TLS between a host and a subsystem, the preferred one first: under both versions of the
     /// identity, and as older programs derive them. Several may have the same identity; the binder tells which one is meant.
     pub fn psks(&self, host: &str, subsystem: &str) -> Vec<Psk> {
-        let derivations = [Derivation::Specified, Derivation::WithoutLengths];
+        let derivations = [KeyDerivationVariant::Specified, KeyDerivationVariant::WithoutLengths];
         derivations.into_iter().flat_map(|derivation| self.derive(derivation, host, subsystem)).collect()
     }
 
-    fn derive(&self, derivation: Derivation, host: &str, subsystem: &str) -> Vec<Psk> {
+    fn derive(&self, derivation: KeyDerivationVariant, host: &str, subsystem: &str) -> Vec<Psk> {
         let hash = self.hash();
         let retained = match self.transform {
             Some(_) => derivation.expand(hash, &self.secret, "HostNQN", host),
             None => self.secret.clone(),
         };
-        let digest = psk_digest(hash, &retained, host, subsystem);
+        let digest = psk_identity_digest(hash, &retained, host, subsystem);
         let id = hash.id();
         let plain = format!("NVMe0R{id:02} {host} {subsystem}");
         let versions = [
@@ -222,7 +222,7 @@ impl TlsKey {
 }
 
 /// Returns the digest of a key in its identity (NVMe/TCP Transport Specification 1.1, section 3.6.1.3).
-fn psk_digest(hash: Hash, key: &[u8], host: &str, subsystem: &str) -> String {
+fn psk_identity_digest(hash: Hash, key: &[u8], host: &str, subsystem: &str) -> String {
     let digest = hash.hmac(key, &[host.as_bytes(), b" ", subsystem.as_bytes(), b" ", SEED]);
     Base64::encode_string(&digest)
 }
@@ -230,7 +230,7 @@ fn psk_digest(hash: Hash, key: &[u8], host: &str, subsystem: &str) -> String {
 /// Returns the pre-shared key that a host and a controller derive from what they have agreed on while they authenticated
 /// (secure channel concatenation; Base Specification 2.1, section 8.3.4.5.9). None if the hash function is SHA-512, with
 /// which TLS has no cipher suite.
-pub fn generated_psk(
+pub fn derive_generated_psk(
     hash: Hash,
     session_key: &[u8],
     challenges: [&[u8]; 2],
@@ -240,8 +240,8 @@ pub fn generated_psk(
         return None;
     }
     let generated = hash.hmac(session_key, &challenges);
-    let (id, digest) = (hash.id(), psk_digest(hash, &generated, host, subsystem));
-    let key = Derivation::Specified.expand(hash, &generated, "nvme-tls-psk", &format!("{id:02} {digest}"));
+    let (id, digest) = (hash.id(), psk_identity_digest(hash, &generated, host, subsystem));
+    let key = KeyDerivationVariant::Specified.expand(hash, &generated, "nvme-tls-psk", &format!("{id:02} {digest}"));
     Some(Psk { identity: format!("NVMe1G{id:02} {host} {subsystem} {digest}"), hash, key })
 }
 
@@ -258,7 +258,7 @@ mod tests {
     const NAMES: [&str; 2] = ["nqn.psk-test-host", "nqn.psk-test-subsys"];
 
     #[test]
-    fn key_of_libnvme_is_read_and_written_as_it_was() {
+    fn libnvme_key_text_parses_and_prints_unchanged() {
         for (text, hash, secret) in [
             (CONFIGURED, Hash::Sha256, hex(BYTES)),
             (CONFIGURED_384, Hash::Sha384, [hex(BYTES), hex(&BYTES[32..])].concat()),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn identities_are_those_of_libnvme_new_and_old() {
+    fn psk_identities_match_old_and_new_libnvme() {
         for (text, expected) in [
             (
                 CONFIGURED,
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn identity_that_is_too_long_for_a_context_exists_with_a_digest_only() {
+    fn psk_identity_too_long_for_hkdf_context_exists_only_with_a_digest() {
         let long = format!("nqn.{}", "a".repeat(200));
         let psks = TlsKey::parse(CONFIGURED).unwrap().psks(&long, &long);
         assert!(psks.len() == 2 && psks.iter().all(|psk| psk.identity.starts_with("NVMe1R01")));
@@ -308,7 +308,7 @@ mod tests {
 
     /// Values of the unit tests of Linux (`drivers/nvme/common/tests/auth_kunit.c`).
     #[test]
-    fn generated_keys_are_those_of_linux() {
+    fn generated_psks_match_the_linux_unit_tests() {
         let bytes = |count: usize, byte: &dyn Fn(u8) -> u8| (0u8..).take(count).map(byte).collect::<Vec<u8>>();
         for (hash, digest, expected) in [
             (
@@ -324,15 +324,16 @@ mod tests {
         ] {
             let key = bytes(hash.bytes(), &|at| b'A' + at);
             let challenges = [bytes(hash.bytes(), &|at| at), bytes(hash.bytes(), &|at| 0xff - at)];
-            let psk = generated_psk(hash, &key, [&challenges[0], &challenges[1]], ["hostnqn", "subsysnqn"]).unwrap();
+            let psk =
+                derive_generated_psk(hash, &key, [&challenges[0], &challenges[1]], ["hostnqn", "subsysnqn"]).unwrap();
             assert_eq!(psk.identity, format!("NVMe1G{:02} hostnqn subsysnqn {digest}", hash.id()));
             assert_eq!(psk.key[..], hex(expected));
         }
-        assert!(generated_psk(Hash::Sha512, &[0; 64], [&[0; 64], &[1; 64]], NAMES).is_none());
+        assert!(derive_generated_psk(Hash::Sha512, &[0; 64], [&[0; 64], &[1; 64]], NAMES).is_none());
     }
 
     #[test]
-    fn malformed_keys_are_refused_with_their_fault_and_nothing_of_the_secret() {
+    fn malformed_key_is_refused_with_its_reason_and_without_the_secret() {
         let flipped = CONFIGURED.replace("VRLb", "VRLc");
         for (text, fault) in [
             ("", InvalidKey::Prefix),
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn secret_becomes_the_key_of_one_name_only_unless_it_is_the_key_itself() {
+    fn secret_is_transformed_for_one_host_name_unless_stored_as_plain_key() {
         let text = "DHHC-1:01:rPTE0Q73nd3hEqqEuQNaPL11G/aFXpOHtldWXz9vNCeef4WV:";
         let secret = DhchapSecret::parse(text).unwrap();
         assert_eq!(secret.reveal(), text);

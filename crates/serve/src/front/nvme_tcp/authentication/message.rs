@@ -46,7 +46,7 @@ const IDS_MAX: usize = 30;
 
 /// Reason for a failed authentication: the explanations of reason code 01h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureReason {
+pub enum AuthenticationFailureReason {
     /// The response of the other side is wrong, or one side has no key.
     AuthenticationFailed,
     /// No authentication protocol that was proposed can be used.
@@ -63,37 +63,39 @@ pub enum FailureReason {
     IncorrectMessage,
 }
 
-impl FailureReason {
-    const ALL: [FailureReason; 7] = [
-        FailureReason::AuthenticationFailed,
-        FailureReason::ProtocolNotUsable,
-        FailureReason::SecureChannelMismatch,
-        FailureReason::HashNotUsable,
-        FailureReason::GroupNotUsable,
-        FailureReason::IncorrectPayload,
-        FailureReason::IncorrectMessage,
+impl AuthenticationFailureReason {
+    const ALL: [AuthenticationFailureReason; 7] = [
+        AuthenticationFailureReason::AuthenticationFailed,
+        AuthenticationFailureReason::ProtocolNotUsable,
+        AuthenticationFailureReason::SecureChannelMismatch,
+        AuthenticationFailureReason::HashNotUsable,
+        AuthenticationFailureReason::GroupNotUsable,
+        AuthenticationFailureReason::IncorrectPayload,
+        AuthenticationFailureReason::IncorrectMessage,
     ];
 
     fn code(self) -> u8 {
-        narrow(1 + FailureReason::ALL.iter().position(|reason| *reason == self).unwrap_or_default())
+        narrow(1 + AuthenticationFailureReason::ALL.iter().position(|reason| *reason == self).unwrap_or_default())
     }
 
-    fn from_code(code: u8) -> FailureReason {
-        let known = FailureReason::ALL.into_iter().find(|reason| reason.code() == code);
-        known.unwrap_or(FailureReason::AuthenticationFailed)
+    fn from_code(code: u8) -> AuthenticationFailureReason {
+        let known = AuthenticationFailureReason::ALL.into_iter().find(|reason| reason.code() == code);
+        known.unwrap_or(AuthenticationFailureReason::AuthenticationFailed)
     }
 }
 
-impl std::fmt::Display for FailureReason {
+impl std::fmt::Display for AuthenticationFailureReason {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
-            FailureReason::AuthenticationFailed => "authentication failed: the keys of host and controller differ",
-            FailureReason::ProtocolNotUsable => "authentication protocol not usable",
-            FailureReason::SecureChannelMismatch => "secure channel concatenation mismatch",
-            FailureReason::HashNotUsable => "hash function not usable",
-            FailureReason::GroupNotUsable => "DH group not usable",
-            FailureReason::IncorrectPayload => "incorrect payload",
-            FailureReason::IncorrectMessage => "incorrect protocol message",
+            AuthenticationFailureReason::AuthenticationFailed => {
+                "authentication failed: the keys of host and controller differ"
+            }
+            AuthenticationFailureReason::ProtocolNotUsable => "authentication protocol not usable",
+            AuthenticationFailureReason::SecureChannelMismatch => "secure channel concatenation mismatch",
+            AuthenticationFailureReason::HashNotUsable => "hash function not usable",
+            AuthenticationFailureReason::GroupNotUsable => "DH group not usable",
+            AuthenticationFailureReason::IncorrectPayload => "incorrect payload",
+            AuthenticationFailureReason::IncorrectMessage => "incorrect protocol message",
         })
     }
 }
@@ -176,9 +178,9 @@ pub enum AuthenticationMessage {
     /// DH-HMAC-CHAP_Success2: the controller is who it says.
     Success2,
     /// AUTH_Failure1, from the controller.
-    Failure1(FailureReason),
+    Failure1(AuthenticationFailureReason),
     /// AUTH_Failure2, from the host.
-    Failure2(FailureReason),
+    Failure2(AuthenticationFailureReason),
 }
 
 impl AuthenticationMessage {
@@ -234,21 +236,21 @@ impl AuthenticationMessage {
     ///
     /// # Errors
     /// If the message does not exist, has an invalid field, or is cut off.
-    pub fn decode(bytes: &[u8]) -> Result<(u16, AuthenticationMessage), FailureReason> {
+    pub fn decode(bytes: &[u8]) -> Result<(u16, AuthenticationMessage), AuthenticationFailureReason> {
         let Some([kind, id, _, _, low, high]) = bytes.first_chunk() else {
-            return Err(FailureReason::IncorrectPayload);
+            return Err(AuthenticationFailureReason::IncorrectPayload);
         };
         let message = match (*kind, *id) {
-            (COMMON, 0x00) => negotiate(bytes),
-            (COMMON, 0xf0) => failure(bytes).map(AuthenticationMessage::Failure2),
-            (COMMON, 0xf1) => failure(bytes).map(AuthenticationMessage::Failure1),
+            (COMMON, 0x00) => decode_negotiate_message(bytes),
+            (COMMON, 0xf0) => decode_failure_message(bytes).map(AuthenticationMessage::Failure2),
+            (COMMON, 0xf1) => decode_failure_message(bytes).map(AuthenticationMessage::Failure1),
             (DHCHAP, 0x01) => challenge(bytes),
-            (DHCHAP, 0x02) => reply(bytes),
-            (DHCHAP, 0x03) => success1(bytes),
+            (DHCHAP, 0x02) => decode_reply_message(bytes),
+            (DHCHAP, 0x03) => decode_success1_message(bytes),
             (DHCHAP, 0x04) => bytes.get(..FIXED_BYTES).map(|_| AuthenticationMessage::Success2),
-            _ => return Err(FailureReason::IncorrectMessage),
+            _ => return Err(AuthenticationFailureReason::IncorrectMessage),
         };
-        let message = message.ok_or(FailureReason::IncorrectPayload)?;
+        let message = message.ok_or(AuthenticationFailureReason::IncorrectPayload)?;
         Ok((u16::from_le_bytes([*low, *high]), message))
     }
 }
@@ -261,7 +263,7 @@ fn descriptor(hashes: &[u8], groups: &[u8]) -> [u8; DESCRIPTOR_BYTES] {
     bytes
 }
 
-fn negotiate(bytes: &[u8]) -> Option<AuthenticationMessage> {
+fn decode_negotiate_message(bytes: &[u8]) -> Option<AuthenticationMessage> {
     let channel = SecureChannel::from_code(*bytes.get(6)?);
     let descriptors = bytes.get(NEGOTIATE_BYTES..)?.get(..usize::from(bytes[7]) * DESCRIPTOR_BYTES)?;
     let found = descriptors.chunks(DESCRIPTOR_BYTES).find(|descriptor| descriptor[0] == DHCHAP);
@@ -279,7 +281,7 @@ fn negotiate(bytes: &[u8]) -> Option<AuthenticationMessage> {
 }
 
 /// Reads the length of a hash, the length of a public value, and the sequence number, which two messages have in one place.
-fn lengths(bytes: &[u8]) -> Option<(usize, usize, u32)> {
+fn decode_common_message_lengths(bytes: &[u8]) -> Option<(usize, usize, u32)> {
     let fixed: &[u8; FIXED_BYTES] = bytes.first_chunk()?;
     let public = usize::from(u16::from_le_bytes([fixed[10], fixed[11]]));
     let sequence = u32::from_le_bytes([fixed[12], fixed[13], fixed[14], fixed[15]]);
@@ -287,7 +289,7 @@ fn lengths(bytes: &[u8]) -> Option<(usize, usize, u32)> {
 }
 
 fn challenge(bytes: &[u8]) -> Option<AuthenticationMessage> {
-    let (hash, public, sequence) = lengths(bytes)?;
+    let (hash, public, sequence) = decode_common_message_lengths(bytes)?;
     let values = bytes[FIXED_BYTES..].get(..hash + public)?;
     let (challenge, public) = values.split_at(hash);
     let (hash, group) = (bytes[8], bytes[9]);
@@ -300,34 +302,34 @@ fn challenge(bytes: &[u8]) -> Option<AuthenticationMessage> {
     })
 }
 
-fn reply(bytes: &[u8]) -> Option<AuthenticationMessage> {
-    let (hash, public, sequence) = lengths(bytes)?;
+fn decode_reply_message(bytes: &[u8]) -> Option<AuthenticationMessage> {
+    let (hash, public, sequence) = decode_common_message_lengths(bytes)?;
     let values = bytes[FIXED_BYTES..].get(..2 * hash + public)?;
-    let challenge = flag(bytes[8])?.then(|| values[hash..2 * hash].to_vec());
+    let challenge = decode_boolean_byte(bytes[8])?.then(|| values[hash..2 * hash].to_vec());
     let (response, public) = (values[..hash].to_vec(), values[2 * hash..].to_vec());
     Some(AuthenticationMessage::Reply { response, sequence, challenge, public })
 }
 
-fn success1(bytes: &[u8]) -> Option<AuthenticationMessage> {
+fn decode_success1_message(bytes: &[u8]) -> Option<AuthenticationMessage> {
     let fixed: &[u8; FIXED_BYTES] = bytes.first_chunk()?;
-    let response = match flag(fixed[8])? {
+    let response = match decode_boolean_byte(fixed[8])? {
         true => Some(bytes[FIXED_BYTES..].get(..usize::from(fixed[6]))?.to_vec()),
         false => None,
     };
     Some(AuthenticationMessage::Success1 { hash_bytes: fixed[6], response })
 }
 
-fn failure(bytes: &[u8]) -> Option<FailureReason> {
-    bytes.get(..FAILURE_BYTES).map(|bytes| FailureReason::from_code(bytes[7]))
+fn decode_failure_message(bytes: &[u8]) -> Option<AuthenticationFailureReason> {
+    bytes.get(..FAILURE_BYTES).map(|bytes| AuthenticationFailureReason::from_code(bytes[7]))
 }
 
-fn flag(byte: u8) -> Option<bool> {
+fn decode_boolean_byte(byte: u8) -> Option<bool> {
     (byte < 2).then_some(byte == 1)
 }
 
 /// Side of a transaction that computes a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum AuthenticationSide {
     /// The host responds to the challenge of the controller (R1).
     Host,
     /// The controller responds to the challenge of the host (R2).
@@ -336,7 +338,7 @@ pub enum Side {
 
 /// Values over which a response is computed.
 #[derive(Clone, Copy, Debug)]
-pub struct ResponseInput<'a> {
+pub struct ChallengeResponseInput<'a> {
     /// Chosen hash function.
     pub hash: Hash,
     /// Chosen group.
@@ -355,9 +357,9 @@ pub struct ResponseInput<'a> {
     pub names: [&'a str; 2],
 }
 
-impl ResponseInput<'_> {
+impl ChallengeResponseInput<'_> {
     /// Passes the parts of the message whose HMAC is the response of a side (sections 8.3.4.5.4 and 8.3.4.5.5).
-    pub fn with_parts<T>(&self, side: Side, use_parts: impl FnOnce(&[&[u8]]) -> T) -> T {
+    pub fn with_parts<T>(&self, side: AuthenticationSide, use_parts: impl FnOnce(&[&[u8]]) -> T) -> T {
         let session = self.hash.digest(self.shared);
         let augmented = match self.group {
             DhGroup::Null => self.challenge.to_vec(),
@@ -365,8 +367,8 @@ impl ResponseInput<'_> {
         };
         let [host, subsystem] = self.names.map(str::as_bytes);
         let (role, first, second) = match side {
-            Side::Host => (&b"HostHost"[..], host, subsystem),
-            Side::Controller => (&b"Controller"[..], subsystem, host),
+            AuthenticationSide::Host => (&b"HostHost"[..], host, subsystem),
+            AuthenticationSide::Controller => (&b"Controller"[..], subsystem, host),
         };
         let (sequence, transaction) = (self.sequence.to_le_bytes(), self.transaction.to_le_bytes());
         use_parts(&[&augmented, &sequence, &transaction, &[self.channel.code()], role, first, &[0], second])
@@ -392,13 +394,13 @@ mod tests {
             AuthenticationMessage::Reply { response: vec![3; 32], sequence: 7, challenge: Some(challenge), public },
             AuthenticationMessage::Success1 { hash_bytes: 32, response: Some(vec![4; 32]) },
             AuthenticationMessage::Success2,
-            AuthenticationMessage::Failure1(FailureReason::HashNotUsable),
-            AuthenticationMessage::Failure2(FailureReason::IncorrectMessage),
+            AuthenticationMessage::Failure1(AuthenticationFailureReason::HashNotUsable),
+            AuthenticationMessage::Failure2(AuthenticationFailureReason::IncorrectMessage),
         ]
     }
 
     #[test]
-    fn messages_are_read_as_they_were_written_and_not_if_a_byte_is_missing() {
+    fn authentication_messages_decode_as_encoded_and_truncated_ones_fail() {
         for message in all() {
             let bytes = message.encode(0x1234);
             assert_eq!(AuthenticationMessage::decode(&bytes), Ok((0x1234, message.clone())));
@@ -406,7 +408,7 @@ mod tests {
             for end in 0..bytes.len() {
                 assert_eq!(
                     AuthenticationMessage::decode(&bytes[..end]),
-                    Err(FailureReason::IncorrectPayload),
+                    Err(AuthenticationFailureReason::IncorrectPayload),
                     "{message:?} {end}"
                 );
             }
@@ -414,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_stand_where_the_specification_puts_them() {
+    fn authentication_message_fields_are_at_the_specified_offsets() {
         let bytes = all()[0].encode(0x0201);
         assert_eq!(bytes[..12], [0, 0, 0, 0, 1, 2, 2, 1, 1, 0, 3, 3]);
         assert_eq!((&bytes[12..15], &bytes[42..45], bytes.len()), (&[1, 2, 3][..], &[0, 1, 5][..], 72));
@@ -426,17 +428,25 @@ mod tests {
     }
 
     #[test]
-    fn invalid_fields_are_refused() {
+    fn authentication_messages_with_invalid_fields_are_refused() {
         let changed = |message: usize, at: usize, byte: u8| {
             let mut bytes = all()[message].encode(1);
             bytes[at] = byte;
             AuthenticationMessage::decode(&bytes)
         };
         for (message, at, byte) in [(0, 10, 0), (0, 10, 31), (0, 11, 31), (0, 7, 2), (2, 8, 2), (2, 10, 2), (3, 8, 3)] {
-            assert_eq!(changed(message, at, byte), Err(FailureReason::IncorrectPayload), "{message} {at}");
+            assert_eq!(
+                changed(message, at, byte),
+                Err(AuthenticationFailureReason::IncorrectPayload),
+                "{message} {at}"
+            );
         }
         for (message, at, byte) in [(0, 0, 2), (0, 1, 1), (1, 1, 5), (1, 0, 9)] {
-            assert_eq!(changed(message, at, byte), Err(FailureReason::IncorrectMessage), "{message} {at}");
+            assert_eq!(
+                changed(message, at, byte),
+                Err(AuthenticationFailureReason::IncorrectMessage),
+                "{message} {at}"
+            );
         }
         let other = changed(0, 8, 2).unwrap().1;
         assert_eq!(other, AuthenticationMessage::Negotiate { channel: SecureChannel::NewTlsPsk, proposals: None });

@@ -62,9 +62,9 @@ impl Modulus {
     }
 
     /// Returns the difference of two numbers.
-    pub fn subtract(&self, left: &[u64], right: &[u64]) -> Number {
+    pub fn subtract_modulo(&self, left: &[u64], right: &[u64]) -> Number {
         let mut difference = Zeroizing::new(left.to_vec());
-        let borrow = subtract_words(&mut difference, right);
+        let borrow = subtract_words_with_borrow(&mut difference, right);
         let mut carry = 0;
         for (word, modulus) in difference.iter_mut().zip(&self.words) {
             let added = modulus & borrow.wrapping_neg();
@@ -83,14 +83,14 @@ impl Modulus {
             for (sum, left) in sum.iter_mut().zip(left) {
                 (*sum, carry) = halves(u128::from(*left) * u128::from(factor) + u128::from(*sum) + u128::from(carry));
             }
-            (sum[words], top) = add_with_carry(sum[words], carry, top);
+            (sum[words], top) = add_words_with_carry(sum[words], carry, top);
             let multiple = sum[0].wrapping_mul(self.clearing);
             (_, carry) = halves(u128::from(multiple) * u128::from(self.words[0]) + u128::from(sum[0]));
             for at in 1..words {
                 let product = u128::from(multiple) * u128::from(self.words[at]);
                 (sum[at - 1], carry) = halves(product + u128::from(sum[at]) + u128::from(carry));
             }
-            (sum[words - 1], carry) = add_with_carry(sum[words], carry, 0);
+            (sum[words - 1], carry) = add_words_with_carry(sum[words], carry, 0);
             sum[words] = top + carry;
         }
         let (mut product, top) = (Zeroizing::new(sum[..words].to_vec()), sum[words]);
@@ -122,7 +122,7 @@ impl Modulus {
         for (word, at) in windows {
             (0..WINDOW_BITS).for_each(|_| result = self.multiply(&result, &result));
             let chosen = word >> (at * WINDOW_BITS) & ((1 << WINDOW_BITS) - 1);
-            result = self.multiply(&result, &select(&powers, chosen));
+            result = self.multiply(&result, &select_in_constant_time(&powers, chosen));
         }
         result
     }
@@ -130,8 +130,8 @@ impl Modulus {
     /// Subtracts the modulus from a number with a carry above its words, if the number is not below the modulus.
     fn reduce(&self, number: &mut [u64], carry: u64) {
         let mut less = Zeroizing::new(number.to_vec());
-        let borrow = subtract_words(&mut less, &self.words);
-        // The number stays as it is only if the subtraction borrows from a carry that is not there.
+        let borrow = subtract_words_with_borrow(&mut less, &self.words);
+        // Keep the number only if the subtraction borrows and there was no carry to borrow from.
         let keeps = (borrow & !carry).wrapping_neg();
         for (number, less) in number.iter_mut().zip(less.iter()) {
             *number = *number & keeps | *less & !keeps;
@@ -140,7 +140,7 @@ impl Modulus {
 }
 
 /// Returns the entry of a table with this index; every entry is read, so that caches do not tell which one it is.
-fn select(table: &[Number], chosen: u64) -> Number {
+fn select_in_constant_time(table: &[Number], chosen: u64) -> Number {
     let mut found = Zeroizing::new(vec![0; table[0].len()]);
     for (at, entry) in table.iter().enumerate() {
         let difference = length(at) ^ chosen;
@@ -151,7 +151,7 @@ fn select(table: &[Number], chosen: u64) -> Number {
 }
 
 /// Subtracts words from words of the same number, and returns the borrow.
-fn subtract_words(from: &mut [u64], words: &[u64]) -> u64 {
+fn subtract_words_with_borrow(from: &mut [u64], words: &[u64]) -> u64 {
     let mut borrow = 0;
     for (from, word) in from.iter_mut().zip(words) {
         let (less, first) = from.overflowing_sub(*word);
@@ -161,7 +161,7 @@ fn subtract_words(from: &mut [u64], words: &[u64]) -> u64 {
     borrow
 }
 
-fn add_with_carry(left: u64, right: u64, carry: u64) -> (u64, u64) {
+fn add_words_with_carry(left: u64, right: u64, carry: u64) -> (u64, u64) {
     halves(u128::from(left) + u128::from(right) + u128::from(carry))
 }
 
@@ -173,7 +173,7 @@ fn halves(wide: u128) -> (u64, u64) {
 }
 
 /// Returns the words of a number that is stored highest byte first, as many as asked for; none if it does not fit.
-pub fn words_of(bytes: &[u8], words: usize) -> Option<Vec<u64>> {
+pub fn words_from_big_endian_bytes(bytes: &[u8], words: usize) -> Option<Vec<u64>> {
     let mut number = vec![0; words];
     for (at, byte) in bytes.iter().rev().enumerate() {
         match number.get_mut(at / 8) {
@@ -191,8 +191,8 @@ pub fn bytes_of(words: &[u64]) -> Vec<u8> {
 }
 
 /// Returns true if one number is below another of as many words.
-pub fn is_below(number: &[u64], limit: &[u64]) -> bool {
-    subtract_words(&mut number.to_vec(), limit) == 1
+pub fn is_number_below(number: &[u64], limit: &[u64]) -> bool {
+    subtract_words_with_borrow(&mut number.to_vec(), limit) == 1
 }
 
 #[cfg(test)]
@@ -201,40 +201,44 @@ mod tests {
 
     use super::*;
 
-    fn remainder(number: u128, modulus: u64) -> u64 {
+    fn remainder_of_u128(number: u128, modulus: u64) -> u64 {
         u64::try_from(number % u128::from(modulus)).unwrap()
     }
 
     proptest! {
         #[test]
-        fn arithmetic_of_one_word_is_that_of_wide_integers(
+        fn one_word_modular_arithmetic_matches_wide_integer_arithmetic(
             modulus in (3u64..).prop_map(|modulus| modulus | 1),
             numbers in any::<[u64; 2]>(),
             exponent in any::<u64>(),
         ) {
             let [left, right] = numbers.map(|number| number % modulus);
             let field = Modulus::new(vec![modulus]);
-            prop_assert_eq!(field.add(&[left], &[right])[0], remainder(u128::from(left) + u128::from(right), modulus));
+            prop_assert_eq!(field.add(&[left], &[right])[0], remainder_of_u128(u128::from(left) + u128::from(right), modulus));
             let difference = u128::from(left) + u128::from(modulus) - u128::from(right);
-            prop_assert_eq!(field.subtract(&[left], &[right])[0], remainder(difference, modulus));
+            prop_assert_eq!(field.subtract_modulo(&[left], &[right])[0], remainder_of_u128(difference, modulus));
             let product = field.leave(&field.multiply(&field.enter(&[left]), &field.enter(&[right])));
-            prop_assert_eq!(product[0], remainder(u128::from(left) * u128::from(right), modulus));
+            prop_assert_eq!(product[0], remainder_of_u128(u128::from(left) * u128::from(right), modulus));
             let power = (0..64).rev().fold(1, |power, bit| {
-                let square = remainder(u128::from(power) * u128::from(power), modulus);
-                if exponent >> bit & 1 == 0 { square } else { remainder(u128::from(square) * u128::from(left), modulus) }
+                let square = remainder_of_u128(u128::from(power) * u128::from(power), modulus);
+                if exponent >> bit & 1 == 0 { square } else { remainder_of_u128(u128::from(square) * u128::from(left), modulus) }
             });
             prop_assert_eq!(field.leave(&field.power(&field.enter(&[left]), &[exponent]))[0], power % modulus);
         }
     }
 
     #[test]
-    fn numbers_keep_their_value_as_bytes_and_too_large_ones_are_refused() {
+    fn numbers_round_trip_through_bytes_and_too_large_ones_are_refused() {
         let number: Vec<u8> = (1..=11).collect();
-        let words = words_of(&number, 2).unwrap();
+        let words = words_from_big_endian_bytes(&number, 2).unwrap();
         assert_eq!(words, [0x0405_0607_0809_0a0b, 0x0001_0203]);
         assert_eq!(bytes_of(&words), [&[0; 5][..], &number].concat());
-        assert_eq!(words_of(&[&[0; 9][..], &[7]].concat(), 1), Some(vec![7]));
-        assert_eq!(words_of(&number, 1), None);
-        assert!(is_below(&[9, 1], &[0, 2]) && !is_below(&[0, 2], &[0, 2]) && !is_below(&[0, 3], &[0, 2]));
+        assert_eq!(words_from_big_endian_bytes(&[&[0; 9][..], &[7]].concat(), 1), Some(vec![7]));
+        assert_eq!(words_from_big_endian_bytes(&number, 1), None);
+        assert!(
+            is_number_below(&[9, 1], &[0, 2])
+                && !is_number_below(&[0, 2], &[0, 2])
+                && !is_number_below(&[0, 3], &[0, 2])
+        );
     }
 }

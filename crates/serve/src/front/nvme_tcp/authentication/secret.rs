@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_the_same_only_if_length_and_every_byte_are() {
+    fn secrets_are_equal_only_with_equal_length_and_bytes() {
         let secret = Secret::from(vec![1, 2, 3]);
         assert!(secret.is_same(&[1, 2, 3]) && Secret::default().is_same(&[]));
         for other in [&[1, 2][..], &[1, 2, 3, 0], &[9, 2, 3], &[1, 2, 9], &[]] {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn secret_prints_its_length_and_nothing_else() {
+    fn secret_prints_only_its_length() {
         let secret = Secret::from(vec![0x5a; 32]);
         assert_eq!(format!("{secret:?} {:?}", secret.clone().truncated(16)), "Secret(32 bytes) Secret(16 bytes)");
     }

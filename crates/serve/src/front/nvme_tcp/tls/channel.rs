@@ -1,10 +1,10 @@
 //! One end of a TLS connection: bytes of the network in, bytes of the application out, and back.
 
-use super::alert::Alert;
+use super::alert::TlsAlert;
 use super::client::ClientHandshake;
-use super::flow::Flow;
+use super::flow::TlsFlowState;
 use super::hello::{kind, message};
-use super::record::{ContentType, HEADER_BYTES, PLAIN_BYTES_MAX, first, write_plain};
+use super::record::{ContentType, HEADER_BYTES, PLAIN_BYTES_MAX, append_unencrypted_records, first};
 use super::server::ServerHandshake;
 use crate::front::nvme_tcp::authentication::keys::Psk;
 
@@ -25,7 +25,7 @@ enum TlsHandshake {
 /// One end of a TLS connection, without a socket.
 #[derive(Debug)]
 pub struct TlsChannel {
-    flow: Flow,
+    flow: TlsFlowState,
     handshake: TlsHandshake,
     /// Bytes of the network that are no complete record yet.
     incoming: Vec<u8>,
@@ -51,7 +51,7 @@ impl TlsChannel {
     }
 
     fn new(handshake: TlsHandshake, random: fn(&mut [u8])) -> TlsChannel {
-        let flow = Flow { outgoing: Vec::new(), transcript: Vec::new(), reader: None, writer: None, random };
+        let flow = TlsFlowState { outgoing: Vec::new(), transcript: Vec::new(), reader: None, writer: None, random };
         let (incoming, messages, plaintext) = (Vec::new(), Vec::new(), Vec::new());
         TlsChannel { flow, handshake, incoming, messages, plaintext, is_closed: false }
     }
@@ -85,9 +85,9 @@ impl TlsChannel {
     /// Before the handshake has ended.
     pub fn send(&mut self, data: &[u8]) {
         assert!(self.identity().is_some(), "data is sent after the handshake");
-        let Flow { writer: Some(writer), outgoing, .. } = &mut self.flow else { return };
+        let TlsFlowState { writer: Some(writer), outgoing, .. } = &mut self.flow else { return };
         for part in data.chunks(PLAIN_BYTES_MAX) {
-            if writer.is_worn() {
+            if writer.has_reached_record_limit() {
                 writer.seal(ContentType::Handshake, &message(kind::KEY_UPDATE, &[0]), outgoing);
                 writer.update();
             }
@@ -97,8 +97,8 @@ impl TlsChannel {
 
     /// Replaces the key of this side, and asks the other side to replace its own.
     #[cfg(test)]
-    pub(super) fn request_key_update(&mut self) {
-        let Flow { writer: Some(writer), outgoing, .. } = &mut self.flow else { return };
+    pub(super) fn replace_own_key_and_request_peer_key(&mut self) {
+        let TlsFlowState { writer: Some(writer), outgoing, .. } = &mut self.flow else { return };
         writer.seal(ContentType::Handshake, &message(kind::KEY_UPDATE, &[1]), outgoing);
         writer.update();
     }
@@ -113,7 +113,7 @@ impl TlsChannel {
     ///
     /// # Errors
     /// If the other side breaks the protocol, does not know the key, or has ended the connection with an alert.
-    pub fn receive(&mut self, bytes: &[u8]) -> Result<(), Alert> {
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<(), TlsAlert> {
         let mut incoming = std::mem::take(&mut self.incoming);
         incoming.extend(bytes);
         let mut start = 0;
@@ -126,37 +126,37 @@ impl TlsChannel {
         };
         incoming.drain(..start);
         self.incoming = incoming;
-        if let Err(Some(code)) = received.map_err(Alert::code) {
+        if let Err(Some(code)) = received.map_err(TlsAlert::code) {
             self.send_alert(&[FATAL, code]);
         }
         received
     }
 
     fn send_alert(&mut self, alert: &[u8]) {
-        let Flow { writer, outgoing, .. } = &mut self.flow;
+        let TlsFlowState { writer, outgoing, .. } = &mut self.flow;
         match writer {
-            Some(writer) => writer.seal(ContentType::Alert, alert, outgoing),
-            None => write_plain(ContentType::Alert, alert, outgoing),
+            Some(writer) => writer.seal(ContentType::TlsAlert, alert, outgoing),
+            None => append_unencrypted_records(ContentType::TlsAlert, alert, outgoing),
         }
     }
 
     /// Handles the first record, if it is complete, and returns its length.
-    fn receive_record(&mut self, bytes: &mut [u8]) -> Result<Option<usize>, Alert> {
+    fn receive_record(&mut self, bytes: &mut [u8]) -> Result<Option<usize>, TlsAlert> {
         let Some((kind, length)) = first(bytes, self.flow.reader.is_some())? else { return Ok(None) };
         let Some(record) = bytes.get_mut(..HEADER_BYTES + length) else { return Ok(None) };
         if self.is_closed {
-            return Err(Alert::UnexpectedMessage);
+            return Err(TlsAlert::UnexpectedMessage);
         }
         let is_established = self.identity().is_some();
         if kind == ContentType::ChangeCipherSpec {
-            // Clients and servers send it for the sake of devices between them (appendix D.4).
+            // Both sides send this record only for middleboxes (RFC 8446, appendix D.4), so ignore it.
             let is_fair = !is_established && record[HEADER_BYTES..] == [1];
-            return if is_fair { Ok(Some(record.len())) } else { Err(Alert::UnexpectedMessage) };
+            return if is_fair { Ok(Some(record.len())) } else { Err(TlsAlert::UnexpectedMessage) };
         }
         let (kind, length) = match &mut self.flow.reader {
-            // An alert may be in the clear as long as the other side has no keys.
-            Some(_) if kind == ContentType::Alert && !is_established => (kind, length),
-            Some(_) if kind != ContentType::ApplicationData => return Err(Alert::UnexpectedMessage),
+            // Until the peer has keys, an alert may arrive unencrypted.
+            Some(_) if kind == ContentType::TlsAlert && !is_established => (kind, length),
+            Some(_) if kind != ContentType::ApplicationData => return Err(TlsAlert::UnexpectedMessage),
             Some(reader) => reader.open(record)?,
             None => (kind, length),
         };
@@ -167,30 +167,30 @@ impl TlsChannel {
             }
             ContentType::Handshake if !data.is_empty() => {
                 let data = data.to_vec();
-                self.receive_messages(&data)?;
+                self.receive_handshake_messages(&data)?;
             }
-            ContentType::Alert => self.receive_alert(data)?,
-            _ => return Err(Alert::UnexpectedMessage),
+            ContentType::TlsAlert => self.receive_alert(data)?,
+            _ => return Err(TlsAlert::UnexpectedMessage),
         }
         Ok(Some(record.len()))
     }
 
-    fn receive_alert(&mut self, data: &[u8]) -> Result<(), Alert> {
+    fn receive_alert(&mut self, data: &[u8]) -> Result<(), TlsAlert> {
         match data {
             [_, 0] => self.is_closed = true,
-            [_, code] => return Err(Alert::Peer(*code)),
-            _ => return Err(Alert::DecodeError),
+            [_, code] => return Err(TlsAlert::Peer(*code)),
+            _ => return Err(TlsAlert::DecodeError),
         }
         Ok(())
     }
 
-    fn receive_messages(&mut self, data: &[u8]) -> Result<(), Alert> {
+    fn receive_handshake_messages(&mut self, data: &[u8]) -> Result<(), TlsAlert> {
         self.messages.extend(data);
         while let Some([_, length @ ..]) = self.messages.first_chunk::<4>() {
             let [high, middle, low] = *length;
             let length = phaselink_core::number::index(u32::from_be_bytes([0, high, middle, low]));
             if length > MESSAGE_BYTES_MAX {
-                return Err(Alert::DecodeError);
+                return Err(TlsAlert::DecodeError);
             }
             if self.messages.len() < 4 + length {
                 break;
@@ -198,19 +198,19 @@ impl TlsChannel {
             let rest = self.messages.split_off(4 + length);
             let message = std::mem::replace(&mut self.messages, rest);
             let keys = self.flow.reader.as_ref().map(|reader| reader.secret().to_vec());
-            self.handle_message(&message)?;
-            // A message of the next keys cannot be in a record of the last ones.
+            self.process_handshake_message(&message)?;
+            // A handshake message must not continue across a change of keys.
             let is_changed = keys.as_deref() != self.flow.reader.as_ref().map(|reader| &reader.secret()[..]);
             if is_changed && !self.messages.is_empty() {
-                return Err(Alert::UnexpectedMessage);
+                return Err(TlsAlert::UnexpectedMessage);
             }
         }
         Ok(())
     }
 
-    fn handle_message(&mut self, message: &[u8]) -> Result<(), Alert> {
+    fn process_handshake_message(&mut self, message: &[u8]) -> Result<(), TlsAlert> {
         if self.identity().is_some() {
-            return self.handle_post_handshake_message(message);
+            return self.process_post_handshake_message(message);
         }
         match &mut self.handshake {
             TlsHandshake::Server(server) => server.receive(message, &mut self.flow),
@@ -219,10 +219,12 @@ impl TlsChannel {
     }
 
     /// Handles a message that arrives after the handshake: a session ticket or a key update.
-    fn handle_post_handshake_message(&mut self, received: &[u8]) -> Result<(), Alert> {
-        let Flow { reader: Some(reader), writer: Some(writer), outgoing, .. } = &mut self.flow else { return Ok(()) };
+    fn process_post_handshake_message(&mut self, received: &[u8]) -> Result<(), TlsAlert> {
+        let TlsFlowState { reader: Some(reader), writer: Some(writer), outgoing, .. } = &mut self.flow else {
+            return Ok(());
+        };
         match (received[0], &received[4..]) {
-            // Sessions are not resumed: each connection has the key itself.
+            // Session resumption is not supported, so ignore tickets: each connection has the pre-shared key.
             (kind::NEW_SESSION_TICKET, _) if matches!(self.handshake, TlsHandshake::Client(_)) => Ok(()),
             (kind::KEY_UPDATE, [requested @ (0 | 1)]) => {
                 reader.update();
@@ -232,9 +234,9 @@ impl TlsChannel {
                 }
                 Ok(())
             }
-            (kind::KEY_UPDATE, [_]) => Err(Alert::IllegalParameter),
-            (kind::KEY_UPDATE, _) => Err(Alert::DecodeError),
-            _ => Err(Alert::UnexpectedMessage),
+            (kind::KEY_UPDATE, [_]) => Err(TlsAlert::IllegalParameter),
+            (kind::KEY_UPDATE, _) => Err(TlsAlert::DecodeError),
+            _ => Err(TlsAlert::UnexpectedMessage),
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use phaselink_core::number::narrow;
 
-use super::alert::Alert;
-use super::suite::{ExchangeGroup, Suite};
+use super::alert::TlsAlert;
+use super::suite::{ExchangeGroup, TlsCipherSuite};
 
 /// Types of handshake messages.
 pub(super) mod kind {
@@ -18,7 +18,7 @@ pub(super) mod kind {
 }
 
 /// Types of extensions.
-mod extension {
+mod encode_extension {
     pub(super) const SUPPORTED_GROUPS: u16 = 10;
     pub(super) const PRE_SHARED_KEY: u16 = 41;
     pub(super) const SUPPORTED_VERSIONS: u16 = 43;
@@ -39,41 +39,44 @@ const RETRY: [u8; 32] = [
 
 /// Reader of fields; each read fails where the bytes end.
 #[derive(Clone, Copy)]
-struct HelloFields<'a>(&'a [u8]);
+struct TlsFieldReader<'a>(&'a [u8]);
 
-impl<'a> HelloFields<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], Alert> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(Alert::DecodeError)?;
+impl<'a> TlsFieldReader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], TlsAlert> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(TlsAlert::DecodeError)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    fn byte(&mut self) -> Result<u8, Alert> {
+    fn read_u8_field(&mut self) -> Result<u8, TlsAlert> {
         self.take(1).map(|bytes| bytes[0])
     }
 
-    fn word(&mut self) -> Result<u16, Alert> {
+    fn read_u16_field(&mut self) -> Result<u16, TlsAlert> {
         self.take(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
     /// Reads a vector whose length is one byte.
-    fn short(&mut self) -> Result<&'a [u8], Alert> {
-        let count = self.byte()?;
+    fn short(&mut self) -> Result<&'a [u8], TlsAlert> {
+        let count = self.read_u8_field()?;
         self.take(count.into())
     }
 
     /// Reads a vector whose length is two bytes.
-    fn long(&mut self) -> Result<&'a [u8], Alert> {
-        let count = self.word()?;
+    fn long(&mut self) -> Result<&'a [u8], TlsAlert> {
+        let count = self.read_u16_field()?;
         self.take(count.into())
     }
 
-    fn end(self) -> Result<(), Alert> {
-        if self.0.is_empty() { Ok(()) } else { Err(Alert::DecodeError) }
+    fn end(self) -> Result<(), TlsAlert> {
+        if self.0.is_empty() { Ok(()) } else { Err(TlsAlert::DecodeError) }
     }
 
     /// Reads fields until the bytes end.
-    fn all<T>(mut self, mut read: impl FnMut(&mut HelloFields<'a>) -> Result<T, Alert>) -> Result<Vec<T>, Alert> {
+    fn all<T>(
+        mut self,
+        mut read: impl FnMut(&mut TlsFieldReader<'a>) -> Result<T, TlsAlert>,
+    ) -> Result<Vec<T>, TlsAlert> {
         let mut found = Vec::new();
         while !self.0.is_empty() {
             found.push(read(&mut self)?);
@@ -96,25 +99,25 @@ pub(super) fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind], &length[..], body].concat()
 }
 
-fn extension(kind: u16, data: &[u8]) -> Vec<u8> {
+fn encode_extension(kind: u16, data: &[u8]) -> Vec<u8> {
     [&kind.to_be_bytes(), &long(data)[..]].concat()
 }
 
 /// Reads extensions, each of which must come at most once.
-fn extensions<'a>(fields: &mut HelloFields<'a>) -> Result<Vec<(u16, &'a [u8])>, Alert> {
-    let found = HelloFields(fields.long()?).all(|fields| Ok((fields.word()?, fields.long()?)))?;
+fn extensions<'a>(fields: &mut TlsFieldReader<'a>) -> Result<Vec<(u16, &'a [u8])>, TlsAlert> {
+    let found = TlsFieldReader(fields.long()?).all(|fields| Ok((fields.read_u16_field()?, fields.long()?)))?;
     fields.end()?;
     let is_repeated = |at: usize| found[..at].iter().any(|(kind, _)| *kind == found[at].0);
-    if (0..found.len()).any(is_repeated) { Err(Alert::IllegalParameter) } else { Ok(found) }
+    if (0..found.len()).any(is_repeated) { Err(TlsAlert::IllegalParameter) } else { Ok(found) }
 }
 
-fn of_kind<'a>(extensions: &[(u16, &'a [u8])], kind: u16) -> Option<HelloFields<'a>> {
-    extensions.iter().find(|(found, _)| *found == kind).map(|(_, data)| HelloFields(data))
+fn find_extension<'a>(extensions: &[(u16, &'a [u8])], kind: u16) -> Option<TlsFieldReader<'a>> {
+    extensions.iter().find(|(found, _)| *found == kind).map(|(_, data)| TlsFieldReader(data))
 }
 
 /// Pre-shared key that a client offers: its identity, and the proof that the client knows it.
 #[derive(Debug)]
-pub(super) struct Offer<'a> {
+pub(super) struct OfferedPsk<'a> {
     pub(super) identity: &'a [u8],
     pub(super) binder: &'a [u8],
 }
@@ -126,7 +129,7 @@ pub(super) struct ClientHello<'a> {
     pub(super) suites: Vec<u16>,
     pub(super) groups: Vec<u16>,
     pub(super) shares: Vec<(u16, &'a [u8])>,
-    pub(super) offers: Vec<Offer<'a>>,
+    pub(super) offers: Vec<OfferedPsk<'a>>,
     /// Length of the message without its binders, which prove the knowledge of that much.
     pub(super) bound_bytes: usize,
 }
@@ -136,45 +139,48 @@ impl<'a> ClientHello<'a> {
     ///
     /// # Errors
     /// If the message is malformed, or a client without TLS 1.3 and a pre-shared key has sent it.
-    pub(super) fn read(message: &'a [u8]) -> Result<ClientHello<'a>, Alert> {
-        let mut fields = HelloFields(&message[4..]);
+    pub(super) fn read(message: &'a [u8]) -> Result<ClientHello<'a>, TlsAlert> {
+        let mut fields = TlsFieldReader(&message[4..]);
         fields.take(2 + 32)?;
         let (session, suites, methods) = (fields.short()?, fields.long()?, fields.short()?);
-        // A client without extensions, or without the version in one, is older than TLS 1.3.
+        // A client without extensions, or without the version extension, predates TLS 1.3.
         let found = if fields.0.is_empty() { Vec::new() } else { extensions(&mut fields)? };
-        let mut versions = of_kind(&found, extension::SUPPORTED_VERSIONS).ok_or(Alert::ProtocolVersion)?;
+        let mut versions =
+            find_extension(&found, encode_extension::SUPPORTED_VERSIONS).ok_or(TlsAlert::ProtocolVersion)?;
         if !versions.short()?.chunks(2).any(|version| version == VERSION) {
-            return Err(Alert::ProtocolVersion);
+            return Err(TlsAlert::ProtocolVersion);
         }
         if methods != [0] || session.len() > 32 {
-            return Err(Alert::IllegalParameter);
+            return Err(TlsAlert::IllegalParameter);
         }
-        // A client without a pre-shared key would have to be shown a certificate.
-        let mut psks = of_kind(&found, extension::PRE_SHARED_KEY).ok_or(Alert::HandshakeFailure)?;
-        if found.last().map(|(kind, _)| *kind) != Some(extension::PRE_SHARED_KEY) {
-            return Err(Alert::IllegalParameter);
+        // Without a pre-shared key, the server would need a certificate, which it does not have.
+        let mut psks = find_extension(&found, encode_extension::PRE_SHARED_KEY).ok_or(TlsAlert::HandshakeFailure)?;
+        if found.last().map(|(kind, _)| *kind) != Some(encode_extension::PRE_SHARED_KEY) {
+            return Err(TlsAlert::IllegalParameter);
         }
-        let required = |kind| of_kind(&found, kind).ok_or(Alert::MissingExtension);
-        if !required(extension::PSK_MODES)?.short()?.contains(&PSK_WITH_EXCHANGE) {
-            return Err(Alert::HandshakeFailure);
+        let required = |kind| find_extension(&found, kind).ok_or(TlsAlert::MissingExtension);
+        if !required(encode_extension::PSK_MODES)?.short()?.contains(&PSK_WITH_EXCHANGE) {
+            return Err(TlsAlert::HandshakeFailure);
         }
-        let identities = HelloFields(psks.long()?).all(|fields| {
+        let identities = TlsFieldReader(psks.long()?).all(|fields| {
             let identity = fields.long()?;
             fields.take(4).map(|_| identity)
         })?;
         let bound_bytes = message.len() - psks.0.len();
-        let binders = HelloFields(psks.long()?).all(HelloFields::short)?;
+        let binders = TlsFieldReader(psks.long()?).all(TlsFieldReader::short)?;
         psks.end()?;
         if identities.len() != binders.len() {
-            return Err(Alert::IllegalParameter);
+            return Err(TlsAlert::IllegalParameter);
         }
-        let offers = identities.into_iter().zip(binders).map(|(identity, binder)| Offer { identity, binder }).collect();
+        let offers =
+            identities.into_iter().zip(binders).map(|(identity, binder)| OfferedPsk { identity, binder }).collect();
         Ok(ClientHello {
             session,
-            suites: HelloFields(suites).all(HelloFields::word)?,
-            groups: HelloFields(required(extension::SUPPORTED_GROUPS)?.long()?).all(HelloFields::word)?,
-            shares: HelloFields(required(extension::KEY_SHARE)?.long()?)
-                .all(|fields| Ok((fields.word()?, fields.long()?)))?,
+            suites: TlsFieldReader(suites).all(TlsFieldReader::read_u16_field)?,
+            groups: TlsFieldReader(required(encode_extension::SUPPORTED_GROUPS)?.long()?)
+                .all(TlsFieldReader::read_u16_field)?,
+            shares: TlsFieldReader(required(encode_extension::KEY_SHARE)?.long()?)
+                .all(|fields| Ok((fields.read_u16_field()?, fields.long()?)))?,
             offers,
             bound_bytes,
         })
@@ -182,9 +188,9 @@ impl<'a> ClientHello<'a> {
 }
 
 /// Writes a ClientHello whose binders are still zeros, and returns how much of it they prove.
-pub(super) fn client_hello(
+pub(super) fn write_client_hello(
     random: &[u8; 32],
-    suites: &[Suite],
+    suites: &[TlsCipherSuite],
     share: (ExchangeGroup, &[u8]),
     psks: &[(&str, usize)],
 ) -> (Vec<u8>, usize) {
@@ -195,14 +201,14 @@ pub(super) fn client_hello(
         psks.iter().flat_map(|(identity, _)| [long(identity.as_bytes()), vec![0; 4]].concat()).collect();
     let binders = long(&psks.iter().flat_map(|(_, bytes)| short(&vec![0; *bytes])).collect::<Vec<u8>>());
     let extensions = [
-        extension(extension::SUPPORTED_VERSIONS, &short(&VERSION)),
-        extension(extension::SUPPORTED_GROUPS, &long(&groups)),
-        extension(extension::PSK_MODES, &short(&[PSK_WITH_EXCHANGE])),
-        extension(extension::KEY_SHARE, &long(&share)),
-        extension(extension::PRE_SHARED_KEY, &[long(&identities), binders.clone()].concat()),
+        encode_extension(encode_extension::SUPPORTED_VERSIONS, &short(&VERSION)),
+        encode_extension(encode_extension::SUPPORTED_GROUPS, &long(&groups)),
+        encode_extension(encode_extension::PSK_MODES, &short(&[PSK_WITH_EXCHANGE])),
+        encode_extension(encode_extension::KEY_SHARE, &long(&share)),
+        encode_extension(encode_extension::PRE_SHARED_KEY, &[long(&identities), binders.clone()].concat()),
     ]
     .concat();
-    // No session identifier, and no compression.
+    // The message has no session identifier and no compression.
     let body = [&LEGACY_VERSION[..], random, &[0], &long(&suites), &[1, 0], &long(&extensions)].concat();
     let message = message(kind::CLIENT_HELLO, &body);
     let bound_bytes = message.len() - binders.len();
@@ -223,54 +229,66 @@ impl<'a> ServerHello<'a> {
     ///
     /// # Errors
     /// If the message is malformed, or the server has chosen what the client has not offered.
-    pub(super) fn read(message: &'a [u8]) -> Result<ServerHello<'a>, Alert> {
-        let mut fields = HelloFields(&message[4..]);
+    pub(super) fn read(message: &'a [u8]) -> Result<ServerHello<'a>, TlsAlert> {
+        let mut fields = TlsFieldReader(&message[4..]);
         fields.take(2)?;
         let random = fields.take(32)?;
-        let (session, suite, method) = (fields.short()?, fields.word()?, fields.byte()?);
+        let (session, suite, method) = (fields.short()?, fields.read_u16_field()?, fields.read_u8_field()?);
         let found = extensions(&mut fields)?;
-        if of_kind(&found, extension::SUPPORTED_VERSIONS).map(|fields| fields.0) != Some(&VERSION) {
-            return Err(Alert::ProtocolVersion);
+        if find_extension(&found, encode_extension::SUPPORTED_VERSIONS).map(|fields| fields.0) != Some(&VERSION) {
+            return Err(TlsAlert::ProtocolVersion);
         }
         if !session.is_empty() || method != 0 {
-            return Err(Alert::IllegalParameter);
+            return Err(TlsAlert::IllegalParameter);
         }
-        let mut share = of_kind(&found, extension::KEY_SHARE).ok_or(Alert::MissingExtension)?;
-        let group = share.word()?;
+        let mut share = find_extension(&found, encode_extension::KEY_SHARE).ok_or(TlsAlert::MissingExtension)?;
+        let group = share.read_u16_field()?;
         if random == RETRY {
             share.end()?;
-            let is_known = |kind| [extension::SUPPORTED_VERSIONS, extension::KEY_SHARE].contains(&kind);
+            let is_known = |kind| [encode_extension::SUPPORTED_VERSIONS, encode_extension::KEY_SHARE].contains(&kind);
             let is_fine = found.iter().all(|(kind, _)| is_known(*kind));
-            return if is_fine { Ok(ServerHello::Retry { suite, group }) } else { Err(Alert::UnsupportedExtension) };
+            return if is_fine { Ok(ServerHello::Retry { suite, group }) } else { Err(TlsAlert::UnsupportedExtension) };
         }
         let public = share.long()?;
         share.end()?;
-        // Without a chosen key, the server would show a certificate.
-        let psk = of_kind(&found, extension::PRE_SHARED_KEY).ok_or(Alert::HandshakeFailure)?.word()?;
+        // Without a chosen key, the server would have to send a certificate, so fail.
+        let psk = find_extension(&found, encode_extension::PRE_SHARED_KEY)
+            .ok_or(TlsAlert::HandshakeFailure)?
+            .read_u16_field()?;
         Ok(ServerHello::Chosen { suite, share: (group, public), psk })
     }
 }
 
 /// Returns a ServerHello.
-pub(super) fn server_hello(
+pub(super) fn encode_server_hello(
     random: &[u8; 32],
     session: &[u8],
-    suite: Suite,
+    suite: TlsCipherSuite,
     share: (ExchangeGroup, &[u8]),
     psk: u16,
 ) -> Vec<u8> {
     let share = [&share.0.code().to_be_bytes(), &long(share.1)[..]].concat();
-    let psk = extension(extension::PRE_SHARED_KEY, &psk.to_be_bytes());
-    hello_of_server(random, session, suite, &[extension(extension::KEY_SHARE, &share), psk].concat())
+    let psk = encode_extension(encode_extension::PRE_SHARED_KEY, &psk.to_be_bytes());
+    encode_server_hello_message(
+        random,
+        session,
+        suite,
+        &[encode_extension(encode_extension::KEY_SHARE, &share), psk].concat(),
+    )
 }
 
 /// Returns a HelloRetryRequest for a share of this group.
-pub(super) fn retry_request(session: &[u8], suite: Suite, group: ExchangeGroup) -> Vec<u8> {
-    hello_of_server(&RETRY, session, suite, &extension(extension::KEY_SHARE, &group.code().to_be_bytes()))
+pub(super) fn encode_hello_retry_request(session: &[u8], suite: TlsCipherSuite, group: ExchangeGroup) -> Vec<u8> {
+    encode_server_hello_message(
+        &RETRY,
+        session,
+        suite,
+        &encode_extension(encode_extension::KEY_SHARE, &group.code().to_be_bytes()),
+    )
 }
 
-fn hello_of_server(random: &[u8; 32], session: &[u8], suite: Suite, more: &[u8]) -> Vec<u8> {
-    let extensions = [&extension(extension::SUPPORTED_VERSIONS, &VERSION)[..], more].concat();
+fn encode_server_hello_message(random: &[u8; 32], session: &[u8], suite: TlsCipherSuite, more: &[u8]) -> Vec<u8> {
+    let extensions = [&encode_extension(encode_extension::SUPPORTED_VERSIONS, &VERSION)[..], more].concat();
     let parts = [&LEGACY_VERSION[..], random, &short(session), &suite.code().to_be_bytes(), &[0], &long(&extensions)];
     message(kind::SERVER_HELLO, &parts.concat())
 }

@@ -4,9 +4,9 @@ use aes_gcm::aead::{AeadInOut, KeyInit};
 use aes_gcm::{Aes128Gcm, Aes256Gcm, Nonce, Tag};
 use phaselink_core::number::narrow;
 
-use super::alert::Alert;
-use super::schedule::{record_keys, updated};
-use super::suite::Suite;
+use super::alert::TlsAlert;
+use super::schedule::{derive_record_key_and_iv, derive_updated_traffic_secret};
+use super::suite::TlsCipherSuite;
 use crate::front::nvme_tcp::authentication::secret::Secret;
 
 /// Length of the header of a record in bytes.
@@ -24,7 +24,7 @@ const RECORDS_MAX: u64 = 23_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContentType {
     ChangeCipherSpec,
-    Alert,
+    TlsAlert,
     Handshake,
     ApplicationData,
 }
@@ -33,15 +33,17 @@ impl ContentType {
     pub(super) fn code(self) -> u8 {
         match self {
             ContentType::ChangeCipherSpec => 20,
-            ContentType::Alert => 21,
+            ContentType::TlsAlert => 21,
             ContentType::Handshake => 22,
             ContentType::ApplicationData => 23,
         }
     }
 
-    fn from_code(code: u8) -> Option<ContentType> {
+    fn content_type_from_code(code: u8) -> Option<ContentType> {
         use ContentType::{ApplicationData, ChangeCipherSpec, Handshake};
-        [ChangeCipherSpec, ContentType::Alert, Handshake, ApplicationData].into_iter().find(|kind| kind.code() == code)
+        [ChangeCipherSpec, ContentType::TlsAlert, Handshake, ApplicationData]
+            .into_iter()
+            .find(|kind| kind.code() == code)
     }
 }
 
@@ -52,7 +54,7 @@ fn header(kind: ContentType, bytes: usize) -> [u8; HEADER_BYTES] {
 }
 
 /// Appends records without encryption.
-pub(super) fn write_plain(kind: ContentType, data: &[u8], wire: &mut Vec<u8>) {
+pub(super) fn append_unencrypted_records(kind: ContentType, data: &[u8], wire: &mut Vec<u8>) {
     for part in data.chunks(PLAIN_BYTES_MAX) {
         wire.extend(header(kind, part.len()));
         wire.extend(part);
@@ -63,46 +65,46 @@ pub(super) fn write_plain(kind: ContentType, data: &[u8], wire: &mut Vec<u8>) {
 ///
 /// # Errors
 /// If these bytes are not the header of a record.
-pub(super) fn first(bytes: &[u8], is_encrypted: bool) -> Result<Option<(ContentType, usize)>, Alert> {
+pub(super) fn first(bytes: &[u8], is_encrypted: bool) -> Result<Option<(ContentType, usize)>, TlsAlert> {
     let Some([kind, major, _, high, low]) = bytes.first_chunk() else { return Ok(None) };
-    let kind = ContentType::from_code(*kind).filter(|_| *major == 3).ok_or(Alert::UnexpectedMessage)?;
+    let kind = ContentType::content_type_from_code(*kind).filter(|_| *major == 3).ok_or(TlsAlert::UnexpectedMessage)?;
     let length = usize::from(u16::from_be_bytes([*high, *low]));
     let allowed = if is_encrypted { CIPHER_BYTES_MAX } else { PLAIN_BYTES_MAX };
-    if length > allowed { Err(Alert::RecordOverflow) } else { Ok(Some((kind, length))) }
+    if length > allowed { Err(TlsAlert::RecordOverflow) } else { Ok(Some((kind, length))) }
 }
 
-enum Cipher {
+enum RecordCipher {
     Aes128(Box<Aes128Gcm>),
     Aes256(Box<Aes256Gcm>),
 }
 
 /// Encryption of the records of one direction.
-pub(super) struct RecordKey {
-    suite: Suite,
+pub(super) struct RecordProtectionKey {
+    suite: TlsCipherSuite,
     secret: Secret,
-    cipher: Cipher,
+    cipher: RecordCipher,
     vector: Secret,
     records: u64,
 }
 
-impl RecordKey {
+impl RecordProtectionKey {
     /// Returns the key of the direction with this traffic secret.
-    pub(super) fn new(suite: Suite, secret: Secret) -> RecordKey {
-        let (key, vector) = record_keys(suite, &secret);
+    pub(super) fn new(suite: TlsCipherSuite, secret: Secret) -> RecordProtectionKey {
+        let (key, vector) = derive_record_key_and_iv(suite, &secret);
         let cipher = match suite {
-            Suite::Aes128GcmSha256 => {
-                Cipher::Aes128(Box::new(Aes128Gcm::new_from_slice(&key).expect("the key has 16 bytes")))
+            TlsCipherSuite::Aes128GcmSha256 => {
+                RecordCipher::Aes128(Box::new(Aes128Gcm::new_from_slice(&key).expect("the key has 16 bytes")))
             }
-            Suite::Aes256GcmSha384 => {
-                Cipher::Aes256(Box::new(Aes256Gcm::new_from_slice(&key).expect("the key has 32 bytes")))
+            TlsCipherSuite::Aes256GcmSha384 => {
+                RecordCipher::Aes256(Box::new(Aes256Gcm::new_from_slice(&key).expect("the key has 32 bytes")))
             }
         };
-        RecordKey { suite, secret, cipher, vector, records: 0 }
+        RecordProtectionKey { suite, secret, cipher, vector, records: 0 }
     }
 
     /// Replaces the key by the next one.
     pub(super) fn update(&mut self) {
-        *self = RecordKey::new(self.suite, updated(self.suite.hash(), &self.secret));
+        *self = RecordProtectionKey::new(self.suite, derive_updated_traffic_secret(self.suite.hash(), &self.secret));
     }
 
     /// Returns the traffic secret.
@@ -111,7 +113,7 @@ impl RecordKey {
     }
 
     /// Returns true if the key has protected as many records as it safely can.
-    pub(super) fn is_worn(&self) -> bool {
+    pub(super) fn has_reached_record_limit(&self) -> bool {
         self.records >= RECORDS_MAX
     }
 
@@ -135,8 +137,8 @@ impl RecordKey {
         let nonce = Nonce::from(self.nonce());
         let text = (&mut wire[start..]).into();
         let tag = match &self.cipher {
-            Cipher::Aes128(cipher) => cipher.encrypt_inout_detached(&nonce, &header, text),
-            Cipher::Aes256(cipher) => cipher.encrypt_inout_detached(&nonce, &header, text),
+            RecordCipher::Aes128(cipher) => cipher.encrypt_inout_detached(&nonce, &header, text),
+            RecordCipher::Aes256(cipher) => cipher.encrypt_inout_detached(&nonce, &header, text),
         };
         wire.extend(tag.expect("a record is far shorter than the cipher allows"));
     }
@@ -145,25 +147,25 @@ impl RecordKey {
     ///
     /// # Errors
     /// If the record has been changed, or has nothing in it.
-    pub(super) fn open(&mut self, record: &mut [u8]) -> Result<(ContentType, usize), Alert> {
+    pub(super) fn open(&mut self, record: &mut [u8]) -> Result<(ContentType, usize), TlsAlert> {
         let (header, rest) = record.split_at_mut(HEADER_BYTES);
-        let end = rest.len().checked_sub(TAG_BYTES).ok_or(Alert::BadRecordMac)?;
+        let end = rest.len().checked_sub(TAG_BYTES).ok_or(TlsAlert::BadRecordMac)?;
         let (text, tag) = rest.split_at_mut(end);
-        let tag = Tag::try_from(&*tag).map_err(|_| Alert::BadRecordMac)?;
+        let tag = Tag::try_from(&*tag).map_err(|_| TlsAlert::BadRecordMac)?;
         let nonce = Nonce::from(self.nonce());
         let opened = match &self.cipher {
-            Cipher::Aes128(cipher) => cipher.decrypt_inout_detached(&nonce, header, (&mut *text).into(), &tag),
-            Cipher::Aes256(cipher) => cipher.decrypt_inout_detached(&nonce, header, (&mut *text).into(), &tag),
+            RecordCipher::Aes128(cipher) => cipher.decrypt_inout_detached(&nonce, header, (&mut *text).into(), &tag),
+            RecordCipher::Aes256(cipher) => cipher.decrypt_inout_detached(&nonce, header, (&mut *text).into(), &tag),
         };
-        opened.map_err(|_| Alert::BadRecordMac)?;
-        // Zeros behind the type are padding.
-        let end = text.iter().rposition(|byte| *byte != 0).ok_or(Alert::UnexpectedMessage)?;
-        let kind = ContentType::from_code(text[end]).ok_or(Alert::UnexpectedMessage)?;
-        if end > PLAIN_BYTES_MAX { Err(Alert::RecordOverflow) } else { Ok((kind, end)) }
+        opened.map_err(|_| TlsAlert::BadRecordMac)?;
+        // Zeros after the content type are padding.
+        let end = text.iter().rposition(|byte| *byte != 0).ok_or(TlsAlert::UnexpectedMessage)?;
+        let kind = ContentType::content_type_from_code(text[end]).ok_or(TlsAlert::UnexpectedMessage)?;
+        if end > PLAIN_BYTES_MAX { Err(TlsAlert::RecordOverflow) } else { Ok((kind, end)) }
     }
 }
 
-impl std::fmt::Debug for RecordKey {
+impl std::fmt::Debug for RecordProtectionKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "RecordKey({:?}, {} records)", self.suite, self.records)
     }

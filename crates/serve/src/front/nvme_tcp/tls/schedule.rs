@@ -1,6 +1,6 @@
 //! Key schedule of TLS 1.3 with a pre-shared key (RFC 8446, section 7.1).
 
-use super::suite::Suite;
+use super::suite::TlsCipherSuite;
 use crate::front::nvme_tcp::authentication::hash::Hash;
 use crate::front::nvme_tcp::authentication::secret::Secret;
 
@@ -23,7 +23,7 @@ pub(super) struct EarlySecret {
 impl EarlySecret {
     /// Begins with a pre-shared key.
     pub(super) fn new(hash: Hash, psk: &[u8]) -> EarlySecret {
-        EarlySecret { hash, secret: hash.extract(&zeros(hash), psk) }
+        EarlySecret { hash, secret: hash.hkdf_extract(&zeros_of_hash_length(hash), psk) }
     }
 
     /// Returns the key of the binder, by which a client proves that it knows the pre-shared key.
@@ -35,7 +35,7 @@ impl EarlySecret {
     /// Mixes in the shared key of the exchange, and returns the next stage.
     pub(super) fn handshake(&self, shared: &[u8]) -> HandshakeSecret {
         let salt = derive(self.hash, &self.secret, "derived", &[]);
-        HandshakeSecret { hash: self.hash, secret: self.hash.extract(&salt, shared) }
+        HandshakeSecret { hash: self.hash, secret: self.hash.hkdf_extract(&salt, shared) }
     }
 }
 
@@ -56,33 +56,33 @@ impl HandshakeSecret {
     /// Returns the secrets for application data, after the messages up to the server's Finished.
     pub(super) fn application(&self, transcript: &[u8]) -> TrafficSecrets {
         let salt = derive(self.hash, &self.secret, "derived", &[]);
-        let master = self.hash.extract(&salt, &zeros(self.hash));
+        let master = self.hash.hkdf_extract(&salt, &zeros_of_hash_length(self.hash));
         let secret = |label| derive(self.hash, &master, label, transcript);
         TrafficSecrets { client: secret("c ap traffic"), server: secret("s ap traffic") }
     }
 }
 
 /// Returns the secret of a direction after an update of its key.
-pub(super) fn updated(hash: Hash, secret: &[u8]) -> Secret {
-    hash.expand_label(secret, "traffic upd", &[], hash.bytes())
+pub(super) fn derive_updated_traffic_secret(hash: Hash, secret: &[u8]) -> Secret {
+    hash.hkdf_expand_label(secret, "traffic upd", &[], hash.bytes())
 }
 
 /// Returns the key of the Finished message of the side with this secret.
 pub(super) fn finished_key(hash: Hash, secret: &[u8]) -> Secret {
-    hash.expand_label(secret, "finished", &[], hash.bytes())
+    hash.hkdf_expand_label(secret, "finished", &[], hash.bytes())
 }
 
 /// Returns key and initialisation vector of the records of the side with this secret.
-pub(super) fn record_keys(suite: Suite, secret: &[u8]) -> (Secret, Secret) {
+pub(super) fn derive_record_key_and_iv(suite: TlsCipherSuite, secret: &[u8]) -> (Secret, Secret) {
     let hash = suite.hash();
-    (hash.expand_label(secret, "key", &[], suite.key_bytes()), hash.expand_label(secret, "iv", &[], 12))
+    (hash.hkdf_expand_label(secret, "key", &[], suite.key_bytes()), hash.hkdf_expand_label(secret, "iv", &[], 12))
 }
 
 /// Derive-Secret: the secret with this label after these messages.
 fn derive(hash: Hash, secret: &[u8], label: &str, messages: &[u8]) -> Secret {
-    hash.expand_label(secret, label, &hash.digest(messages), hash.bytes())
+    hash.hkdf_expand_label(secret, label, &hash.digest(messages), hash.bytes())
 }
 
-fn zeros(hash: Hash) -> Vec<u8> {
+fn zeros_of_hash_length(hash: Hash) -> Vec<u8> {
     vec![0; hash.bytes()]
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use base64ct::{Base64, Encoding};
 
-use super::alert::Alert;
+use super::alert::TlsAlert;
 use super::channel::TlsChannel;
-use super::suite::{ExchangeGroup, ExchangePair};
+use super::suite::{ExchangeGroup, KeyExchangePair};
 use crate::front::nvme_tcp::authentication::group::DhGroup;
 use crate::front::nvme_tcp::authentication::keys::{Psk, TlsKey};
 use crate::front::nvme_tcp::authentication::secret::{Secret, system_random};
@@ -38,7 +38,7 @@ fn connect(
     client: &mut TlsChannel,
     server: &mut TlsChannel,
     mut change: impl FnMut(bool, &mut Vec<u8>),
-) -> [Result<(), Alert>; 2] {
+) -> [Result<(), TlsAlert>; 2] {
     let mut results = [Ok(()); 2];
     loop {
         let mut to_server = std::mem::take(client.outgoing());
@@ -48,7 +48,7 @@ fn connect(
         }
         change(true, &mut to_server);
         change(false, &mut to_client);
-        // Bytes arrive in pieces that have nothing to do with records.
+        // Deliver bytes in pieces that do not match record boundaries.
         results[1] = to_server.chunks(77).try_for_each(|piece| server.receive(piece));
         results[0] = to_client.chunks(77).try_for_each(|piece| client.receive(piece));
         if results.iter().any(Result::is_err) {
@@ -57,64 +57,64 @@ fn connect(
     }
 }
 
-fn pair(client: &str, server: &str) -> (TlsChannel, TlsChannel) {
+fn create_channel_pair(client: &str, server: &str) -> (TlsChannel, TlsChannel) {
     (TlsChannel::client(psks(client), random), TlsChannel::server(psks(server), random))
 }
 
 /// Change of the bytes of some records.
-type RecordChange = fn(&mut Vec<u8>);
+type RecordBytesChange = fn(&mut Vec<u8>);
 
-fn unchanged(_: bool, _: &mut Vec<u8>) {}
+fn leave_record_unaltered(_: bool, _: &mut Vec<u8>) {}
 
 #[test]
-fn both_ends_agree_and_data_pass_in_both_directions_for_both_suites() {
+fn both_ends_agree_and_exchange_data_in_both_directions_for_both_suites() {
     for key in [KEY, KEY_384] {
-        let (mut client, mut server) = pair(key, key);
-        assert_eq!(connect(&mut client, &mut server, unchanged), [Ok(()); 2]);
+        let (mut client, mut server) = create_channel_pair(key, key);
+        assert_eq!(connect(&mut client, &mut server, leave_record_unaltered), [Ok(()); 2]);
         assert_eq!(client.identity(), Some(&psks(key)[0].identity[..]));
         assert_eq!(client.identity(), server.identity());
         let data: Vec<u8> = (0..100_000u32).map(|at| at.to_le_bytes()[0]).collect();
         for _ in 0..2 {
             client.send(&data);
             server.send(&data[1..]);
-            assert_eq!(connect(&mut client, &mut server, unchanged), [Ok(()); 2]);
+            assert_eq!(connect(&mut client, &mut server, leave_record_unaltered), [Ok(()); 2]);
             assert!(std::mem::take(server.plaintext()) == data && std::mem::take(client.plaintext()) == data[1..]);
         }
         client.close();
-        assert_eq!(connect(&mut client, &mut server, unchanged), [Ok(()); 2]);
+        assert_eq!(connect(&mut client, &mut server, leave_record_unaltered), [Ok(()); 2]);
         assert!(server.is_closed() && !client.is_closed());
     }
 }
 
 #[test]
-fn other_key_under_the_identity_and_unknown_identity_end_the_handshake() {
-    let (mut client, mut server) = pair(WRONG, KEY);
-    // Only the identity of version 0 is the same for both keys.
-    let results = connect(&mut client, &mut server, unchanged);
-    assert_eq!(results[1], Err(Alert::DecryptError));
+fn unknown_psk_identity_or_wrong_psk_fails_the_handshake() {
+    let (mut client, mut server) = create_channel_pair(WRONG, KEY);
+    // The identity of version 0 does not depend on the key, so only the binder reveals the wrong key.
+    let results = connect(&mut client, &mut server, leave_record_unaltered);
+    assert_eq!(results[1], Err(TlsAlert::DecryptError));
     let other = TlsKey::parse(KEY).unwrap().psks("nqn.other", SUBSYSTEM);
     let mut client = TlsChannel::client(other, random);
-    let (_, mut server) = pair(KEY, KEY);
-    assert_eq!(connect(&mut client, &mut server, unchanged)[1], Err(Alert::UnknownPskIdentity));
+    let (_, mut server) = create_channel_pair(KEY, KEY);
+    assert_eq!(connect(&mut client, &mut server, leave_record_unaltered)[1], Err(TlsAlert::UnknownPskIdentity));
     assert!(server.identity().is_none() && client.identity().is_none());
-    let (mut client, mut server) = pair(KEY, KEY_384);
-    assert_eq!(connect(&mut client, &mut server, unchanged)[1], Err(Alert::UnknownPskIdentity));
-    assert_eq!(client.receive(&[21, 3, 3, 0, 2, 2, 115]), Err(Alert::Peer(115)));
+    let (mut client, mut server) = create_channel_pair(KEY, KEY_384);
+    assert_eq!(connect(&mut client, &mut server, leave_record_unaltered)[1], Err(TlsAlert::UnknownPskIdentity));
+    assert_eq!(client.receive(&[21, 3, 3, 0, 2, 2, 115]), Err(TlsAlert::Peer(115)));
 }
 
 #[test]
-fn key_that_an_older_program_derives_is_found_by_its_binder() {
+fn psk_derived_by_older_libnvme_is_identified_by_its_binder() {
     let mut server = TlsChannel::server(psks(KEY), random);
     let old = psks(KEY).pop().unwrap();
     assert_eq!(old.identity, psks(KEY)[1].identity);
     let mut client = TlsChannel::client(vec![old], random);
-    assert_eq!(connect(&mut client, &mut server, unchanged), [Ok(()); 2]);
+    assert_eq!(connect(&mut client, &mut server, leave_record_unaltered), [Ok(()); 2]);
     assert!(server.identity().is_some());
 }
 
 #[test]
-fn change_of_any_byte_of_the_handshake_ends_it() {
-    let (mut client, mut server) = pair(KEY, KEY);
+fn altering_any_byte_of_the_tls_handshake_fails_it() {
+    let (mut client, mut server) = create_channel_pair(KEY, KEY);
     let sizes = std::cell::RefCell::new(Vec::new());
     let _ = connect(&mut client, &mut server, |is_client, bytes| {
         if !bytes.is_empty() {
@@ -125,11 +125,11 @@ fn change_of_any_byte_of_the_handshake_ends_it() {
     assert_eq!(sizes.iter().map(|(is_client, _)| *is_client).collect::<Vec<_>>(), [true, false, true]);
     for (flight, (_, bytes)) in sizes.iter().enumerate() {
         for at in (0..*bytes).step_by(3) {
-            let (mut client, mut server) = pair(KEY, KEY);
+            let (mut client, mut server) = create_channel_pair(KEY, KEY);
             let mut flights = 0;
             let _ = connect(&mut client, &mut server, |_, bytes| {
                 if !bytes.is_empty() {
-                    // The low byte of the version in the header of a record is to be ignored.
+                    // The low byte of the record version must be ignored.
                     if flights == flight && bytes.len() > at {
                         bytes[at] ^= 0x40;
                     }
@@ -144,18 +144,18 @@ fn change_of_any_byte_of_the_handshake_ends_it() {
 }
 
 #[test]
-fn changed_repeated_reordered_and_oversized_records_end_the_connection() {
-    let changes: [(&str, RecordChange, Alert); 6] = [
-        ("changed", |bytes| *bytes.last_mut().unwrap() ^= 1, Alert::BadRecordMac),
-        ("repeated", |bytes| bytes.extend(bytes.clone()), Alert::BadRecordMac),
-        ("reordered", |bytes| bytes.rotate_left(5 + 4 + 17), Alert::BadRecordMac),
-        ("too long", |bytes| bytes[3] = 0x42, Alert::RecordOverflow),
-        ("in the clear", |bytes| bytes[0] = 22, Alert::UnexpectedMessage),
-        ("of no type", |bytes| bytes[0] = 99, Alert::UnexpectedMessage),
+fn altered_repeated_reordered_and_oversized_records_end_the_connection() {
+    let changes: [(&str, RecordBytesChange, TlsAlert); 6] = [
+        ("changed", |bytes| *bytes.last_mut().unwrap() ^= 1, TlsAlert::BadRecordMac),
+        ("repeated", |bytes| bytes.extend(bytes.clone()), TlsAlert::BadRecordMac),
+        ("reordered", |bytes| bytes.rotate_left(5 + 4 + 17), TlsAlert::BadRecordMac),
+        ("too long", |bytes| bytes[3] = 0x42, TlsAlert::RecordOverflow),
+        ("in the clear", |bytes| bytes[0] = 22, TlsAlert::UnexpectedMessage),
+        ("of no type", |bytes| bytes[0] = 99, TlsAlert::UnexpectedMessage),
     ];
     for (name, change, alert) in changes {
-        let (mut client, mut server) = pair(KEY, KEY);
-        assert_eq!(connect(&mut client, &mut server, unchanged), [Ok(()); 2]);
+        let (mut client, mut server) = create_channel_pair(KEY, KEY);
+        assert_eq!(connect(&mut client, &mut server, leave_record_unaltered), [Ok(()); 2]);
         client.send(b"data");
         client.send(b"more data");
         let changed = connect(&mut client, &mut server, |is_client, bytes| {
@@ -168,21 +168,21 @@ fn changed_repeated_reordered_and_oversized_records_end_the_connection() {
 }
 
 #[test]
-fn keys_are_replaced_when_the_other_side_asks_and_data_still_pass() {
-    let (mut client, mut server) = pair(KEY, KEY);
-    assert_eq!(connect(&mut client, &mut server, unchanged), [Ok(()); 2]);
-    client.request_key_update();
+fn data_still_pass_after_a_key_update_requested_by_the_other_side() {
+    let (mut client, mut server) = create_channel_pair(KEY, KEY);
+    assert_eq!(connect(&mut client, &mut server, leave_record_unaltered), [Ok(()); 2]);
+    client.replace_own_key_and_request_peer_key();
     client.send(b"one");
-    assert_eq!(connect(&mut client, &mut server, unchanged), [Ok(()); 2]);
+    assert_eq!(connect(&mut client, &mut server, leave_record_unaltered), [Ok(()); 2]);
     server.send(b"two");
-    assert_eq!(connect(&mut client, &mut server, unchanged), [Ok(()); 2]);
+    assert_eq!(connect(&mut client, &mut server, leave_record_unaltered), [Ok(()); 2]);
     assert_eq!((&server.plaintext()[..], &client.plaintext()[..]), (&b"one"[..], &b"two"[..]));
 }
 
 #[test]
-fn every_group_agrees_on_one_key() {
+fn both_sides_derive_one_shared_key_in_every_exchange_group() {
     for group in ExchangeGroup::ALL {
-        let [one, other] = [(); 2].map(|()| ExchangePair::generate(group, &mut random));
+        let [one, other] = [(); 2].map(|()| KeyExchangePair::generate(group, &mut random));
         let keys = [one.shared(&other.public()), other.shared(&one.public())];
         assert!(keys[0].as_deref().is_some() && keys[0].as_deref() == keys[1].as_deref(), "{group:?}");
         assert!(one.shared(&other.public()[1..]).is_none());
@@ -190,15 +190,15 @@ fn every_group_agrees_on_one_key() {
     }
     let codes = ExchangeGroup::ALL.map(ExchangeGroup::code);
     assert_eq!(codes, [0x1d, 0x101, 0x100]);
-    assert_eq!(ExchangeGroup::Field(DhGroup::Ffdhe8192).code(), 0x104);
+    assert_eq!(ExchangeGroup::GaloisField(DhGroup::Ffdhe8192).code(), 0x104);
 }
 
 /// Waits for bytes on a socket, and gives them to one end, until a condition holds or the other side ends.
-fn pump(
+fn transfer_socket_bytes_until(
     channel: &mut TlsChannel,
     stream: &mut TcpStream,
     is_done: impl Fn(&mut TlsChannel) -> bool,
-) -> Result<(), Alert> {
+) -> Result<(), TlsAlert> {
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut bytes = [0; 4096];
     loop {
@@ -244,14 +244,19 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Lets a client program connect to this server, which echoes a line, and returns what the client printed.
-fn served(program: &str, arguments: impl Fn(u16) -> Vec<String>, psks: Vec<Psk>) -> Option<Result<String, Alert>> {
+fn run_client_program_against_server(
+    program: &str,
+    arguments: impl Fn(u16) -> Vec<String>,
+    psks: Vec<Psk>,
+) -> Option<Result<String, TlsAlert>> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut running = start(program, &arguments(listener.local_addr().unwrap().port()))?;
     let mut input = running.0.stdin.take().unwrap();
     input.write_all(b"hello drive\n").unwrap();
     let (mut stream, _) = listener.accept().unwrap();
     let mut channel = TlsChannel::server(psks, system_random);
-    let received = pump(&mut channel, &mut stream, |channel| channel.plaintext().ends_with(b"\n"));
+    let received =
+        transfer_socket_bytes_until(&mut channel, &mut stream, |channel| channel.plaintext().ends_with(b"\n"));
     if let Err(alert) = received {
         return Some(Err(alert));
     }
@@ -265,7 +270,7 @@ fn served(program: &str, arguments: impl Fn(u16) -> Vec<String>, psks: Vec<Psk>)
     Some(Ok(printed))
 }
 
-fn openssl_client(psk: &Psk, more: &[&str]) -> impl Fn(u16) -> Vec<String> {
+fn openssl_client_arguments(psk: &Psk, more: &[&str]) -> impl Fn(u16) -> Vec<String> {
     let (identity, key) = (psk.identity.clone(), hex(&psk.key));
     let more: Vec<String> = more.iter().copied().map(String::from).collect();
     move |port| {
@@ -276,27 +281,35 @@ fn openssl_client(psk: &Psk, more: &[&str]) -> impl Fn(u16) -> Vec<String> {
 }
 
 #[test]
-fn client_of_openssl_connects_to_this_server() {
+fn openssl_client_connects_to_the_tls_server() {
     let psk = &psks(KEY)[1];
-    // The last list of groups begins with one that this server does not know, so that it asks for another share.
+    // The last list begins with a group that this server does not support, so the server asks for another key share.
     for more in [&[][..], &["-groups", "ffdhe3072"], &["-groups", "P-521:ffdhe2048:X25519"]] {
-        let Some(printed) = served("openssl", openssl_client(psk, more), psks(KEY)) else { return };
+        let Some(printed) =
+            run_client_program_against_server("openssl", openssl_client_arguments(psk, more), psks(KEY))
+        else {
+            return;
+        };
         let printed = printed.unwrap();
         assert!(printed.contains("echo: hello drive"), "{more:?}: {printed}");
     }
-    let wrong = served("openssl", openssl_client(psk, &[]), psks(WRONG)).unwrap();
-    assert_eq!(wrong, Err(Alert::DecryptError));
-    let unknown = served("openssl", openssl_client(&psks(KEY)[0], &[]), psks(WRONG)).unwrap();
-    assert_eq!(unknown, Err(Alert::UnknownPskIdentity));
-    let curve = served("openssl", openssl_client(psk, &["-groups", "P-521"]), psks(KEY)).unwrap();
-    assert_eq!(curve, Err(Alert::HandshakeFailure));
+    let wrong = run_client_program_against_server("openssl", openssl_client_arguments(psk, &[]), psks(WRONG)).unwrap();
+    assert_eq!(wrong, Err(TlsAlert::DecryptError));
+    let unknown =
+        run_client_program_against_server("openssl", openssl_client_arguments(&psks(KEY)[0], &[]), psks(WRONG))
+            .unwrap();
+    assert_eq!(unknown, Err(TlsAlert::UnknownPskIdentity));
+    let curve =
+        run_client_program_against_server("openssl", openssl_client_arguments(psk, &["-groups", "P-521"]), psks(KEY))
+            .unwrap();
+    assert_eq!(curve, Err(TlsAlert::HandshakeFailure));
 }
 
 /// Writes a session of OpenSSL that stands for a pre-shared key of the suite with SHA-384, which `-psk` cannot name.
-fn openssl_session(path: &std::path::Path, key: &[u8]) {
+fn write_openssl_session(path: &std::path::Path, key: &[u8]) {
     let value = |tag: u8, bytes: &[u8]| [&[tag, u8::try_from(bytes.len()).unwrap()], bytes].concat();
     let number = |bytes: &[u8]| value(2, bytes);
-    // Version, TLS 1.3, suite, no session identifier, key, and a time to live from 1970 to 2038.
+    // Version, TLS 1.3, cipher suite, no session identifier, key, and a lifetime from 1970 to 2038.
     let fields = [
         number(&[1]),
         number(&[3, 4]),
@@ -313,10 +326,10 @@ fn openssl_session(path: &std::path::Path, key: &[u8]) {
 }
 
 #[test]
-fn client_of_openssl_connects_with_the_suite_of_256_bits() {
+fn openssl_client_connects_with_the_256_bit_suite() {
     let path = std::env::temp_dir().join(format!("tls-session-{}.pem", std::process::id()));
     let psk = psks(KEY_384).remove(0);
-    openssl_session(&path, &psk.key);
+    write_openssl_session(&path, &psk.key);
     let arguments = |port: u16| {
         let (address, path) = (format!("127.0.0.1:{port}"), path.display().to_string());
         let key = ["-psk_session", &path, "-psk_identity", &psk.identity];
@@ -326,7 +339,7 @@ fn client_of_openssl_connects_with_the_suite_of_256_bits() {
             .map(String::from)
             .collect()
     };
-    let printed = served("openssl", arguments, psks(KEY_384));
+    let printed = run_client_program_against_server("openssl", arguments, psks(KEY_384));
     std::fs::remove_file(&path).unwrap();
     let Some(printed) = printed else { return };
     assert!(printed.as_ref().is_ok_and(|printed| printed.contains("echo: hello drive")), "{printed:?}");
@@ -334,7 +347,7 @@ fn client_of_openssl_connects_with_the_suite_of_256_bits() {
 
 /// Linux does its handshakes by GnuTLS (`tlshd`).
 #[test]
-fn client_of_gnutls_connects_to_this_server() {
+fn gnutls_client_connects_to_the_tls_server() {
     let psk = psks(KEY).remove(1);
     let arguments = |port: u16| {
         let (port, key) = (port.to_string(), hex(&psk.key));
@@ -346,12 +359,12 @@ fn client_of_gnutls_connects_to_this_server() {
             .map(String::from)
             .collect()
     };
-    let Some(printed) = served("gnutls-cli", arguments, psks(KEY)) else { return };
+    let Some(printed) = run_client_program_against_server("gnutls-cli", arguments, psks(KEY)) else { return };
     assert!(printed.as_ref().is_ok_and(|printed| printed.contains("echo: hello drive")), "{printed:?}");
 }
 
 #[test]
-fn this_client_connects_to_a_server_of_openssl() {
+fn tls_client_connects_to_an_openssl_server() {
     let psk = psks(KEY).remove(1);
     for (groups, key) in [("X25519", &psk.key), ("ffdhe2048", &psk.key), ("X25519", &psks(WRONG)[1].key)] {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -380,22 +393,22 @@ fn this_client_connects_to_a_server_of_openssl() {
             })
             .expect("the server listens");
         let mut client = TlsChannel::client(vec![psk.clone()], system_random);
-        let connected = pump(&mut client, &mut stream, |client| client.identity().is_some());
+        let connected = transfer_socket_bytes_until(&mut client, &mut stream, |client| client.identity().is_some());
         if key[..] != psk.key[..] {
-            assert!(matches!(connected, Err(Alert::Peer(_))), "{connected:?}");
+            assert!(matches!(connected, Err(TlsAlert::Peer(_))), "{connected:?}");
             continue;
         }
         assert_eq!(connected, Ok(()), "{groups}");
         client.send(b"drive\n");
-        pump(&mut client, &mut stream, |client| client.plaintext().ends_with(b"\n")).unwrap();
+        transfer_socket_bytes_until(&mut client, &mut stream, |client| client.plaintext().ends_with(b"\n")).unwrap();
         assert_eq!(&client.plaintext()[..], b"evird\n");
     }
 }
 
 #[test]
-fn secret_of_a_key_is_not_in_what_a_channel_prints() {
-    let (mut client, mut server) = pair(KEY, KEY);
-    assert_eq!(connect(&mut client, &mut server, unchanged), [Ok(()); 2]);
+fn debug_output_of_a_channel_contains_no_secret() {
+    let (mut client, mut server) = create_channel_pair(KEY, KEY);
+    assert_eq!(connect(&mut client, &mut server, leave_record_unaltered), [Ok(()); 2]);
     let key = &psks(KEY)[0].key;
     let printed = format!("{client:?} {server:?} {:?}", Secret::from(key.to_vec()));
     assert!(!printed.contains(&format!("{}, {}, {}", key[0], key[1], key[2])) && !printed.contains(&hex(&key[..4])));

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use zeroize::Zeroizing;
 
-use crate::front::nvme_tcp::authentication::modular::{Modulus, Number, bytes_of, words_of};
+use crate::front::nvme_tcp::authentication::modular::{Modulus, Number, bytes_of, words_from_big_endian_bytes};
 use crate::front::nvme_tcp::authentication::secret::Secret;
 
 /// Number of bytes of a secret and of a public value.
@@ -51,7 +51,7 @@ fn multiply(scalar: &[u8; BYTES], coordinate: &[u8; BYTES]) -> Zeroizing<[u8; BY
     }
     swap(&mut points, swapped);
     let [[x, z], _] = &points;
-    // Fermat: the inverse is the power of the prime less 2.
+    // By Fermat's little theorem, the inverse is the number to the power of the prime minus 2.
     let mut exponent = field.words().to_vec();
     exponent[0] -= 2;
     let result = field.leave(&field.multiply(x, &field.power(z, &exponent)));
@@ -66,12 +66,12 @@ type Point = [Number; 2];
 /// Returns the double of the first point, and the sum of both, whose difference has the coordinate `u` (RFC 7748, section 5).
 fn step(field: &Modulus, [[x2, z2], [x3, z3]]: &[Point; 2], u: &[u64], constant: &[u64]) -> [Point; 2] {
     let square = |number: &[u64]| field.multiply(number, number);
-    let (a, b) = (field.add(x2, z2), field.subtract(x2, z2));
+    let (a, b) = (field.add(x2, z2), field.subtract_modulo(x2, z2));
     let (aa, bb) = (square(&a), square(&b));
-    let e = field.subtract(&aa, &bb);
-    let (c, d) = (field.add(x3, z3), field.subtract(x3, z3));
+    let e = field.subtract_modulo(&aa, &bb);
+    let (c, d) = (field.add(x3, z3), field.subtract_modulo(x3, z3));
     let (da, cb) = (field.multiply(&d, &a), field.multiply(&c, &b));
-    let sum = [square(&field.add(&da, &cb)), field.multiply(u, &square(&field.subtract(&da, &cb)))];
+    let sum = [square(&field.add(&da, &cb)), field.multiply(u, &square(&field.subtract_modulo(&da, &cb)))];
     let scaled = field.add(&aa, &field.multiply(constant, &e));
     [[field.multiply(&aa, &bb), field.multiply(&e, &scaled)], sum]
 }
@@ -94,7 +94,7 @@ fn number(coordinate: &[u8; BYTES]) -> Vec<u64> {
     let mut bytes = *coordinate;
     bytes[BYTES - 1] &= 0x7f;
     bytes.reverse();
-    words_of(&bytes, BYTES / 8).expect("32 bytes are four words")
+    words_from_big_endian_bytes(&bytes, BYTES / 8).expect("32 bytes are four words")
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
 
     /// RFC 7748, section 5.2, where the second coordinate has its highest bit set.
     #[test]
-    fn product_of_the_published_points_is_the_published_one() {
+    fn scalar_multiplication_matches_rfc_7748_section_5_2() {
         for [scalar, coordinate, product] in [
             [
                 "a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4",
@@ -127,7 +127,7 @@ mod tests {
 
     /// RFC 7748, section 6.1.
     #[test]
-    fn both_sides_get_the_published_key() {
+    fn shared_key_of_both_sides_matches_rfc_7748_section_6_1() {
         let [alice, bob] = [
             "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a",
             "5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb",
@@ -141,12 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn value_that_makes_every_key_zero_is_refused() {
+    fn public_value_that_gives_a_zero_shared_key_is_refused() {
         let secret = [7; BYTES];
         let [zero, mut one] = [[0; BYTES]; 2];
         one[0] = 1;
         assert!(shared(&secret, &zero).is_none() && shared(&secret, &one).is_none());
-        // The prime itself, which stands for 0.
+        // The encoding of the prime itself, which equals 0.
         let mut prime = [0xff; BYTES];
         (prime[0], prime[BYTES - 1]) = (0xed, 0x7f);
         assert!(shared(&secret, &prime).is_none());

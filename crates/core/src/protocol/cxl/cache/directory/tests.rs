@@ -2,10 +2,10 @@
 //! their descriptions and keep pages in plain lists.
 
 use super::*;
-use crate::random::Random;
+use crate::random::RandomStream;
 
 /// Reference model of a cache: a plain list of pages, which is searched from end to end.
-struct PlainCache {
+struct ReferenceCache {
     policy: CachePolicy,
     most: usize,
     /// Pages with their numbers of accesses; the first is the next candidate for eviction. For S3-FIFO, this is the
@@ -18,10 +18,10 @@ struct PlainCache {
     ghosts: Vec<Option<u64>>,
 }
 
-impl PlainCache {
-    fn new(most: usize, policy: CachePolicy, is_full: bool) -> PlainCache {
+impl ReferenceCache {
+    fn new(most: usize, policy: CachePolicy, is_full: bool) -> ReferenceCache {
         let pages = if is_full { (0..most as u64).map(|page| (page, 0)).collect() } else { Vec::new() };
-        PlainCache { policy, most, pages, small: Vec::new(), ghosts: Vec::new() }
+        ReferenceCache { policy, most, pages, small: Vec::new(), ghosts: Vec::new() }
     }
 
     /// Accesses a page, and admits it if it is missing. Returns true if it was in the cache.
@@ -29,7 +29,7 @@ impl PlainCache {
         let of_page = |(other, _): &(u64, u32)| *other == page;
         if let Some(found) = self.pages.iter().position(of_page) {
             match self.policy {
-                CachePolicy::Lru => {
+                CachePolicy::LruReplacement => {
                     let moved = self.pages.remove(found);
                     self.pages.push(moved);
                 }
@@ -51,8 +51,8 @@ impl PlainCache {
     fn admit(&mut self, page: u64) {
         let returned = self.ghosts.iter().position(|ghost| *ghost == Some(page));
         match (self.policy, returned) {
-            (CachePolicy::S3Fifo, None) => self.small.push((page, 0)),
-            (CachePolicy::S3Fifo, Some(place)) => {
+            (CachePolicy::S3FifoReplacement, None) => self.small.push((page, 0)),
+            (CachePolicy::S3FifoReplacement, Some(place)) => {
                 self.ghosts[place] = None;
                 self.pages.push((page, 0));
             }
@@ -62,8 +62,8 @@ impl PlainCache {
 
     fn replace(&mut self) {
         match self.policy {
-            CachePolicy::FirstInFirstOut | CachePolicy::Lru => drop(self.pages.remove(0)),
-            CachePolicy::Lifo => drop(self.pages.pop()),
+            CachePolicy::FirstInFirstOut | CachePolicy::LruReplacement => drop(self.pages.remove(0)),
+            CachePolicy::LifoReplacement => drop(self.pages.pop()),
             CachePolicy::Clock => {
                 while self.pages[0].1 > 0 {
                     let (spared, _) = self.pages.remove(0);
@@ -71,13 +71,13 @@ impl PlainCache {
                 }
                 self.pages.remove(0);
             }
-            CachePolicy::S3Fifo => while !self.replace_in_three_queues() {},
+            CachePolicy::S3FifoReplacement => while !self.examine_s3_fifo_candidate() {},
         }
     }
 
     /// Examines the next candidate of S3-FIFO for eviction. Returns true if that page has been evicted, false if it has
     /// been moved.
-    fn replace_in_three_queues(&mut self) -> bool {
+    fn examine_s3_fifo_candidate(&mut self) -> bool {
         let small_most = (self.most / 10).max(1);
         if self.small.len() >= small_most || self.pages.is_empty() {
             let (page, accesses) = self.small.remove(0);
@@ -101,14 +101,14 @@ impl PlainCache {
 
 /// Stream of page numbers for a test. Two thirds are skewed accesses, each the minimum of three random numbers; one
 /// third are scans of 300 pages.
-struct MixedAccesses {
-    random: Random,
+struct SkewedAccesses {
+    random: RandomStream,
     pages: u64,
     scanned: u64,
     scan_left: u64,
 }
 
-impl MixedAccesses {
+impl SkewedAccesses {
     fn below(&mut self, end: u64) -> u64 {
         self.random.bits() % end
     }
@@ -127,10 +127,11 @@ impl MixedAccesses {
     }
 }
 
-fn differences(policy: CachePolicy, frames: u32, is_full: bool, accesses: u64) -> (u64, f64) {
+fn count_differences(policy: CachePolicy, frames: u32, is_full: bool, accesses: u64) -> (u64, f64) {
     let mut directory = Directory::new(frames, policy, is_full);
-    let mut plain = PlainCache::new(frames as usize, policy, is_full);
-    let mut mixed = MixedAccesses { random: Random::stream(7, "accesses"), pages: 400, scanned: 0, scan_left: 0 };
+    let mut plain = ReferenceCache::new(frames as usize, policy, is_full);
+    let mut mixed =
+        SkewedAccesses { random: RandomStream::stream(7, "accesses"), pages: 400, scanned: 0, scan_left: 0 };
     let (mut different, mut hits) = (0, 0u64);
     for _ in 0..accesses {
         let page = mixed.next();
@@ -151,10 +152,10 @@ fn differences(policy: CachePolicy, frames: u32, is_full: bool, accesses: u64) -
 }
 
 #[test]
-fn every_policy_hits_and_misses_as_its_plain_model_on_a_million_accesses() {
+fn cache_policies_equal_their_reference_on_a_million_accesses() {
     for policy in CachePolicy::ALL {
         for is_full in [false, true] {
-            let (different, hit_ratio) = differences(*policy, 64, is_full, 1_000_000);
+            let (different, hit_ratio) = count_differences(*policy, 64, is_full, 1_000_000);
             assert_eq!(different, 0, "{policy:?}, full at the start: {is_full}");
             assert!((0.1..0.6).contains(&hit_ratio), "{policy:?}: {hit_ratio}");
         }
@@ -162,16 +163,16 @@ fn every_policy_hits_and_misses_as_its_plain_model_on_a_million_accesses() {
 }
 
 #[test]
-fn caches_of_a_few_frames_hit_and_miss_as_plain_models() {
+fn tiny_caches_equal_their_reference() {
     for policy in CachePolicy::ALL {
         for frames in [1, 2, 3, 11] {
-            assert_eq!(differences(*policy, frames, false, 20_000).0, 0, "{policy:?}, {frames} frames");
+            assert_eq!(count_differences(*policy, frames, false, 20_000).0, 0, "{policy:?}, {frames} frames");
         }
     }
 }
 
 #[test]
-fn a_full_directory_holds_the_first_pages_and_gives_each_frame_to_one_page() {
+fn full_directory_gives_each_frame_one_page() {
     for policy in CachePolicy::ALL {
         let mut directory = Directory::new(8, *policy, true);
         assert_eq!((directory.find(7), directory.find(8)), (Some(7), None));

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use super::ReplacementPolicy;
 use crate::number::{index};
-use crate::table::NumberMap;
+use crate::table::NumberHashMap;
 
 /// Largest number of accesses of a page that S3-FIFO counts.
 const ACCESSES_MAX: u8 = 3;
@@ -28,35 +28,35 @@ const FRAMES_OF_SMALL: u32 = 10;
 
 /// S3-FIFO replacement policy (small and main queue of frames, ghost queue of evicted pages).
 #[derive(Clone, Debug)]
-pub struct S3Fifo {
+pub struct S3FifoReplacement {
     small: VecDeque<u32>,
     small_frames: usize,
-    main: MainQueue,
+    main: S3FifoMainQueue,
     /// Number of accesses of each frame's page, four bits for each frame.
     accesses: Vec<u8>,
-    ghosts: Ghosts,
+    ghosts: GhostQueue,
 }
 
 /// Main queue of S3-FIFO. Frames that have been in it since the start of the run come first, in the order of their
 /// numbers, and then all others.
 #[derive(Clone, Debug)]
-struct MainQueue {
+struct S3FifoMainQueue {
     first: Range<u32>,
     others: VecDeque<u32>,
 }
 
 /// Ghost queue of S3-FIFO: the pages that were last evicted from the small queue.
 #[derive(Clone, Debug)]
-struct Ghosts {
+struct GhostQueue {
     most: usize,
     /// Evicted pages in the order of their eviction, each with its serial number in that order.
     order: VecDeque<(u64, u64)>,
     /// Serial number of the latest eviction of each page that has not returned to the cache.
-    places: NumberMap<u64, u64>,
+    places: NumberHashMap<u64, u64>,
     next: u64,
 }
 
-impl Ghosts {
+impl GhostQueue {
     fn add(&mut self, page: u64) {
         self.places.insert(page, self.next);
         self.order.push_back((page, self.next));
@@ -75,7 +75,7 @@ impl Ghosts {
     }
 }
 
-impl S3Fifo {
+impl S3FifoReplacement {
     fn accesses(&self, frame: u32) -> u8 {
         self.accesses[index(frame) / 2] >> (frame % 2 * 4) & 15
     }
@@ -109,16 +109,16 @@ impl S3Fifo {
     }
 }
 
-impl ReplacementPolicy for S3Fifo {
-    fn new(frames: u32, is_full: bool) -> S3Fifo {
+impl ReplacementPolicy for S3FifoReplacement {
+    fn new(frames: u32, is_full: bool) -> S3FifoReplacement {
         let small_frames = (frames / FRAMES_OF_SMALL).max(1);
         let most = index((frames - small_frames).max(1));
-        S3Fifo {
+        S3FifoReplacement {
             small: VecDeque::new(),
             small_frames: index(small_frames),
-            main: MainQueue { first: if is_full { 0..frames } else { 0..0 }, others: VecDeque::new() },
+            main: S3FifoMainQueue { first: if is_full { 0..frames } else { 0..0 }, others: VecDeque::new() },
             accesses: vec![0; index(frames.div_ceil(2))],
-            ghosts: Ghosts { most, order: VecDeque::new(), places: NumberMap::default(), next: 0 },
+            ghosts: GhostQueue { most, order: VecDeque::new(), places: NumberHashMap::default(), next: 0 },
         }
     }
 

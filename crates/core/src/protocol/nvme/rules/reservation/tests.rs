@@ -1,44 +1,52 @@
 use super::*;
 
-const A: ReservationHost = ReservationHost::Named([0xa; HOST_BYTES]);
-const B: ReservationHost = ReservationHost::Named([0xb; HOST_BYTES]);
-const C: ReservationHost = ReservationHost::OfController(3);
+const A: ReservingHost = ReservingHost::Named([0xa; HOST_BYTES]);
+const B: ReservingHost = ReservingHost::Named([0xb; HOST_BYTES]);
+const C: ReservingHost = ReservingHost::OfController(3);
 const KEY_A: u64 = 0xa1;
 const KEY_B: u64 = 0xb1;
 
 use ReservationType::*;
 
-fn register(reservations: &mut Reservations, host: ReservationHost, key: u64) -> Result<Vec<Notice>, Status> {
-    let command = ReservationCommand::Register { action: Registration::Register, ignores_key: false, persists: None };
-    reservations.execute(command, ReservationKeys { current: 0, other: key }, host)
+fn register(reservations: &mut Reservations, host: ReservingHost, key: u64) -> Result<Vec<Notice>, Status> {
+    let command = ReservationCommand::MonetaRegister {
+        action: RegisterAction::MonetaRegister,
+        ignores_key: false,
+        persists: None,
+    };
+    reservations.execute(command, ReservationCommandKeys { current: 0, other: key }, host)
 }
 
 fn acquire(
     reservations: &mut Reservations,
-    (host, key): (ReservationHost, u64),
-    (action, kind): (Acquisition, ReservationType),
+    (host, key): (ReservingHost, u64),
+    (action, kind): (AcquireAction, ReservationType),
     other: u64,
 ) -> Result<Vec<Notice>, Status> {
-    reservations.execute(ReservationCommand::Acquire { action, kind }, ReservationKeys { current: key, other }, host)
+    reservations.execute(
+        ReservationCommand::Acquire { action, kind },
+        ReservationCommandKeys { current: key, other },
+        host,
+    )
 }
 
 /// Returns reservations with the registrants A and B, of which A holds one of this type.
-fn held_by_a(kind: ReservationType) -> Reservations {
+fn reservation_held_by_a(kind: ReservationType) -> Reservations {
     let mut reservations = Reservations::default();
     register(&mut reservations, A, KEY_A).unwrap();
     register(&mut reservations, B, KEY_B).unwrap();
-    acquire(&mut reservations, (A, KEY_A), (Acquisition::Acquire, kind), 0).unwrap();
+    acquire(&mut reservations, (A, KEY_A), (AcquireAction::Acquire, kind), 0).unwrap();
     reservations
 }
 
 fn release(reservations: &mut Reservations, kind: ReservationType) -> Result<Vec<Notice>, Status> {
-    let keys = ReservationKeys { current: KEY_A, other: 0 };
+    let keys = ReservationCommandKeys { current: KEY_A, other: 0 };
     reservations.execute(ReservationCommand::Release(kind), keys, A)
 }
 
 /// Base Specification 2.0, section 8.19: what each type leaves to the holder, to another registrant, and to others.
 #[test]
-fn each_type_leaves_each_host_the_access_of_the_specification() {
+fn reservation_types_grant_the_specified_access() {
     use NamespaceAccess::{None, Read, Write};
     for (kind, expected) in [
         (WriteExclusive, [Write, Read, Read]),
@@ -48,14 +56,14 @@ fn each_type_leaves_each_host_the_access_of_the_specification() {
         (WriteExclusiveAll, [Write, Write, Read]),
         (ExclusiveAccessAll, [Write, Write, None]),
     ] {
-        let reservations = held_by_a(kind);
+        let reservations = reservation_held_by_a(kind);
         assert_eq!([A, B, C].map(|host| reservations.access(host)), expected, "{kind:?}");
     }
     assert_eq!(Reservations::default().access(C), Write);
 }
 
 #[test]
-fn each_type_has_its_number_and_no_other_number_a_type() {
+fn reservation_types_have_their_numbers() {
     for (number, kind) in (1..).zip(ReservationType::ALL) {
         assert_eq!((ReservationType::of(number.into()), kind.number()), (Ok(kind), number));
     }
@@ -63,33 +71,33 @@ fn each_type_has_its_number_and_no_other_number_a_type() {
 }
 
 #[test]
-fn registration_needs_a_key_and_changes_with_the_right_one_alone() {
+fn registration_needs_and_changes_with_its_current_key() {
     let mut reservations = Reservations::default();
     assert_eq!(register(&mut reservations, A, 0), Err(Status::INVALID_FIELD));
     assert_eq!(register(&mut reservations, A, KEY_A), Ok(vec![]));
     assert_eq!(register(&mut reservations, A, KEY_A), Ok(vec![]));
     assert_eq!(register(&mut reservations, A, 7), Err(Status::RESERVATION_CONFLICT));
     let mut change = |host, action, ignores_key, current, other| {
-        let command = ReservationCommand::Register { action, ignores_key, persists: None };
-        reservations.execute(command, ReservationKeys { current, other }, host)
+        let command = ReservationCommand::MonetaRegister { action, ignores_key, persists: None };
+        reservations.execute(command, ReservationCommandKeys { current, other }, host)
     };
-    assert_eq!(change(A, Registration::Replace, false, 7, 8), Err(Status::RESERVATION_CONFLICT));
-    assert_eq!(change(A, Registration::Replace, false, KEY_A, 8), Ok(vec![]));
-    assert_eq!(change(A, Registration::Replace, true, 7, 9), Ok(vec![]));
-    assert_eq!(change(B, Registration::Replace, false, 0, 8), Err(Status::RESERVATION_CONFLICT));
-    assert_eq!(change(B, Registration::Replace, true, 0, 8), Ok(vec![]));
-    assert_eq!(change(B, Registration::Unregister, false, 7, 0), Err(Status::RESERVATION_CONFLICT));
-    assert_eq!(change(B, Registration::Unregister, true, 7, 0), Ok(vec![]));
-    assert_eq!(change(B, Registration::Unregister, true, 7, 0), Err(Status::RESERVATION_CONFLICT));
-    // Registered, twice replaced, B added and removed.
+    assert_eq!(change(A, RegisterAction::Replace, false, 7, 8), Err(Status::RESERVATION_CONFLICT));
+    assert_eq!(change(A, RegisterAction::Replace, false, KEY_A, 8), Ok(vec![]));
+    assert_eq!(change(A, RegisterAction::Replace, true, 7, 9), Ok(vec![]));
+    assert_eq!(change(B, RegisterAction::Replace, false, 0, 8), Err(Status::RESERVATION_CONFLICT));
+    assert_eq!(change(B, RegisterAction::Replace, true, 0, 8), Ok(vec![]));
+    assert_eq!(change(B, RegisterAction::Unregister, false, 7, 0), Err(Status::RESERVATION_CONFLICT));
+    assert_eq!(change(B, RegisterAction::Unregister, true, 7, 0), Ok(vec![]));
+    assert_eq!(change(B, RegisterAction::Unregister, true, 7, 0), Err(Status::RESERVATION_CONFLICT));
+    // The generation counts five changes: one registration, two replacements, and B added and removed.
     assert_eq!(reservations.generation, 5);
 }
 
 #[test]
-fn only_registrants_acquire_and_only_one_of_them_holds() {
+fn only_registrants_acquire_and_one_holds() {
     for kind in ReservationType::ALL {
-        let mut reservations = held_by_a(kind);
-        let mut again = |by, kind| acquire(&mut reservations, by, (Acquisition::Acquire, kind), 0);
+        let mut reservations = reservation_held_by_a(kind);
+        let mut again = |by, kind| acquire(&mut reservations, by, (AcquireAction::Acquire, kind), 0);
         assert_eq!(again((A, KEY_A), kind), Ok(vec![]));
         assert_eq!(again((A, KEY_B), kind), Err(Status::RESERVATION_CONFLICT));
         assert_eq!(again((C, 1), kind), Err(Status::RESERVATION_CONFLICT));
@@ -101,48 +109,56 @@ fn only_registrants_acquire_and_only_one_of_them_holds() {
 }
 
 #[test]
-fn release_and_clear_tell_those_who_lose_by_it() {
+fn release_and_clear_notify_affected_hosts() {
     for kind in ReservationType::ALL {
-        let mut reservations = held_by_a(kind);
+        let mut reservations = reservation_held_by_a(kind);
         let other = if kind == WriteExclusive { ExclusiveAccess } else { WriteExclusive };
         assert_eq!(release(&mut reservations, other), Err(Status::INVALID_FIELD));
-        let told = if kind.admits_registrants() { vec![(B, NoticeKind::ReservationReleased)] } else { vec![] };
+        let told = if kind.admits_other_registrants() {
+            vec![(B, ReservationNoticeKind::ReservationReleased)]
+        } else {
+            vec![]
+        };
         assert_eq!(release(&mut reservations, kind), Ok(told), "{kind:?}");
         assert_eq!(release(&mut reservations, kind), Ok(vec![]), "nothing is held");
         assert_eq!(reservations.access(C), NamespaceAccess::Write);
-        let keys = ReservationKeys { current: KEY_A, other: 0 };
+        let keys = ReservationCommandKeys { current: KEY_A, other: 0 };
         let cleared = reservations.execute(ReservationCommand::Clear, keys, A);
-        assert_eq!(cleared, Ok(vec![(B, NoticeKind::ReservationPreempted)]));
+        assert_eq!(cleared, Ok(vec![(B, ReservationNoticeKind::ReservationPreempted)]));
         assert!(reservations.is_empty());
     }
 }
 
 #[test]
-fn unregistered_holder_gives_up_what_no_other_registrant_holds() {
+fn unregistering_the_holder_releases_its_reservation() {
     for kind in ReservationType::ALL {
-        let mut reservations = held_by_a(kind);
+        let mut reservations = reservation_held_by_a(kind);
         let notices = reservations.forget(A);
         assert_eq!(reservations.held.is_some(), kind.is_held_by_all(), "{kind:?}");
         let is_told = matches!(kind, WriteExclusiveRegistrants | ExclusiveAccessRegistrants);
-        assert_eq!(notices, if is_told { vec![(B, NoticeKind::ReservationReleased)] } else { vec![] }, "{kind:?}");
+        assert_eq!(
+            notices,
+            if is_told { vec![(B, ReservationNoticeKind::ReservationReleased)] } else { vec![] },
+            "{kind:?}"
+        );
         reservations.forget(B);
         assert_eq!((reservations.held, reservations.access(C)), (None, NamespaceAccess::Write));
     }
 }
 
 #[test]
-fn preemption_takes_from_the_holder_and_unregisters_whom_its_key_names() {
-    use NoticeKind::{RegistrationPreempted, ReservationReleased};
+fn preemption_takes_the_reservation_and_unregisters_by_key() {
+    use ReservationNoticeKind::{RegistrationPreempted, ReservationReleased};
     let preempt = |reservations: &mut Reservations, kind, key| {
-        acquire(reservations, (B, KEY_B), (Acquisition::Preempt, kind), key)
+        acquire(reservations, (B, KEY_B), (AcquireAction::Preempt, kind), key)
     };
     for kind in ReservationType::ALL {
-        let mut reservations = held_by_a(kind);
+        let mut reservations = reservation_held_by_a(kind);
         register(&mut reservations, C, 0xc1).unwrap();
         let told = preempt(&mut reservations, WriteExclusive, if kind.is_held_by_all() { 0 } else { KEY_A });
         let mut expected = vec![(A, RegistrationPreempted)];
         match kind {
-            // All others are unregistered, so that none is left to be told of the change of the type.
+            // Preemption unregisters all others, so no host is left to be notified of the changed type.
             WriteExclusiveAll | ExclusiveAccessAll => expected.push((C, RegistrationPreempted)),
             WriteExclusive => {}
             _ => expected.push((C, ReservationReleased)),
@@ -153,20 +169,20 @@ fn preemption_takes_from_the_holder_and_unregisters_whom_its_key_names() {
             [NamespaceAccess::Read, NamespaceAccess::Write, NamespaceAccess::Read]
         );
     }
-    let mut reservations = held_by_a(ExclusiveAccess);
+    let mut reservations = reservation_held_by_a(ExclusiveAccess);
     assert_eq!(preempt(&mut reservations, ExclusiveAccess, 0), Err(Status::INVALID_FIELD));
     assert_eq!(preempt(&mut reservations, ExclusiveAccess, 0xdead), Err(Status::RESERVATION_CONFLICT));
-    assert_eq!(acquire(&mut reservations, (A, KEY_A), (Acquisition::Preempt, ExclusiveAccess), KEY_B), {
+    assert_eq!(acquire(&mut reservations, (A, KEY_A), (AcquireAction::Preempt, ExclusiveAccess), KEY_B), {
         Ok(vec![(B, RegistrationPreempted)])
     });
     assert_eq!(preempt(&mut reservations, ExclusiveAccess, KEY_A), Err(Status::RESERVATION_CONFLICT), "B is gone");
 }
 
 #[test]
-fn holder_changes_the_type_by_preempting_itself() {
-    let mut reservations = held_by_a(WriteExclusive);
-    let told = acquire(&mut reservations, (A, KEY_A), (Acquisition::Preempt, ExclusiveAccessRegistrants), KEY_A);
-    assert_eq!(told, Ok(vec![(B, NoticeKind::ReservationReleased)]));
+fn holder_changes_the_type_by_self_preemption() {
+    let mut reservations = reservation_held_by_a(WriteExclusive);
+    let told = acquire(&mut reservations, (A, KEY_A), (AcquireAction::Preempt, ExclusiveAccessRegistrants), KEY_A);
+    assert_eq!(told, Ok(vec![(B, ReservationNoticeKind::ReservationReleased)]));
     assert_eq!(
         [A, B, C].map(|host| reservations.access(host)),
         [NamespaceAccess::Write, NamespaceAccess::Write, NamespaceAccess::None]
@@ -174,8 +190,8 @@ fn holder_changes_the_type_by_preempting_itself() {
 }
 
 #[test]
-fn report_has_generation_type_and_every_registrant_in_both_formats() {
-    let reservations = held_by_a(ExclusiveAccess);
+fn reservation_report_lists_generation_type_and_registrants() {
+    let reservations = reservation_held_by_a(ExclusiveAccess);
     let short = reservations.report(24 + 2 * 24, false);
     assert_eq!(short[..10], [2, 0, 0, 0, 2, 2, 0, 0, 0, 0]);
     assert_eq!(short[24..27], [0xff, 0xff, 1]);
@@ -188,8 +204,8 @@ fn report_has_generation_type_and_every_registrant_in_both_formats() {
 }
 
 #[test]
-fn what_persists_is_read_back_and_all_else_is_lost_with_the_power() {
-    let mut reservations = held_by_a(WriteExclusiveRegistrants);
+fn persistent_reservations_survive_power_loss() {
+    let mut reservations = reservation_held_by_a(WriteExclusiveRegistrants);
     register(&mut reservations, C, 0xc1).unwrap();
     let lost = Reservations::decode(&reservations.encode()).unwrap();
     assert_eq!(lost, Reservations::default());
@@ -199,7 +215,10 @@ fn what_persists_is_read_back_and_all_else_is_lost_with_the_power() {
         [A, B, C].map(|host| kept.access(host)),
         [NamespaceAccess::Write, NamespaceAccess::Write, NamespaceAccess::Read]
     );
-    assert!(kept.is_registered(A) && !kept.is_registered(C), "a host without an identifier is another one afterwards");
+    assert!(
+        kept.is_host_registered(A) && !kept.is_host_registered(C),
+        "a host without an identifier is another one afterwards"
+    );
     let record = reservations.encode();
     for end in 0..record.len() {
         let is_whole = end >= 8 && (end - 8) % RECORD_BYTES == 0;
@@ -208,11 +227,11 @@ fn what_persists_is_read_back_and_all_else_is_lost_with_the_power() {
 }
 
 #[test]
-fn registrants_are_limited_and_the_next_one_is_refused() {
+fn registrations_beyond_the_limit_are_refused() {
     let mut reservations = Reservations::default();
     for number in 0..REGISTRANTS_MAX as u32 {
-        register(&mut reservations, ReservationHost::OfController(number), 1).unwrap();
+        register(&mut reservations, ReservingHost::OfController(number), 1).unwrap();
     }
     assert_eq!(register(&mut reservations, A, 1), Err(Status::INTERNAL_ERROR));
-    assert_eq!(register(&mut reservations, ReservationHost::OfController(0), 1), Ok(vec![]), "it is registered");
+    assert_eq!(register(&mut reservations, ReservingHost::OfController(0), 1), Ok(vec![]), "it is registered");
 }
