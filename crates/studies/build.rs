@@ -7,7 +7,7 @@ use std::{env, fs};
 fn main() {
     let root = &PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let mut text = "pub(crate) const PAPERS: &[(&str, &str, &str, &str)] = &[\n".to_owned();
-    for folder in &papers(&root.join("reproductions")) {
+    for folder in &paper_folders(&root.join("reproductions")) {
         let texts = ["plan.toml", "expected.csv", "depends_on.csv"].map(|name| folder.join(name));
         let texts = texts.map(|path| format!("include_str!({path:?})")).join(", ");
         writeln!(text, "    ({:?}, {texts}),", name(folder)).expect("a string grows");
@@ -18,7 +18,7 @@ fn main() {
 }
 
 /// Returns the folders of papers, in the order of their names.
-fn papers(folder: &Path) -> Vec<PathBuf> {
+fn paper_folders(folder: &Path) -> Vec<PathBuf> {
     println!("cargo::rerun-if-changed={}", folder.display());
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let paths = entries.flatten().map(|entry| entry.path());

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use phaselink_core::problem::Problems;
 use phaselink_studies::fit::sheet::DataSheet;
-use phaselink_studies::fit::{self, Effort, FitTask, FitTrial, ObservedRun, TrialFigures};
+use phaselink_studies::fit::{self, FitEffort, FitTask, FitTrial, ObservedRun, TrialFigures};
 use rayon::prelude::*;
 
 use crate::drive_flags::DriveFlags;
@@ -99,8 +99,8 @@ fn fit_from_data_sheet(file: &str, arguments: &Arguments) -> Result<CommandEndin
 }
 
 impl Arguments {
-    fn fit_search_effort(&self) -> Effort {
-        Effort { ios_max: self.number_ios, model_error: self.model_error, seed: self.seed }
+    fn fit_search_effort(&self) -> FitEffort {
+        FitEffort { ios_max: self.number_ios, model_error: self.model_error, seed: self.seed }
     }
 
     fn observed_runs_to_fit(&self) -> Result<Vec<ObservedRun>, Problems> {

@@ -6,7 +6,9 @@ use phaselink_core::drive;
 use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::Job;
-use phaselink_studies::compare::{Cell, ComparedGroup, ComparedPoint, EqualLoad, document, equal_loads, findings};
+use phaselink_studies::compare::{
+    Cell, ComparedGroup, ComparedPoint, EqualLoadJobs, document, findings, lines_at_equal_load,
+};
 use phaselink_studies::report::headed;
 use phaselink_studies::results::words::UNBROKEN;
 use serde_json::Value;
@@ -30,8 +32,8 @@ pub fn compare(drives: &[Drive], job: &job::Job) -> Result<Comparison, Problems>
     let models: Vec<_> = drives.iter().map(|drive| drive.model().clone()).collect();
     let point = ComparedPoint::new(job.unresolved()?, &models)?;
     let groups = [ComparedGroup { label: point.label.clone(), cells: cells(&models, &point.jobs)? }];
-    let at_load = |load: EqualLoad| cells(&models, &load.jobs).map(|cells| load.with_cells(cells));
-    let loaded = equal_loads([&point], &groups).into_iter().map(at_load).collect::<Result<Vec<_>, _>>()?;
+    let at_load = |load: EqualLoadJobs| cells(&models, &load.jobs).map(|cells| load.with_cells(cells));
+    let loaded = lines_at_equal_load([&point], &groups).into_iter().map(at_load).collect::<Result<Vec<_>, _>>()?;
     let document = headed("compare", document(SEED, (&[], &[]), &models, &groups, &loaded));
     let findings = findings(&models, &groups, &loaded).into_iter();
     Ok(Comparison { findings: findings.map(|it| it.sentence.replace(UNBROKEN, " ")).collect(), document })

@@ -5,7 +5,7 @@ use std::fmt;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::simulation::Simulation;
-use phaselink_studies::compare::conclusion_of_run;
+use phaselink_studies::compare::conclude_run;
 use phaselink_studies::report;
 use phaselink_studies::results::{self, Figures};
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub fn simulate_with_seed(drive: &Drive, job: &Job, seed: u64) -> Result<Run, Pr
     let jobs = job.on(drive)?;
     let outcome = outcome(Simulation::new(drive.model(), &jobs, seed)?);
     let mut document = report::headed("run", report::json(&outcome, drive.model().resolved()));
-    conclusion_of_run(drive.model(), &jobs, outcome.clone()).add_to(&mut document);
+    conclude_run(drive.model(), &jobs, outcome.clone()).add_to(&mut document);
     Ok(Run { figures: Figures::of(&outcome), outcome, document })
 }
 

@@ -7,7 +7,9 @@ use phaselink_core::drive_file::Described;
 use phaselink_core::problem::{Problems, all};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::Job;
-use phaselink_studies::compare::{Cell, ComparedGroup, ComparedPoint, EqualLoadGroup, Grid, document, equal_loads};
+use phaselink_studies::compare::{
+    Cell, ComparedGroup, ComparedPoint, EqualLoadGroup, RequestedSizes, document, lines_at_equal_load,
+};
 use phaselink_studies::precision::{self, PrecisionGoal};
 use phaselink_studies::report::headed;
 use phaselink_studies::results::units;
@@ -59,7 +61,7 @@ pub(crate) fn compare(
     let at = at.as_deref().map(load).transpose()?;
     let described: Vec<&Described> = drives.iter().map(|drive| &drive.get().0).collect();
     let drives: Vec<drive::Drive> = described.iter().map(|described| described.drive().clone()).collect();
-    let grid = Grid { bs, iodepth, numjobs, ios: ios.or(precision.map(|_| precision::IOS_MAX)) };
+    let grid = RequestedSizes { bs, iodepth, numjobs, ios: ios.or(precision.map(|_| precision::IOS_MAX)) };
     let grid = if at.is_some() { grid.at_load(&jobs.given()) } else { grid };
     let points = points(&grid, jobs, at, &drives).map_err(|problems| input::error(py, &problems))?;
     let progress = Progress::new(progress, points.len() * drives.len());
@@ -69,7 +71,7 @@ pub(crate) fn compare(
         let cells = cells_of(&lines)?;
         let group = |(point, cells): (&ComparedPoint, _)| ComparedGroup { label: point.label.clone(), cells };
         let mut groups: Vec<ComparedGroup> = points.iter().zip(cells).map(group).collect();
-        let loads = equal_loads(&points, &groups);
+        let loads = lines_at_equal_load(&points, &groups);
         let lines: Vec<&[Option<Vec<Job>>]> = loads.iter().map(|load| &load.jobs[..]).collect();
         let at_load = cells_of(&lines)?.into_iter();
         let loaded: Vec<EqualLoadGroup> =
@@ -92,7 +94,12 @@ fn load(text: &str) -> PyResult<f64> {
     iops.ok_or_else(|| input::InputError::new_err(format!("at is {text}; allowed: requests a second, as in iops=100k")))
 }
 
-fn points(grid: &Grid, jobs: &Jobs, at: Option<f64>, drives: &[drive::Drive]) -> Result<Vec<ComparedPoint>, Problems> {
+fn points(
+    grid: &RequestedSizes,
+    jobs: &Jobs,
+    at: Option<f64>,
+    drives: &[drive::Drive],
+) -> Result<Vec<ComparedPoint>, Problems> {
     let point = |options: &[(&str, &str)]| {
         let written = jobs.written(options)?;
         ComparedPoint::new(at.map_or(written.clone(), |iops| written.offering(iops)), drives)

@@ -8,7 +8,7 @@ use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use phaselink_core::workload::{Job, UnresolvedJobs};
-use phaselink_studies::compare::{RunConclusion, conclusion_of_run};
+use phaselink_studies::compare::{RunConclusionText, conclude_run};
 use phaselink_studies::precision::{self, Measurement, PrecisionGoal};
 use phaselink_studies::report;
 use phaselink_studies::results::documents::value;
@@ -35,7 +35,7 @@ pub struct Result {
     outcome: Outcome,
     figures: OnceLock<Figures>,
     /// Conclusion of the run: findings, utilisation of resources, and evidence.
-    concluded: RunConclusion,
+    concluded: RunConclusionText,
     /// Measurement of the figures whose precision may have ended the run.
     measured: Option<Measurement>,
     /// Prediction intervals of the figures from uncertain constants, if they were requested.
@@ -116,7 +116,7 @@ pub(crate) fn run(
         })?),
     };
     let requests = simulation.take_requests().map(|kept| Requests::of(kept, &outcome));
-    let concluded = py.detach(|| conclusion_of_run(described.drive(), &jobs, outcome.clone()));
+    let concluded = py.detach(|| conclude_run(described.drive(), &jobs, outcome.clone()));
     Ok(Result { drive, outcome, figures: OnceLock::new(), concluded, measured, doubted, requests })
 }
 

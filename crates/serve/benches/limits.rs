@@ -45,7 +45,7 @@ use phaselink_serve::front::{FrontEndArguments, KINDS};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 use vfio::{SIZES, deep, drive, lone, over_vfio_user};
-use vfio_client::{Client as VfioClient, Driver, RAM, RAM_BYTES, Rings};
+use vfio_client::{Client as VfioClient, DoorbellMethod, Driver, RAM, RAM_BYTES};
 use vhost_guest::{Guest, READ};
 
 const ROUNDS: usize = 15;
@@ -265,12 +265,12 @@ fn measure_each_front_end<T>(mut work: impl FnMut(&str, &mut dyn FnMut()) -> T) 
         let client = VfioClient::connect(path);
         client.agree("");
         client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).expect("memory");
-        let mut driver = Driver::start(client, RAM, Rings::Messages);
-        driver.bring_up(0);
+        let mut driver = Driver::start(client, RAM, DoorbellMethod::Messages);
+        driver.bring_up_like_linux(0);
         work("vfio-user", &mut || {
             driver.transfer(opcode::READ, 0, 1);
             // The device learns with the next doorbell that this completion has been consumed.
-            driver.see_answer(1);
+            driver.peek_completion(1);
         })
     })?;
     let vhost = with_served_front_end("vhost-user", |path| {

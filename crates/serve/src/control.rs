@@ -35,7 +35,7 @@ use serde_json::{Map, Value, json};
 use crate::device::Device;
 use crate::device::faults::Faults;
 use crate::device::paths::{ListedPathState, PathState, TRANSITION_MAX};
-use crate::front::bind_unix;
+use crate::front::bind_unix_socket;
 
 /// Maximum length of a line from a control client, in bytes.
 pub const LINE_BYTES_MAX: usize = 4096;
@@ -59,7 +59,7 @@ impl ControlSocket {
     /// # Errors
     /// If the path is taken, or no socket can be created there.
     pub fn bind(path: &Path) -> Result<ControlSocket, InputProblem> {
-        let bound = bind_unix(path).and_then(|listener| {
+        let bound = bind_unix_socket(path).and_then(|listener| {
             fs::set_permissions(path, Permissions::from_mode(0o600))?;
             listener.set_nonblocking(true)?;
             Ok(ControlSocket { listener, path: path.into() })

@@ -16,7 +16,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Combination of method and path that an HTTP server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct HttpRoute {
     /// HTTP method in capitals, such as `GET`.
     pub method: &'static str,
     /// Path of the URL without a query, such as `/ask`.
@@ -62,7 +62,7 @@ pub enum HttpStatus {
 
 impl HttpStatus {
     /// Returns the status code and the reason phrase, such as `404 Not Found`.
-    pub fn code_and_reason(self) -> &'static str {
+    pub fn status_line(self) -> &'static str {
         match self {
             HttpStatus::Ok => "200 OK",
             HttpStatus::BadRequest => "400 Bad Request",
@@ -83,7 +83,7 @@ const SECURITY_HEADERS: &str = "Cache-Control: no-store\r\nX-Content-Type-Option
 
 /// Returns the bytes of an HTTP response with this status, content type and body. The connection closes after it.
 pub fn response(status: HttpStatus, content_type: &str, body: &[u8]) -> Vec<u8> {
-    let (status, length) = (status.code_and_reason(), body.len());
+    let (status, length) = (status.status_line(), body.len());
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\
          {SECURITY_HEADERS}\r\n"
@@ -93,12 +93,12 @@ pub fn response(status: HttpStatus, content_type: &str, body: &[u8]) -> Vec<u8> 
 
 /// Returns the bytes of the response to a refused request. Its body is the status as plain text.
 pub fn refusal(status: HttpStatus) -> Vec<u8> {
-    response(status, TEXT, format!("{}\n", status.code_and_reason()).as_bytes())
+    response(status, TEXT, format!("{}\n", status.status_line()).as_bytes())
 }
 
 /// Header fields that decide if an HTTP request is answered: `Host`, `ValueOrigin` and `Content-Length`.
 #[derive(Debug, Default)]
-struct RequestHead<'a> {
+struct RequestHeaders<'a> {
     host: Option<&'a str>,
     origin: Option<&'a str>,
     body_bytes: Option<usize>,
@@ -108,7 +108,7 @@ struct RequestHead<'a> {
 
 /// Parses the bytes that a client has sent so far as an HTTP request. Refuses a request that matches none of `routes`,
 /// is malformed or may come from another site.
-pub fn read_request<'a>(bytes: &'a [u8], routes: &[Route]) -> RequestState<'a> {
+pub fn parse_http_request<'a>(bytes: &'a [u8], routes: &[HttpRoute]) -> RequestState<'a> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         let is_too_long = bytes.len() >= HEAD_BYTES_MAX + 4;
         return if is_too_long { RequestState::Refused(HttpStatus::TooLarge) } else { RequestState::Incomplete };
@@ -122,17 +122,17 @@ pub fn read_request<'a>(bytes: &'a [u8], routes: &[Route]) -> RequestState<'a> {
     }
 }
 
-fn read_with_head<'a>(text: &'a str, body: &'a [u8], routes: &[Route]) -> RequestState<'a> {
+fn read_with_head<'a>(text: &'a str, body: &'a [u8], routes: &[HttpRoute]) -> RequestState<'a> {
     let mut lines = text.split("\r\n");
     let words: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
     let [method, path, "HTTP/1.1" | "HTTP/1.0"] = words[..] else {
         return RequestState::Refused(HttpStatus::BadRequest);
     };
-    let head = RequestHead::parse(lines);
+    let head = RequestHeaders::parse(lines);
     if head.is_invalid {
         return RequestState::Refused(HttpStatus::BadRequest);
     }
-    if !head.is_local() {
+    if !head.is_from_local_page() {
         return RequestState::Refused(HttpStatus::Forbidden);
     }
     match routes.iter().find(|route| (route.method, route.path) == (method, path)) {
@@ -143,7 +143,7 @@ fn read_with_head<'a>(text: &'a str, body: &'a [u8], routes: &[Route]) -> Reques
     }
 }
 
-fn read_body<'a>(path: &'static str, head: &RequestHead, body: &'a [u8]) -> RequestState<'a> {
+fn read_body<'a>(path: &'static str, head: &RequestHeaders, body: &'a [u8]) -> RequestState<'a> {
     match head.body_bytes {
         None => RequestState::Refused(HttpStatus::BadRequest),
         Some(length) if length > BODY_BYTES_MAX => RequestState::Refused(HttpStatus::TooLarge),
@@ -152,9 +152,9 @@ fn read_body<'a>(path: &'static str, head: &RequestHead, body: &'a [u8]) -> Requ
     }
 }
 
-impl<'a> RequestHead<'a> {
-    fn parse(lines: impl Iterator<Item = &'a str>) -> RequestHead<'a> {
-        let mut head = RequestHead::default();
+impl<'a> RequestHeaders<'a> {
+    fn parse(lines: impl Iterator<Item = &'a str>) -> RequestHeaders<'a> {
+        let mut head = RequestHeaders::default();
         for line in lines {
             match line.split_once(':') {
                 Some((name, value)) => head.add_field(name, value.trim_matches([' ', '\t'])),
@@ -181,7 +181,7 @@ impl<'a> RequestHead<'a> {
     }
 
     /// Returns true if the request is for this machine under a loopback name, and no page of another site has sent it.
-    fn is_local(&self) -> bool {
+    fn is_from_local_page(&self) -> bool {
         let Some(host) = self.host else { return false };
         is_loopback(host) && self.origin.is_none_or(|origin| origin.strip_prefix("http://") == Some(host))
     }
@@ -202,15 +202,17 @@ fn is_loopback(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    const ROUTES: [Route; 2] =
-        [Route { method: "GET", path: "/", has_body: false }, Route { method: "POST", path: "/ask", has_body: true }];
+    const ROUTES: [HttpRoute; 2] = [
+        HttpRoute { method: "GET", path: "/", has_body: false },
+        HttpRoute { method: "POST", path: "/ask", has_body: true },
+    ];
 
     fn read(text: &str) -> RequestState<'_> {
-        read_request(text.as_bytes(), &ROUTES)
+        parse_http_request(text.as_bytes(), &ROUTES)
     }
 
     #[test]
-    fn request_is_incomplete_until_its_last_byte() {
+    fn http_request_is_incomplete_until_its_last_byte() {
         let page = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8\r\n\r\n";
         assert_eq!(read(page), RequestState::Complete { path: "/", body: b"" });
         let question =
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn request_of_a_page_of_another_site_is_forbidden() {
+    fn request_from_a_foreign_page_is_forbidden() {
         for head in [
             "Host: rebound.example:8",
             "Host: 127.0.0.1.example:8",
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn every_loopback_name_is_allowed_with_and_without_port() {
+    fn loopback_names_are_allowed_with_and_without_port() {
         for host in ["localhost", "127.0.0.1", "127.0.0.2:80", "[::1]", "[::1]:9100"] {
             let text = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
             assert_eq!(read(&text), RequestState::Complete { path: "/", body: b"" }, "{host}");
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_long_or_unknown_request_is_refused_with_its_status() {
+    fn invalid_http_requests_are_refused_with_their_status() {
         let host = "Host: localhost";
         for (text, status) in [
             (String::from("GET /\r\n\r\n"), HttpStatus::BadRequest),

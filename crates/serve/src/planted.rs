@@ -3,7 +3,7 @@
 
 /// Bug that a test can plant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PlantedBug {
+pub(crate) enum PlantableBug {
     /// A command is executed as it was checked when it was fetched, although a reservation has changed since.
     CheckOutdated,
     /// Controllers do not learn that a reservation has changed.
@@ -29,10 +29,10 @@ pub(crate) enum PlantedBug {
 }
 
 #[cfg(test)]
-impl PlantedBug {
+impl PlantableBug {
     /// All bugs.
-    pub(crate) const ALL: [PlantedBug; 11] = {
-        use PlantedBug::*;
+    pub(crate) const ALL: [PlantableBug; 11] = {
+        use PlantableBug::*;
         [
             CheckOutdated,
             ReservationUnseen,
@@ -52,12 +52,12 @@ impl PlantedBug {
 #[cfg(test)]
 thread_local! {
     /// Bug that is planted in this thread.
-    static PLANTED: std::cell::Cell<Option<PlantedBug>> = const { std::cell::Cell::new(None) };
+    static PLANTED: std::cell::Cell<Option<PlantableBug>> = const { std::cell::Cell::new(None) };
 }
 
 /// Plants a bug in the calling thread while it does some work.
 #[cfg(test)]
-pub(crate) fn with_planted<T>(bug: PlantedBug, work: impl FnOnce() -> T) -> T {
+pub(crate) fn run_with_planted_bug<T>(bug: PlantableBug, work: impl FnOnce() -> T) -> T {
     PLANTED.set(Some(bug));
     let done = work();
     PLANTED.set(None);
@@ -66,13 +66,13 @@ pub(crate) fn with_planted<T>(bug: PlantedBug, work: impl FnOnce() -> T) -> T {
 
 /// Returns true if a test has planted the bug in the calling thread.
 #[cfg(test)]
-pub(crate) fn is_planted(bug: PlantedBug) -> bool {
+pub(crate) fn is_planted(bug: PlantableBug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
 /// Returns false: a program for users has no planted bug.
 #[cfg(not(test))]
 #[inline]
-pub(crate) const fn is_planted(_: PlantedBug) -> bool {
+pub(crate) const fn is_planted(_: PlantableBug) -> bool {
     false
 }

@@ -23,7 +23,7 @@ use crate::front::kind::{Front, FrontKind};
 use crate::front::service::{FrontEndService, FrontEndSharedState};
 use crate::front::{self, FrontEndArguments, KINDS};
 use crate::model::engine_thread;
-use crate::model::exchange::Exchange;
+use crate::model::exchange::EngineExchange;
 use crate::model::shared::SharedEngine;
 
 /// Settings and bound addresses of a server that offers one device through several front-ends.
@@ -124,28 +124,29 @@ impl Server {
         let started = Instant::now();
         let shared = FrontEndSharedState::default();
         let spare: usize = self.fronts.iter().map(|front| front.spare_threads()).sum();
-        let exchange = Exchange::new(self.wait, self.fronts.len() * self.device_threads + spare)?;
+        let exchange = EngineExchange::new(self.wait, self.fronts.len() * self.device_threads + spare)?;
         // All front-ends that share one modelled host share one engine.
         let mut engine = self.engine(&exchange)?;
         let modelled = thread::scope(|scope| {
             let metrics = self.metrics.as_ref();
-            let metrics =
-                metrics.map(|listener| scope.spawn(|| self.until_stopped(|| metrics::serve(listener, &self.device))));
+            let metrics = metrics
+                .map(|listener| scope.spawn(|| self.run_part_until_stopped(|| metrics::serve(listener, &self.device))));
             let control = self.control.as_ref();
-            let control =
-                control.map(|socket| scope.spawn(|| self.until_stopped(|| control::serve(socket, &self.device))));
+            let control = control
+                .map(|socket| scope.spawn(|| self.run_part_until_stopped(|| control::serve(socket, &self.device))));
             let mut serving = Vec::new();
             if self.device_threads > 1 {
-                let engine = engine.take().map(|engine| scope.spawn(|| self.until_stopped(|| self.run_engine(engine))));
+                let engine =
+                    engine.take().map(|engine| scope.spawn(|| self.run_part_until_stopped(|| self.run_engine(engine))));
                 serving.extend(engine);
             }
-            for front in self.engine_owner_first() {
+            for front in self.front_ends_engine_owner_first() {
                 let settings = (self.timing, self.wait, self.seed);
                 let service = {
                     let shared = (&shared, &exchange);
                     FrontEndService::new(&self.device, settings, self.device_threads, shared, engine.take())
                 };
-                serving.push(scope.spawn(move || self.until_stopped(|| front.serve(&service))));
+                serving.push(scope.spawn(move || self.run_part_until_stopped(|| front.serve(&service))));
             }
             [metrics, control].into_iter().flatten().try_for_each(join)?;
             let modelled = serving.into_iter().map(join).collect::<io::Result<Vec<_>>>()?;
@@ -173,15 +174,15 @@ impl Server {
 
     /// Returns all front-ends, those that prefer to run the engine on their own thread first. With one device thread,
     /// the first of the list runs the engine.
-    fn engine_owner_first(&self) -> impl Iterator<Item = &dyn Front> {
+    fn front_ends_engine_owner_first(&self) -> impl Iterator<Item = &dyn Front> {
         let fronts =
             |first| self.fronts.iter().map(Box::as_ref).filter(move |front| front.prefers_own_engine() == first);
         fronts(true).chain(fronts(false))
     }
 
     /// Makes the engine that all front-ends share; none with timing off.
-    fn engine<'a>(&self, exchange: &'a Exchange) -> io::Result<Option<SharedEngine<'a>>> {
-        let Some(front) = self.engine_owner_first().next().filter(|_| self.timing) else { return Ok(None) };
+    fn engine<'a>(&self, exchange: &'a EngineExchange) -> io::Result<Option<SharedEngine<'a>>> {
+        let Some(front) = self.front_ends_engine_owner_first().next().filter(|_| self.timing) else { return Ok(None) };
         let drive = front.modelled_drive(&self.device.drive);
         SharedEngine::new(&self.device, drive, front.brings_software(), self.seed, exchange).map(Some)
     }
@@ -193,7 +194,7 @@ impl Server {
 
     /// Runs a part of the server, such as a front-end (NBD, vfio-user), on the calling thread. When it ends, even by an
     /// error or a panic, all other threads of the server are told to stop.
-    fn until_stopped<T>(&self, front: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    fn run_part_until_stopped<T>(&self, front: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let _stop = self.device.stop.stop_when_dropped();
         front()
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use background::{Background, alone, device};
+use background::{BackgroundServer, alone, device};
 use phaselink_client::chunk::CHUNK_BYTES;
 use phaselink_client::shared::memory::Memory;
 use phaselink_client::shared::socket;
@@ -27,7 +27,7 @@ use phaselink_ring::greeting::{ClientHelloMessage, ServerWelcomeMessage, VERSION
 use phaselink_ring::layout::Layout;
 use phaselink_ring::trailer::{ArrivalTagSource, TagWidth};
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
+use phaselink_serve::front::shm::{ShareOption, ShareSocket, ShmFrontEnd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 
@@ -37,7 +37,7 @@ const HALF: u64 = 512 << 10;
 /// A server that runs until this goes.
 struct Running {
     paths: Vec<PathBuf>,
-    server: Background,
+    server: BackgroundServer,
 }
 
 /// Serve shares, each at a socket of its own: what stands behind the path on the command line.
@@ -54,7 +54,7 @@ fn serve_drive(test: &str, shares: &[&str], timing: bool, wait: Wait, store: Sto
     let path = |number: usize| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}{number}.sock"));
     let paths: Vec<PathBuf> = (0..shares.len()).map(path).collect();
     let bound = shares.iter().zip(&paths).map(|(share, path)| {
-        let share = Share::parse(&format!("{}{share}", path.display())).unwrap();
+        let share = ShareOption::parse(&format!("{}{share}", path.display())).unwrap();
         ShareSocket::bind(&share, GEOMETRY).unwrap()
     });
     let device = device(drive, store);
@@ -64,12 +64,12 @@ fn serve_drive(test: &str, shares: &[&str], timing: bool, wait: Wait, store: Sto
         timing,
         wait,
         seed: 1,
-        fronts: vec![Box::new(Shm(shm))],
+        fronts: vec![Box::new(ShmFrontEnd(shm))],
         metrics: None,
         device_threads: 1,
         control: None,
     };
-    Running { paths, server: Background::start(server, alone) }
+    Running { paths, server: BackgroundServer::start(server, alone) }
 }
 
 impl Running {
@@ -91,7 +91,7 @@ fn random_bytes(seed: u64, bytes: usize) -> Vec<u8> {
 }
 
 /// Write and read at random in a part of the drive, and compare everything with what it should be.
-fn exercise(queue: &mut Queue, bytes: usize, rounds: u64, seed: u64) {
+fn exercise_range(queue: &mut Queue, bytes: usize, rounds: u64, seed: u64) {
     let mut expected = vec![0; bytes];
     queue.write(0, &expected).unwrap();
     for round in 0..rounds {
@@ -114,13 +114,13 @@ fn exercise(queue: &mut Queue, bytes: usize, rounds: u64, seed: u64) {
 }
 
 #[test]
-fn what_is_written_is_read_with_timing_and_without_spinning_and_asleep() {
+fn shm_data_reads_back_with_all_wait_methods() {
     for (timing, wait) in [(false, Wait::Spin), (false, Wait::PageBlock), (true, Wait::Spin), (true, Wait::PageBlock)] {
         let server = serve("plain", &[""], timing, wait);
         let mut queue = server.queue(0);
-        exercise(&mut queue, 64 << 10, 20, 1);
+        exercise_range(&mut queue, 64 << 10, 20, 1);
         thread::sleep(Duration::from_millis(5));
-        exercise(&mut queue, 64 << 10, 10, 2);
+        exercise_range(&mut queue, 64 << 10, 10, 2);
         let summary = server.finish();
         assert_eq!((summary.tally.errors, summary.tally.flush.ios), (0, 2));
         assert!(summary.tally.read.ios >= 30);
@@ -129,7 +129,7 @@ fn what_is_written_is_read_with_timing_and_without_spinning_and_asleep() {
 }
 
 #[test]
-fn many_commands_are_under_way_at_once_and_each_slot_gets_its_own_data() {
+fn many_commands_in_flight_get_their_own_data() {
     let server = serve("deep", &[""], false, Wait::Spin);
     let mut client = server.client(0, &Options { depth: 7, transfer_bytes: 4096, ..Options::default() });
     let mut queue = client.take_queue().unwrap();
@@ -148,7 +148,7 @@ fn many_commands_are_under_way_at_once_and_each_slot_gets_its_own_data() {
 }
 
 #[test]
-fn a_flush_of_a_file_is_answered_and_reads_go_on_meanwhile() {
+fn file_flush_completes_while_reads_continue() {
     for timing in [false, true] {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("flushed.store");
         let _ = fs::remove_file(&path);
@@ -173,13 +173,13 @@ fn a_flush_of_a_file_is_answered_and_reads_go_on_meanwhile() {
 }
 
 #[test]
-fn data_that_ends_in_the_tag_is_read_again_with_another_tag() {
+fn data_equal_to_the_tag_is_reread_with_another() {
     for timing in [false, true] {
-        collide(timing);
+        check_tag_collision(timing);
     }
 }
 
-fn collide(timing: bool) {
+fn check_tag_collision(timing: bool) {
     let server = serve("collision", &[""], timing, Wait::Spin);
     let mut queue = server.queue(0);
     let tags = ArrivalTagSource::random(TagWidth::Bits32, 5);
@@ -196,7 +196,7 @@ fn collide(timing: bool) {
 }
 
 #[test]
-fn a_buffer_that_a_write_has_used_is_marked_anew() {
+fn buffer_used_by_a_write_is_tagged_again() {
     let server = serve("marks", &[""], false, Wait::Spin);
     let mut queue = server.queue(0);
     let blocks = [1, 2, 3].map(|seed| random_bytes(seed, 512));
@@ -214,7 +214,7 @@ fn a_buffer_that_a_write_has_used_is_marked_anew() {
 }
 
 #[test]
-fn with_timing_a_read_takes_what_the_model_says_and_no_less() {
+fn shm_read_takes_exactly_its_modelled_time() {
     let (shipped, slow) = (shipped::find("dc-express").unwrap(), KeyOverride::parse("media.read_ns=2000000").unwrap());
     let drive = Drive::from_toml(shipped.file, shipped.text, &[slow]).unwrap();
     let store = Store::in_memory(GEOMETRY).unwrap();
@@ -230,11 +230,11 @@ fn with_timing_a_read_takes_what_the_model_says_and_no_less() {
 }
 
 #[test]
-fn clients_see_their_own_range_and_write_only_where_they_may() {
+fn clients_access_only_their_range() {
     let server = serve("ranges", &[",size=512k", ",offset=512k", ",readonly"], false, Wait::Spin);
     let (mut first, mut second) = (server.queue(0), server.queue(1));
-    exercise(&mut first, HALF as usize, 20, 1);
-    exercise(&mut second, HALF as usize, 20, 2);
+    exercise_range(&mut first, HALF as usize, 20, 1);
+    exercise_range(&mut second, HALF as usize, 20, 2);
     let refused = Client::connect(&server.paths[2], &Options::default()).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     let mut client = server.client(2, &Options { writes: false, ..Options::default() });
@@ -257,21 +257,21 @@ fn clients_see_their_own_range_and_write_only_where_they_may() {
 }
 
 #[test]
-fn two_clients_with_two_threads_each_do_not_disturb_each_other() {
+fn two_clients_with_two_threads_do_not_interfere() {
     let server = serve("two", &[",size=256k", ",offset=256k,size=256k"], false, Wait::Spin);
     thread::scope(|scope| {
         for share in 0..2 {
             let mut client = server.client(share, &Options { queues: 2, ..Options::default() });
             let (mut writer, mut reader) = (client.take_queue().unwrap(), client.take_queue().unwrap());
             assert!(client.take_queue().is_none());
-            scope.spawn(move || exercise(&mut writer, 128 << 10, 60, share as u64));
+            scope.spawn(move || exercise_range(&mut writer, 128 << 10, 60, share as u64));
             scope.spawn(move || (0..200).for_each(|_| reader.read(128 << 10, &mut [0; 4096]).unwrap()));
         }
     });
 }
 
 /// A connection without a client library: memory to be filled with anything.
-fn raw(path: &Path, layout: Layout) -> (UnixStream, Memory) {
+fn connect_raw(path: &Path, layout: Layout) -> (UnixStream, Memory) {
     let socket = UnixStream::connect(path).unwrap();
     let hello = ClientHelloMessage { version: VERSION, layout, writes: true };
     socket::send(socket.as_fd(), &hello.encode(), None).unwrap();
@@ -283,40 +283,40 @@ fn raw(path: &Path, layout: Layout) -> (UnixStream, Memory) {
 }
 
 #[test]
-fn garbage_in_all_of_its_memory_harms_nobody_but_the_client_itself() {
+fn garbage_in_client_memory_harms_only_that_client() {
     for timing in [false, true] {
         let server = serve("garbage", &[",size=512k", ",offset=512k"], timing, Wait::Spin);
         let mut neighbour = server.queue(0);
         let layout = Layout { queues: 2, entries: 8, transfer_bytes: 1024 };
         for round in 0..if timing { 2 } else { 6 } {
-            let (socket, memory) = raw(&server.paths[1], layout);
+            let (socket, memory) = connect_raw(&server.paths[1], layout);
             for (place, word) in (0..).zip(memory.words(0, layout.memory_bytes() as usize / 8)) {
                 let draw = mix(round << 32 | place);
                 // Values close to valid operations, passes and slots find more bugs than random ones do.
                 let value = if draw & 3 == 0 { draw } else { draw & 0x0000_0c00_0007_0007 | 0x0100 };
                 word.store(value, Ordering::Relaxed);
             }
-            exercise(&mut neighbour, 64 << 10, 10, round);
+            exercise_range(&mut neighbour, 64 << 10, 10, round);
             drop(socket);
         }
-        exercise(&mut server.queue(1), 64 << 10, 10, 1);
+        exercise_range(&mut server.queue(1), 64 << 10, 10, 1);
         assert!(server.finish().tally.errors > 0);
     }
 }
 
 #[test]
-fn every_byte_of_a_command_may_be_wrong_and_the_next_command_is_served() {
+fn any_wrong_command_byte_leaves_the_next_command_served() {
     for timing in [false, true] {
-        disturb(timing);
+        check_random_bytes(timing);
     }
 }
 
-fn disturb(timing: bool) {
+fn check_random_bytes(timing: bool) {
     use phaselink_client::chunk;
     use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
     let server = serve("bytes", &[",size=512k"], timing, Wait::Spin);
     let layout = Layout { queues: 1, entries: 4, transfer_bytes: 512 };
-    let (_socket, memory) = raw(&server.paths[0], layout);
+    let (_socket, memory) = connect_raw(&server.paths[0], layout);
     let (mut index, mut pass) = (0, FIRST_PASS);
     let mut attempt = 0u8;
     for place in (0..64).filter(|place| *place != 1) {
@@ -352,7 +352,7 @@ fn disturb(timing: bool) {
 }
 
 #[test]
-fn greetings_that_are_none_are_sent_away_and_others_served() {
+fn invalid_greetings_are_refused() {
     let server = serve("greeting", &[""], false, Wait::Spin);
     let silent = UnixStream::connect(&server.paths[0]).unwrap();
     for message in [&[0; 32][..], b"x", &[0xff; 500]] {
@@ -366,12 +366,12 @@ fn greetings_that_are_none_are_sent_away_and_others_served() {
         let refused = Client::connect(&server.paths[0], &options).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
     }
-    exercise(&mut server.queue(0), 64 << 10, 5, 1);
+    exercise_range(&mut server.queue(0), 64 << 10, 5, 1);
     drop(silent);
 }
 
 #[test]
-fn a_client_whose_device_ends_is_told() {
+fn client_is_told_when_its_device_ends() {
     let server = serve("end", &[""], false, Wait::Spin);
     let mut queue = server.queue(0);
     server.finish();
@@ -380,7 +380,7 @@ fn a_client_whose_device_ends_is_told() {
 
 /// Not a test of its own: the other process of the next one.
 #[test]
-fn a_client_that_reads_and_writes_until_it_is_killed() {
+fn client_process_until_killed() {
     let Some(path) = env::var_os("SHM_VICTIM") else { return };
     let mut queue = Client::connect(path.as_ref(), &Options::default()).unwrap().take_queue().unwrap();
     for round in 0.. {
@@ -393,7 +393,7 @@ fn a_client_that_reads_and_writes_until_it_is_killed() {
 }
 
 #[test]
-fn a_client_killed_at_any_moment_is_forgotten_and_others_are_served() {
+fn killed_client_is_removed_without_harm() {
     let server = serve("killed", &[""], false, Wait::Spin);
     let mut queue = server.queue(0);
     let ready = Path::new(env!("CARGO_TARGET_TMPDIR")).join("victim.ready");
@@ -408,15 +408,15 @@ fn a_client_killed_at_any_moment_is_forgotten_and_others_are_served() {
         while !ready.exists() {
             thread::sleep(Duration::from_millis(2));
         }
-        exercise(&mut queue, 64 << 10, 10, round);
+        exercise_range(&mut queue, 64 << 10, 10, round);
         victim.kill().unwrap();
         victim.wait().unwrap();
-        exercise(&mut queue, 64 << 10, 10, round);
+        exercise_range(&mut queue, 64 << 10, 10, round);
     }
 }
 
 #[test]
-fn the_c_header_compiles_and_a_program_in_c_reads_what_it_has_written() {
+fn c_program_reads_back_through_the_c_header() {
     let server = serve("c", &[""], false, Wait::Spin);
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("roundtrip");
@@ -438,7 +438,7 @@ fn the_c_header_compiles_and_a_program_in_c_reads_what_it_has_written() {
 }
 
 #[test]
-fn a_program_in_python_reads_what_it_has_written_with_timing_and_without() {
+fn python_program_reads_back_with_and_without_timing() {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client/python");
     let library = env::current_exe().unwrap().parent().unwrap().join("libphaselink_client.so");
     for timing in [false, true] {

@@ -29,32 +29,32 @@ const EVENTS: u64 = 1 << 20;
 /// Question that the explorer's page asks; the key `verb` names its kind.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "verb", rename_all = "lowercase", deny_unknown_fields)]
-enum PageQuestion {
+enum ExplorerQuestion {
     /// Asks for a catalog: the shipped drives, the presets, and the latency stages in their order.
     Catalog,
     /// Asks for the drive as `check --toml` prints it, and for every key with its value.
-    Check { drive: DriveWords },
+    Check { drive: DriveInWords },
     /// Asks for a run of one job, and for the document that `run --json` prints.
-    Run { drive: DriveWords, job: Vec<(String, String)>, seed: u64 },
+    Run { drive: DriveInWords, job: Vec<(String, String)>, seed: u64 },
     /// Asks for a prediction for one job, as the object that `predict --json` prints.
-    Predict { drive: DriveWords, job: Vec<(String, String)> },
+    Predict { drive: DriveInWords, job: Vec<(String, String)> },
     /// Asks for the steps of one request in the middle of a stream of equal ones, and for the ladder that `trace`
     /// prints.
-    Trace { drive: DriveWords, rw: String, bs: String, iodepth: String, skip: u64, seed: u64 },
+    Trace { drive: DriveInWords, rw: String, bs: String, iodepth: String, skip: u64, seed: u64 },
     /// Asks for latency against load of one job, for the document that `knee --json` prints, the answer in words, and its
     /// page.
-    Knee { drive: DriveWords, job: Vec<(String, String)>, question: Map<String, Value> },
+    Knee { drive: DriveInWords, job: Vec<(String, String)>, question: Map<String, Value> },
     /// Asks when data belongs on a drive, for the document that `breakeven --json` prints and the answer in words.
     BreakEven { question: Map<String, Value> },
     /// Asks how long the memory of a drive lasts, for the document that `endurance --json` prints and the answer in
     /// words.
-    CellEndurance { drive: DriveWords, question: Map<String, Value> },
+    CellEndurance { drive: DriveInWords, question: Map<String, Value> },
 }
 
 /// Drive by its shipped name, or by the text of a drive file; with overrides as they could be typed after `--set`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DriveWords {
+struct DriveInWords {
     #[serde(default)]
     name: Option<String>,
     #[serde(default)]
@@ -73,7 +73,7 @@ struct DriveWords {
 /// assert!(ask::answer(question, || false)["answer"]["drives"].is_array());
 /// ```
 pub fn answer(question: &[u8], is_over: impl Fn() -> bool + Sync) -> Value {
-    let read = serde_json::from_slice::<PageQuestion>(question);
+    let read = serde_json::from_slice::<ExplorerQuestion>(question);
     let read = read.map_err(|error| InputProblem::new("question", error.line(), error.to_string(), "").into());
     match read.and_then(|question| question.answer(is_over)) {
         Ok(answer) => json!({ "answer": answer }),
@@ -89,53 +89,53 @@ fn problem_json(problem: &InputProblem) -> Value {
     json!({ "file": file, "line": line, "found": found, "allowed": allowed })
 }
 
-impl PageQuestion {
+impl ExplorerQuestion {
     fn answer(self, is_over: impl Fn() -> bool + Sync) -> Result<Value, Problems> {
         match self {
-            PageQuestion::Catalog => Ok(catalog()),
-            PageQuestion::Check { drive } => {
+            ExplorerQuestion::Catalog => Ok(catalog()),
+            ExplorerQuestion::Check { drive } => {
                 let drive = drive.read()?;
                 Ok(json!({
                     "toml": drive.to_toml(), "description": drive.resolved(), "notes": drive.notes(),
                 }))
             }
-            PageQuestion::Run { drive, job, seed } => {
+            ExplorerQuestion::Run { drive, job, seed } => {
                 let drive = drive.read()?;
                 let jobs = jobs(&job, &drive)?;
                 let mut simulation = Simulation::new(&drive, &jobs, seed)?;
                 while simulation.step(EVENTS) {
                     if is_over() {
-                        return Err(too_long());
+                        return Err(timed_out_problem());
                     }
                 }
                 let outcome = simulation.outcome();
                 let mut document = report::headed("run", report::json(&outcome, drive.resolved()));
-                compare::conclusion_of_run(&drive, &jobs, outcome).add_to(&mut document);
+                compare::conclude_run(&drive, &jobs, outcome).add_to(&mut document);
                 Ok(document)
             }
-            PageQuestion::Predict { drive, job } => {
+            ExplorerQuestion::Predict { drive, job } => {
                 let drive = drive.read()?;
                 let prediction = predict::predict(&drive, &jobs(&job, &drive)?);
                 let document = predict::document([predict::json(&prediction, drive.resolved())]);
                 Ok(report::headed("predict", document))
             }
-            PageQuestion::Trace { drive, rw, bs, iodepth, skip, seed } => {
+            ExplorerQuestion::Trace { drive, rw, bs, iodepth, skip, seed } => {
                 let stream = EqualRequestStream { rw: &rw, bs: &bs, iodepth: &iodepth, skip, requests: 1, seed };
                 let steps = stream.record(&drive.read()?)?;
                 let rows: Vec<Value> = steps.first().in_order().into_iter().map(row).collect();
                 Ok(json!({ "steps": rows, "ladder": steps.ladder() }))
             }
-            PageQuestion::Knee { drive, job, question } => {
+            ExplorerQuestion::Knee { drive, job, question } => {
                 let drive = drive.read()?;
-                let study = question_from_keys::<KneeQuestion>(question)?.study(&drive, written(&job)?)?;
+                let study = question_from_keys::<KneeQuestion>(question)?.study(&drive, written_job(&job)?)?;
                 let in_turn = |count: usize, run: &(dyn Fn(usize) + Sync)| (0..count).for_each(run);
-                let answer = study.answer(&in_turn, &is_over)?.ok_or_else(too_long)?;
+                let answer = study.answer(&in_turn, &is_over)?.ok_or_else(timed_out_problem)?;
                 Ok(json!({ "document": answer.document(), "html": answer.plots() + &answer.text().html() }))
             }
-            PageQuestion::BreakEven { question } => {
+            ExplorerQuestion::BreakEven { question } => {
                 Ok(render(&question_from_keys::<BreakEvenQuestion>(question)?.answer()?))
             }
-            PageQuestion::CellEndurance { drive, question } => {
+            ExplorerQuestion::CellEndurance { drive, question } => {
                 Ok(render(&question_from_keys::<EnduranceQuestion>(question)?.answer(&drive.read()?)?))
             }
         }
@@ -143,7 +143,7 @@ impl PageQuestion {
 }
 
 /// Returns the problem of a run that was given up.
-fn too_long() -> Problems {
+fn timed_out_problem() -> Problems {
     InputProblem::new("question", None, "a run that takes too long", "fewer requests, or shorter").into()
 }
 
@@ -152,7 +152,7 @@ fn render(answer: &impl Answer) -> Value {
     json!({ "document": answer.document(), "html": answer.text().html() })
 }
 
-impl DriveWords {
+impl DriveInWords {
     fn read(&self) -> Result<Drive, Problems> {
         let set = all(self.set.iter().map(|text| KeyOverride::parse(text).map_err(Problems::from)))?;
         let described = match (&self.name, &self.text) {
@@ -167,16 +167,16 @@ impl DriveWords {
 
 /// Returns a list with the one job that fio options describe, checked against the limits of a drive.
 fn jobs(options: &[(String, String)], drive: &Drive) -> Result<Vec<Job>, Problems> {
-    written(options)?.on(&drive.limits())
+    written_job(options)?.on(&drive.limits())
 }
 
 /// Returns the one job that fio options describe, before a drive is known.
-fn written(options: &[(String, String)]) -> Result<UnresolvedJobs, Problems> {
+fn written_job(options: &[(String, String)]) -> Result<UnresolvedJobs, Problems> {
     let given: Vec<_> = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    UnresolvedJobs::new([fio::job_from_flags(&add_default_options(&given))?], no_traces)
+    UnresolvedJobs::new([fio::job_from_flags(&add_default_options(&given))?], refuse_trace)
 }
 
-fn no_traces(wanted: &NamedJobTrace) -> Result<Trace, Problems> {
+fn refuse_trace(wanted: &NamedJobTrace) -> Result<Trace, Problems> {
     Err(InputProblem::new(&wanted.path, None, "cannot be read: there are no files here", "").into())
 }
 
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_the_document_of_the_command_line() {
+    fn explorer_run_equals_the_command_line_document() {
         let job = [["rw", "randread"], ["number_ios", "100"]];
         let question =
             json!({ "verb": "run", "drive": { "name": "nvme", "set": ["link.lanes=8"] }, "job": job, "seed": 3 });
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_comes_back_as_text() {
+    fn explorer_problems_are_returned_as_text() {
         for question in [
             json!({ "verb": "run" }),
             json!({ "verb": "check", "drive": {} }),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn break_even_times_are_the_document_of_the_command_line_and_words() {
+    fn explorer_break_even_equals_the_command_line() {
         let answer = &asked(json!({ "verb": "breakeven", "question": { "bs": ["4k"], "drives": 2 } }))["answer"];
         let question = BreakEvenQuestion { bs: vec![4096], drives: Some(2), ..BreakEvenQuestion::default() };
         assert_eq!(answer["document"], question.answer().expect("an answer").document());
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn lifetimes_are_of_the_drive_with_its_overrides() {
+    fn explorer_lifetimes_use_the_overridden_drive() {
         let drive = json!({ "name": "tlc-gen5", "set": ["translation.over_provisioning=0.5"] });
         let answer = &asked(json!({ "verb": "endurance", "drive": drive, "question": { "per_day": "1t" } }))["answer"];
         let document = &answer["document"];
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_against_load_is_drawn_and_told() {
+    fn explorer_draws_and_describes_latency_against_load() {
         let job = [["rw", "randread"], ["number_ios", "500"], ["numjobs", "4"], ["iodepth", "32"]];
         let question = json!({ "rates": "50k,100k,200k" });
         let asked = asked(json!({ "verb": "knee", "drive": { "name": "nvme" }, "job": job, "question": question }));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_takes_too_long_is_given_up() {
+    fn overlong_run_is_abandoned() {
         let job = [["rw", "randread"], ["runtime", "1000s"]];
         let question = json!({ "verb": "run", "drive": { "name": "nvme" }, "job": job, "seed": 1 });
         let answer = answer(question.to_string().as_bytes(), || true);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_catalog_names_every_stage_that_a_run_may_show() {
+    fn catalogue_names_all_stages() {
         let catalog = &asked(json!({ "verb": "catalog" }))["answer"];
         let stages = catalog["stages"].as_array().unwrap();
         assert!(stages.iter().any(|it| it["stage"] == "media" && it["part"] == "media"));

@@ -112,7 +112,7 @@ pub fn sentence(evidence: &[Evidence]) -> String {
     if !by_papers.is_empty() {
         sentences.push(format!("Published results are reproduced with {}.", listed(&by_papers)));
     }
-    let unknown = names_without_measurement(evidence);
+    let unknown = unmeasured_names(evidence);
     if !unknown.is_empty() {
         sentences.push(format!("Never measured: {}.", unknown.join(", ")));
     }
@@ -120,7 +120,7 @@ pub fn sentence(evidence: &[Evidence]) -> String {
 }
 
 /// Returns the names of drives, stacks and hosts without any measurement, one text for each kind: `drives a and b`.
-fn names_without_measurement(evidence: &[Evidence]) -> Vec<String> {
+fn unmeasured_names(evidence: &[Evidence]) -> Vec<String> {
     let of_part = |part: &&str| {
         let mut names: Vec<String> =
             evidence.iter().filter(|row| row.is_none() && row.part == *part).map(|row| row.name.clone()).collect();
@@ -137,7 +137,7 @@ mod tests {
     use phaselink_core::drive_file::{KeyOverride, presets};
 
     #[test]
-    fn every_name_in_the_table_is_shipped() {
+    fn evidence_names_are_shipped() {
         let is_shipped = |row: &Evidence| match row.part.as_str() {
             "drive" => shipped::find(&row.name).is_some() || shipped::find_device(&row.name).is_some(),
             section => presets::all().iter().any(|preset| preset.section == section && preset.name == row.name),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_of_ones_own_is_known_by_what_it_starts_from() {
+    fn own_drive_has_the_evidence_of_its_base() {
         let known = all().into_iter().find(|row| row.part == "drive").unwrap();
         let file = format!("preset = '{}'\n", known.name);
         let drive = Drive::from_toml("mine.toml", &file, &[]).unwrap();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_measured_is_said() {
+    fn unmeasured_parts_are_stated() {
         let evidence = [Evidence::none("drive", "a"), Evidence::none("drive", "b"), Evidence::none("host", "h")];
         assert_eq!(sentence(&evidence), "Never measured: drives a and b, host h.");
         let measured = |part, name, rows, error| Evidence {

@@ -72,7 +72,7 @@ fn message_seeds() -> Vec<Vec<u8>> {
             challenge: challenge.clone(),
             public: Vec::new(),
         },
-        AuthenticationMessage::Reply {
+        AuthenticationMessage::VfioUserReply {
             response: response.clone(),
             sequence: 7,
             challenge: Some(challenge),

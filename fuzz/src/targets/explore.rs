@@ -1,25 +1,27 @@
 //! Requests that a browser, or any program on this machine, sends to the explorer's server.
 
-use phaselink_serve::http::{BODY_BYTES_MAX, HEAD_BYTES_MAX, RequestState, Route, read_request};
+use phaselink_serve::http::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HttpRoute, RequestState, parse_http_request};
 
 use crate::Target;
 
 /// Requests that the explorer's server answers.
-const ROUTES: [Route; 2] =
-    [Route { method: "GET", path: "/", has_body: false }, Route { method: "POST", path: "/ask", has_body: true }];
+const ROUTES: [HttpRoute; 2] = [
+    HttpRoute { method: "GET", path: "/", has_body: false },
+    HttpRoute { method: "POST", path: "/ask", has_body: true },
+];
 
 pub(super) const EXPLORE: Target = Target { name: "explore", run, seeds };
 
 /// Checks that a request is read the same in one part and in two, and that the server never waits for more bytes than it keeps.
 fn run(input: &[u8]) {
-    let whole = read_request(input, &ROUTES);
+    let whole = parse_http_request(input, &ROUTES);
     if let RequestState::Complete { body, .. } = &whole {
         assert!(body.len() <= BODY_BYTES_MAX && body.len() < input.len());
     }
     if input.len() >= HEAD_BYTES_MAX + 4 + BODY_BYTES_MAX {
         assert_ne!(whole, RequestState::Incomplete);
     }
-    let half = read_request(&input[..input.len() / 2], &ROUTES);
+    let half = parse_http_request(&input[..input.len() / 2], &ROUTES);
     if half != RequestState::Incomplete {
         assert_eq!(half, whole, "bytes after a request that is decided do not change it");
     }

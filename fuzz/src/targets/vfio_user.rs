@@ -54,18 +54,18 @@ fn exchange(session: &mut Session, message: &[u8], fds: Vec<OwnedFd>) {
         assert_eq!(after, before, "who only rings changes nothing else");
     }
     let Some(asked) = message.first_chunk().map(Header::decode) else { return assert!(reply.is_none()) };
-    assert_eq!(reply.is_some(), !asked.is_posted(), "each message is answered, unless it wants no answer");
+    assert_eq!(reply.is_some(), !asked.needs_no_reply(), "each message is answered, unless it wants no answer");
     let Some(reply) = reply else { return };
     let answer = Header::decode(reply.bytes.first_chunk().expect("a header"));
     assert!(answer.is_reply() && (answer.id, answer.command) == (asked.id, asked.command));
     assert_eq!(answer.bytes as usize, reply.bytes.len());
-    assert!(!answer.is_refusal() || reply.bytes.len() == HEADER_BYTES);
+    assert!(!answer.is_error_reply() || reply.bytes.len() == HEADER_BYTES);
 }
 
 /// Acts as the controller would between messages.
 fn look_around(session: &mut Session, place: u8) {
     session.interrupts.raise(u16::from(place), session.registers.masked);
-    let _ = session.doorbells().tail_and_head(u16::from(place) % 33);
+    let _ = session.doorbells().tail_and_head_doorbells(u16::from(place) % 33);
     let address = u64::from(place) << 12;
     if let Some((_, here)) = session.memory.find(address, 8192) {
         assert!((1..=8192).contains(&here));

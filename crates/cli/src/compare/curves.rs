@@ -1,7 +1,7 @@
 //! Plots of a comparison: drives over block size, queue depth and threads, and the tails of their latencies.
 
 use phaselink_core::number::{real, whole};
-use phaselink_studies::compare::{Cell, ComparedGroup, Label, means_ns, named};
+use phaselink_studies::compare::{Cell, ComparedGroup, LineLabel, means_ns, named};
 use phaselink_studies::report::html::axis::{AxisScale, PlotAxis};
 use phaselink_studies::report::html::columns::{Column, columns};
 use phaselink_studies::report::html::comparison;
@@ -21,7 +21,7 @@ const DRIVES_MAX: usize = 8;
 /// Size of jobs over which curves are drawn: its name, its value in a group's label, and the format of a value.
 struct Size {
     name: &'static str,
-    of: fn(&Label) -> Option<u64>,
+    of: fn(&LineLabel) -> Option<u64>,
     shown: fn(f64) -> String,
 }
 
@@ -74,7 +74,7 @@ fn curves(groups: &[ComparedGroup], size: usize) -> Vec<Curve<'_>> {
 }
 
 /// Returns the title of a curve: the sizes that all its groups share, such as `8 threads, depth 4`.
-fn curve_title(size: usize, label: &Label) -> String {
+fn curve_title(size: usize, label: &LineLabel) -> String {
     let bytes = label.bytes.map(|bytes| describe::size(bytes.into()));
     let depth = label.iodepth.map(|depth| format!("depth {depth}"));
     let threads = Some(describe::counted(label.threads.into(), "thread"));

@@ -183,7 +183,7 @@ impl Comparison {
     ) -> Result<Vec<EqualLoadGroup>, Problems> {
         let is_whole = self.lines.iter().zip(groups).all(|(line, group)| is_finished(line, group));
         let points = self.lines.iter().map(|line| &line.point);
-        let loads = if is_whole { compare::equal_loads(points, groups) } else { Vec::new() };
+        let loads = if is_whole { compare::lines_at_equal_load(points, groups) } else { Vec::new() };
         let jobs: Vec<&[Option<Vec<Job>>]> = loads.iter().map(|load| &load.jobs[..]).collect();
         let cells = self.simulate_lines(&jobs, stopped)?;
         let is_stopped = stopped.load(Ordering::Relaxed);

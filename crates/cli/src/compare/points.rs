@@ -3,7 +3,7 @@
 use clap::Args;
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::Problems;
-use phaselink_studies::compare::{ComparedPoint, Grid};
+use phaselink_studies::compare::{ComparedPoint, RequestedSizes};
 use phaselink_studies::results::units;
 
 use crate::run::workload::{DescribedJobs, JobFlags};
@@ -61,7 +61,7 @@ impl PointFlags {
         }
         let given = self.job.given()?;
         let (bs, iodepth, numjobs) = (self.bs.clone(), self.iodepth.clone(), self.numjobs.clone());
-        let grid = Grid { bs, iodepth, numjobs, ios: self.ios.or(ios_default) };
+        let grid = RequestedSizes { bs, iodepth, numjobs, ios: self.ios.or(ios_default) };
         let grid = if self.at.is_some() { grid.at_load(&given) } else { grid };
         grid.lines(&given, drives.len(), |options| self.line(options, drives))
     }

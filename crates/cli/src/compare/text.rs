@@ -6,7 +6,7 @@ use phaselink_core::config::origin::ValueOrigin;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::MeasuredState;
 use phaselink_core::number::{length, whole};
-use phaselink_studies::compare::{self, Cell, ComparedGroup, EqualLoadGroup, JudgedLatency, named, shared};
+use phaselink_studies::compare::{self, AwaitedLatency, Cell, ComparedGroup, EqualLoadGroup, named, shared};
 use phaselink_studies::evidence;
 use phaselink_studies::report::Table;
 use phaselink_studies::results::documents::ResourceUse;
@@ -257,10 +257,10 @@ pub(super) fn table_at_load(comparison: &Comparison, loaded: &EqualLoadGroup) ->
 
 /// Returns the columns that suit the workload of the groups.
 fn columns_for_workload(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<&'static Figure> {
-    let table = match JudgedLatency::of(groups) {
-        [JudgedLatency::Commits] => CompareTable::Commits,
-        [JudgedLatency::Queries] => CompareTable::Queries,
-        [JudgedLatency::ReadRequestTags, ..] => CompareTable::Mixes,
+    let table = match AwaitedLatency::of(groups) {
+        [AwaitedLatency::Commits] => CompareTable::Commits,
+        [AwaitedLatency::Queries] => CompareTable::Queries,
+        [AwaitedLatency::ReadRequestTags, ..] => CompareTable::Mixes,
         _ => CompareTable::Alike,
     };
     let energy = if comparison.energy { comparison_columns(CompareTable::ServerEnergy) } else { Vec::new() };

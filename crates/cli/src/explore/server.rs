@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phaselink_core::problem::InputProblem;
-use phaselink_serve::http::{self, HttpStatus, RequestState, Route};
+use phaselink_serve::http::{self, HttpRoute, HttpStatus, RequestState};
 use phaselink_studies::ask;
 
 /// Time that a client of the explorer has to send its request, and again to accept the response.
@@ -25,8 +25,10 @@ const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// HTTP requests that the explorer's server answers: for the page, and for the answer to a question of the page.
-const ROUTES: [Route; 2] =
-    [Route { method: "GET", path: PAGE_PATH, has_body: false }, Route { method: "POST", path: "/ask", has_body: true }];
+const ROUTES: [HttpRoute; 2] = [
+    HttpRoute { method: "GET", path: PAGE_PATH, has_body: false },
+    HttpRoute { method: "POST", path: "/ask", has_body: true },
+];
 const PAGE_PATH: &str = "/";
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -135,7 +137,7 @@ impl ExplorerClient {
         stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
         let (mut bytes, started) = (Vec::new(), Instant::now());
         let response = loop {
-            match http::read_request(&bytes, &ROUTES) {
+            match http::parse_http_request(&bytes, &ROUTES) {
                 RequestState::Incomplete => receive(stream, &mut bytes, started)?,
                 RequestState::Refused(status) => break http::refusal(status),
                 RequestState::Complete { path: PAGE_PATH, .. } => {

@@ -14,7 +14,7 @@ use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::timeline::RunTimeline;
-use phaselink_studies::compare::{RunConclusion, conclusion_of_run};
+use phaselink_studies::compare::{RunConclusionText, conclude_run};
 use phaselink_studies::evidence;
 use phaselink_studies::precision::{Measurement, PrecisionGoal};
 use phaselink_studies::report;
@@ -133,7 +133,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     outcome.finished &= !stopped.load(Ordering::Relaxed);
     let trust = RunUncertainty { measurement, doubted };
     let mut document = output::headed("run", report::json(&outcome, drive.resolved()));
-    let concluded = conclusion_of_run(drive, &workload.jobs, outcome.clone());
+    let concluded = conclude_run(drive, &workload.jobs, outcome.clone());
     concluded.add_to(&mut document);
     arguments.add_uncertainty(&mut document["phaselink"], &trust);
     let contents = page::RunPageSources { drive, workload: &workload, outcome: &outcome, timeline: &timeline };
@@ -172,7 +172,7 @@ fn run_ending(simulation: &Simulation, is_finished: bool, is_stopped: bool) -> C
 }
 
 /// Returns the conclusion of a run, the state in which the drive was measured, and the evidence for the model.
-fn run_conclusion(concluded: &RunConclusion, outcome: &Outcome) -> String {
+fn run_conclusion(concluded: &RunConclusionText, outcome: &Outcome) -> String {
     let sentences =
         concluded.findings.iter().map(|it| styled_for_stdout(&describe::wrapped(&it.sentence, ""), TextStyle::Bold));
     let state = words::measured(outcome.measured).map(|state| describe::wrapped(&format!("Measured {state}."), ""));

@@ -3,7 +3,7 @@
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{Outcome, Trace};
 use phaselink_core::timeline::RunTimeline;
-use phaselink_studies::compare::{Label, RunConclusion};
+use phaselink_studies::compare::{LineLabel, RunConclusionText};
 use phaselink_studies::evidence;
 use phaselink_studies::report::html::{Run, html};
 use phaselink_studies::results::{Evidence, words};
@@ -29,7 +29,12 @@ pub(super) struct RunPageSources<'a> {
 
 impl RunPageSources<'_> {
     /// Returns the HTML page of a run, with prediction intervals if there are any.
-    pub(super) fn page(&self, concluded: &RunConclusion, doubted: Option<&RunFigureIntervals>, seed: u64) -> String {
+    pub(super) fn page(
+        &self,
+        concluded: &RunConclusionText,
+        doubted: Option<&RunFigureIntervals>,
+        seed: u64,
+    ) -> String {
         let RunPageSources { drive, workload, outcome, timeline } = self;
         let packets = packets(drive, workload, seed);
         let intervals = doubted.map(intervals::run_interval_rows);
@@ -71,7 +76,7 @@ fn heading(drive: &Drive, workload: &Workload, behind: &[Evidence]) -> Vec<Strin
 /// Simulates one request like those of the jobs, alone, and returns a title and its packets. The request of a mixed job
 /// is a read. None if the jobs' requests differ in size, or are too large to draw.
 fn packets(drive: &Drive, workload: &Workload, seed: u64) -> Option<(String, Trace)> {
-    let label = Label::of(&workload.jobs);
+    let label = LineLabel::of(&workload.jobs);
     let bytes = label.bytes.filter(|bytes| *bytes <= BYTES_MAX)?;
     let is_write = label.rw.is_some_and(|rw| rw.ends_with("write"));
     let bs = bytes.to_string();

@@ -38,7 +38,7 @@ pages! {
     zones = "zones"
     placement = "placement"
     key_value = "key-value"
-    find_operation_decisions = "decisions" break_even = "break-even" gpu_storage = "gpu-storage" search_and_databases = "search-and-databases" what_if = "what-if" inference = "inference"
+    find_operation_decisions = "decisions" break_even_time = "break-even" gpu_storage = "gpu-storage" search_and_databases = "search-and-databases" what_if = "what-if" inference = "inference"
     flash_as_memory = "flash-as-memory"
     local_or_remote = "local-or-remote"
     export = "export"

@@ -311,7 +311,7 @@ impl DriveReader {
             let allowed = format!("tables [[{}]] with the keys key, why, low and high, or instead", list.key);
             return self.problems.push(list.place.problem(found, allowed));
         };
-        let cause = if list.key == "fitted" { UncertaintyCause::Fitted } else { UncertaintyCause::Assumed };
+        let cause = if list.key == "fitted" { UncertaintyCause::FittedKeyValue } else { UncertaintyCause::Assumed };
         for item in items {
             let known_problems = self.problems.len();
             let mut doubt: UncertainConstant = list::read_list_table(item, &mut self.problems);
@@ -418,7 +418,7 @@ impl DriveReader {
         drive.faults.extend(self.header.fault_lines.0);
         drive.drives = self.header.drives;
         let (fitted, assumed): (Vec<Mark>, Vec<Mark>) =
-            marks.into_iter().partition(|mark| mark.cause == UncertaintyCause::Fitted);
+            marks.into_iter().partition(|mark| mark.cause == UncertaintyCause::FittedKeyValue);
         drive.fitted = fitted.into_iter().map(|mark| mark.doubt).collect();
         drive.assumed = assumed.into_iter().map(|mark| mark.doubt).collect();
         let now = |of: &ReplacedValue| {

@@ -41,7 +41,7 @@ pub enum FabricCommandStep {
     /// The command capsule is in the target's memory.
     Command,
     /// A target core has received the command of a large write, and asks for its data.
-    Ask,
+    GuestRequest,
     /// The request for a write's data (R2T) is in the initiator's memory.
     Asked,
     /// The initiator sends the data of a large write.
@@ -63,7 +63,7 @@ pub enum FabricCommandStep {
 impl FabricCommandStep {
     const ALL: [FabricCommandStep; 10] = [
         FabricCommandStep::Command,
-        FabricCommandStep::Ask,
+        FabricCommandStep::GuestRequest,
         FabricCommandStep::Asked,
         FabricCommandStep::SendData,
         FabricCommandStep::Data,
@@ -224,8 +224,11 @@ impl NetworkedTarget {
     /// Lets a target core receive a command that has arrived at `now`.
     pub fn on_command(&mut self, now: Time, id: RequestId, shared: &mut Shared) {
         let io = shared.requests[id].io;
-        let next =
-            if self.framing.needs_data_request(&io) { FabricCommandStep::Ask } else { FabricCommandStep::Submit };
+        let next = if self.framing.needs_data_request(&io) {
+            FabricCommandStep::GuestRequest
+        } else {
+            FabricCommandStep::Submit
+        };
         let ready = self.core_wake_time(now, shared.requests[id].thread);
         self.work_on_target_core(ready, id, self.costs.command(&io, &self.framing), next, shared);
     }

@@ -26,7 +26,7 @@ pub enum Attachment {
     /// PCI Express function, whose registers and queues the host's own driver uses.
     PciFunction,
     /// Queues and receive buffers in memory that the drive's server shares with a process.
-    SharedMemory,
+    ClientMemoryRegions,
 }
 
 /// Properties that a drive has by its protocol, implemented by the section of drive files that holds the protocol's

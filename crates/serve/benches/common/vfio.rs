@@ -17,14 +17,14 @@ use phaselink_core::protocol::nvme::spec::SubmissionEntry;
 use phaselink_core::request::Op;
 use phaselink_serve::device::store::Store;
 use phaselink_serve::device::{Device, StopRequest};
-use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUserFrontEnd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 
 use crate::common::{
     DEPTH, GEOMETRY, PROCESSORS, Transfer, measure_requests_one_by_one, median_block_request_rate, pin,
 };
-use crate::vfio_client::{Client, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings};
+use crate::vfio_client::{Client, DoorbellMethod, Driver, ENTRIES, PAGE, RAM, RAM_BYTES};
 
 /// Sizes that are measured with timing on.
 pub(crate) const SIZES: [usize; 2] = [512, 4096];
@@ -168,7 +168,7 @@ pub(crate) fn over_vfio_user<T>(
     };
     let stop = Arc::clone(&device.stop);
     let socket = ControllerSocket::bind(&path, &device.drive, GEOMETRY, 0).map_err(problem)?;
-    let fronts: Vec<Box<dyn phaselink_serve::front::Front>> = vec![Box::new(VfioUser(vec![socket]))];
+    let fronts: Vec<Box<dyn phaselink_serve::front::Front>> = vec![Box::new(VfioUserFrontEnd(vec![socket]))];
     let server =
         Server { device, timing, wait: Wait::Spin, seed: 1, fronts, metrics: None, control: None, device_threads: 1 };
     thread::scope(|scope| {
@@ -183,9 +183,9 @@ pub(crate) fn over_vfio_user<T>(
         client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).expect("memory");
         let (data, fd) = Memory::create(DATA_BYTES)?;
         client.map(DATA, 0, DATA_BYTES, Some(fd.as_fd())).expect("memory");
-        let mut driver = Driver::start(client, RAM, Rings::Page(page));
-        driver.bring_up(0);
-        let Rings::Page(page) = &driver.rings else { return Err(io::Error::other("no page of doorbells")) };
+        let mut driver = Driver::start(client, RAM, DoorbellMethod::Page(page));
+        driver.bring_up_like_linux(0);
+        let DoorbellMethod::Page(page) = &driver.rings else { return Err(io::Error::other("no page of doorbells")) };
         let (ram, transfer) = (&driver.client.ram_words, Transfer::read(512));
         let worked = work(&mut Queue { page, ram, data: &data, transfer, tail: 0, head: 0, phase: 1 });
         stop.request();

@@ -12,14 +12,14 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::device::Device;
 use crate::device::tally::Tally;
-use crate::http::{self, HttpStatus, RequestState, Route};
+use crate::http::{self, HttpRoute, HttpStatus, RequestState};
 
 /// Time in which a client must send its whole request, before its connection is closed.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(999);
 /// Maximum number of clients with an incomplete request. One more replaces the client that connected first.
 const CLIENTS_MAX: usize = 64;
 /// Only HTTP request that is answered.
-const ROUTES: [Route; 1] = [Route { method: "GET", path: "/metrics", has_body: false }];
+const ROUTES: [HttpRoute; 1] = [HttpRoute { method: "GET", path: "/metrics", has_body: false }];
 /// HTTP content type of the Prometheus text format, version 0.0.4.
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4";
 const QUANTILES: [(&str, f64); 3] = [("0.5", 50.0), ("0.99", 99.0), ("0.999", 99.9)];
@@ -86,7 +86,7 @@ impl MetricsClient {
                 Ok(0) => return Ok(false),
                 other => self.bytes.extend(&piece[..other?]),
             }
-            let response = match http::read_request(&self.bytes, &ROUTES) {
+            let response = match http::parse_http_request(&self.bytes, &ROUTES) {
                 RequestState::Incomplete => continue,
                 RequestState::Refused(status) => http::refusal(status),
                 RequestState::Complete { .. } => {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use phaselink_core::number::{index, short_length};
 
 use crate::device::tally::locked;
-use crate::planted::{PlantedBug, is_planted};
+use crate::planted::{PlantableBug, is_planted};
 
 /// Longest time that a path stays in the state Change before it has its next one; hosts are told of it (ANATT). Assumed.
 pub const TRANSITION_MAX: Duration = Duration::from_secs(10);
@@ -102,7 +102,7 @@ impl Path {
     /// Changes the state to one namespace, or to all of them, in place of the changes that wait for their time.
     fn change_namespace_path_state(&mut self, namespace: Option<u32>, state: PathState) {
         self.transitions.retain(|waiting| namespace.is_some() && waiting.namespace != namespace);
-        self.changes += u64::from(!is_planted(PlantedBug::PathChangeUncounted));
+        self.changes += u64::from(!is_planted(PlantableBug::PathChangeUncounted));
         match namespace {
             Some(namespace) => {
                 self.of_namespaces.insert(namespace, state);
@@ -114,7 +114,7 @@ impl Path {
                 (self.state, self.all_changed) = (state, self.changes);
             }
         }
-        self.version.fetch_add(u64::from(!is_planted(PlantedBug::PathUnseen)), Ordering::Release);
+        self.version.fetch_add(u64::from(!is_planted(PlantableBug::PathUnseen)), Ordering::Release);
     }
 
     /// Makes the changes whose time has come.

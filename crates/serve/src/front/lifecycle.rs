@@ -193,7 +193,7 @@ pub trait Resume<R: Request> {
 pub enum Delivery {
     /// The client itself waits until the instant. Bytes move when the request is fetched. The completion, which carries
     /// the modelled latency, is written as soon as the latency is known.
-    ByClient,
+    ClientViolation,
     /// Bytes move as soon as the model knows the instant of completion; the completion is written at that instant.
     BytesAhead,
     /// Bytes move, and the completion is written, at the modelled instant of completion.
@@ -581,7 +581,7 @@ impl<R: Request> RequestLifecycle<'_, R> {
             fetched.request.submission(*part).and_then(|part| self.operations.convert_to_modelled_submission(part));
         let Some(submission) = submission else { return };
         self.model.submit(submitted, submission, token, (early, has_more), delayed);
-        if self.delivery == Delivery::ByClient {
+        if self.delivery == Delivery::ClientViolation {
             // Access the request where it is stored. Copying it would wait for cache lines that the client has just
             // written.
             fetched.status = endpoint.transfer(&fetched.request, fetched.effect, self.device, &mut self.space);
@@ -661,7 +661,7 @@ impl<R: Request> RequestLifecycle<'_, R> {
             request.apply_latency_factor();
         }
         match self.delivery {
-            Delivery::ByClient => front.resume(self, RequestInFlight { next: Step::Complete, ..request }),
+            Delivery::ClientViolation => front.resume(self, RequestInFlight { next: Step::Complete, ..request }),
             Delivery::BytesAhead => front.resume(self, RequestInFlight { next: Step::Transfer, ..request }),
             Delivery::AtInstant => {
                 let next = if has_part { Step::Begin } else { Step::Transfer };
@@ -748,7 +748,7 @@ impl<R: Request> RequestLifecycle<'_, R> {
         let completion = endpoint.complete(&fetched.request, status, latency, self.device);
         endpoint.end_batch();
         let mut written = self.model.clock().map_or(due, Clock::now);
-        if self.delivery == Delivery::ByClient {
+        if self.delivery == Delivery::ClientViolation {
             // Assume that the completion reaches the client as late as the request reached the server, up to a limit.
             written += submission_delay.min(SUBMISSION_DELAY_MAX);
         }

@@ -24,7 +24,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::problem::InputProblem;
 
 pub use nvme_command::behind_the_doorbell;
-pub(crate) use socket::bind_unix;
+pub(crate) use socket::bind_unix_socket;
 
 pub use kind::{Front, FrontEndArguments, FrontKind, STRICT};
 

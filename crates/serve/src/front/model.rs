@@ -10,8 +10,8 @@ use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
 use crate::clock::{Clock, Wait};
-use crate::model::commands::SentCommand;
-use crate::model::exchange::{Exchange, ModelRequest};
+use crate::model::commands::EngineCommand;
+use crate::model::exchange::{EngineExchange, ModelRequest};
 use crate::model::remote::RemoteEngine;
 use crate::model::shared::SharedEngine;
 
@@ -105,7 +105,7 @@ impl<'a> Model<'a> {
         matches!(self, Model::None)
     }
 
-    fn exchange(&self) -> Option<&'a Exchange> {
+    fn exchange(&self) -> Option<&'a EngineExchange> {
         match self {
             Model::None => None,
             Model::Here(engine) => Some(engine.exchange()),
@@ -116,12 +116,12 @@ impl<'a> Model<'a> {
     /// Returns the clock that the model follows; none with timing off.
     #[inline]
     pub fn clock(&self) -> Option<&'a Clock> {
-        self.exchange().map(Exchange::clock)
+        self.exchange().map(EngineExchange::clock)
     }
 
     /// Returns the turn of a new client, by which clients are spread over the modelled threads; 0 with timing off.
     pub fn next_turn(&self) -> usize {
-        self.exchange().map_or(0, Exchange::next_turn)
+        self.exchange().map_or(0, EngineExchange::next_turn)
     }
 
     /// Submits a request to the model as of the instant `submitted` of the clock. `early` asks for the result as soon
@@ -151,8 +151,18 @@ impl<'a> Model<'a> {
             Submission::Command { queue, io, command } => {
                 let ModelledHostQueue { number: queue, owner, entries, has_interrupts } = queue;
                 let rung = submitted;
-                let sent =
-                    SentCommand { rung, queue, owner, entries, has_interrupts, token, io, command, has_more, delayed };
+                let sent = EngineCommand {
+                    rung,
+                    queue,
+                    owner,
+                    entries,
+                    has_interrupts,
+                    token,
+                    io,
+                    command,
+                    has_more,
+                    delayed,
+                };
                 match self {
                     Model::None => unreachable!("a command is submitted to a model"),
                     Model::Here(engine) => engine.submit_command(sent),

@@ -33,7 +33,7 @@ use crate::device::Device;
 use crate::device::faults::{ConnectionFault, FaultEffect};
 use crate::device::record::Record;
 use crate::device::store::Store;
-use crate::nvme::arbitration::QueuePriority;
+use crate::nvme::arbitration::QueuePriorityClass;
 use crate::nvme::{Command, CommandProgress, Host, Identity, NextCommand, QueueSet, limits};
 
 /// Flag of the front-ends whose hosts drive an NVMe controller.
@@ -180,7 +180,7 @@ impl Request for CommandRequest {
 
     fn submission(&self, part: usize) -> Option<Submission> {
         let queue = self.model_queue.filter(|_| part == 0)?;
-        Some(Submission::Command { queue, io: self.command.io(), command: Box::new(self.command.for_model()) })
+        Some(Submission::Command { queue, io: self.command.io(), command: Box::new(self.command.to_model_command()) })
     }
 
     /// Returns the instant halfway between the polling round that found the doorbell and the round before.
@@ -205,7 +205,7 @@ impl<H: QueueHost, G: RequestHandover> QueueEndpoint<'_, H, G> {
     /// Reads and checks a command again, if its data or lists were out of the reach of the thread that fetched it.
     pub(super) fn reread_unreachable_command(&mut self, request: &mut CommandRequest) {
         if std::mem::take(&mut request.is_unread) {
-            *request.command = self.set.recheck(&request.command, self.host);
+            *request.command = self.set.recheck_reachability(&request.command, self.host);
         }
     }
 
@@ -223,7 +223,7 @@ impl<H: QueueHost, G: RequestHandover> Endpoint<CommandRequest> for QueueEndpoin
 
     #[inline]
     fn look_ahead(&mut self, queue: u32, most: u32, store: &Store) {
-        self.set.prefetch_reads(low_u16(queue), most, self.host, store);
+        self.set.prefetch_next_reads(low_u16(queue), most, self.host, store);
     }
 
     #[inline]
@@ -252,7 +252,7 @@ impl<H: QueueHost, G: RequestHandover> Endpoint<CommandRequest> for QueueEndpoin
         let CommandRequest { command, .. } = request;
         let done = match effect == FaultEffect::default() {
             true => self.set.perform(command, self.host, &device.store, space),
-            false => self.set.perform_with_fault(command, effect, self.host, &device.store, space),
+            false => self.set.execute_with_fault(command, effect, self.host, &device.store, space),
         };
         (!self.host.take_out_of_reach()).then_some(done)
     }
@@ -267,12 +267,12 @@ impl<H: QueueHost, G: RequestHandover> Endpoint<CommandRequest> for QueueEndpoin
 
     #[inline]
     fn end_batch(&mut self) {
-        self.set.write_completions(self.host);
+        self.set.write_batched_completions(self.host);
         self.host.end_batch();
     }
 
     fn repeat(&mut self, request: &CommandRequest, done: Result<(), Status>, _: &Device) {
-        self.set.complete_again(&request.command, done, self.host);
+        self.set.post_second_completion(&request.command, done, self.host);
     }
 
     fn commit(&mut self, request: &CommandRequest, flushed: io::Result<()>, _: Span) -> bool {
@@ -285,7 +285,7 @@ impl<H: QueueHost, G: RequestHandover> Endpoint<CommandRequest> for QueueEndpoin
     }
 
     fn abandon(&mut self, request: &CommandRequest) {
-        self.set.drop_command(&request.command);
+        self.set.drop_without_completion(&request.command);
     }
 
     fn can_happen(&self, request: &CommandRequest, fault: &Fault) -> bool {
@@ -296,7 +296,7 @@ impl<H: QueueHost, G: RequestHandover> Endpoint<CommandRequest> for QueueEndpoin
         let command = &request.command;
         match self.host.disturb(command.queue(), command.entry().command_id, fault) {
             CommandFate::Executed => return true,
-            CommandFate::Dropped => self.set.drop_command(command),
+            CommandFate::Dropped => self.set.drop_without_completion(command),
             CommandFate::Refused(status) => {
                 self.set.complete(command, Err(status), self.host);
                 self.end_batch();
@@ -323,8 +323,8 @@ pub(super) fn fetch_from_all_queues<H: QueueHost, G: RequestHandover>(
         return fetch_by_priority_class(life, endpoint);
     }
     let mut found = false;
-    for queue in endpoint.set.io_queues() {
-        if endpoint.set.poll_doorbell(queue, endpoint.host) {
+    for queue in endpoint.set.io_queue_ids() {
+        if endpoint.set.poll_tail_doorbell(queue, endpoint.host) {
             found |= life.fetch_and_execute_batch(endpoint, queue.into());
             endpoint.set.send_interrupts(endpoint.host);
         }
@@ -340,9 +340,9 @@ fn fetch_by_priority_class<H: QueueHost, G: RequestHandover>(
     endpoint: &mut QueueEndpoint<'_, H, G>,
 ) -> bool {
     let mut found = false;
-    for class in QueuePriority::ALL {
+    for class in QueuePriorityClass::ALL {
         found |= fetch_priority_class_round(life, endpoint, class);
-        if found && class == QueuePriority::Urgent {
+        if found && class == QueuePriorityClass::Urgent {
             break;
         }
     }
@@ -354,16 +354,16 @@ fn fetch_by_priority_class<H: QueueHost, G: RequestHandover>(
 fn fetch_priority_class_round<H: QueueHost, G: RequestHandover>(
     life: &mut RequestLifecycle<'_, CommandRequest>,
     endpoint: &mut QueueEndpoint<'_, H, G>,
-    class: QueuePriority,
+    class: QueuePriorityClass,
 ) -> bool {
-    let (mut found, mut idle) = (false, endpoint.set.io_queues().len());
+    let (mut found, mut idle) = (false, endpoint.set.io_queue_ids().len());
     let mut left = endpoint.set.arbitration.map_or(0, |arbitration| arbitration.round(class)).min(COMMANDS_OF_ROUND);
     while left > 0 && idle > 0 {
         let Some((queue, most)) = endpoint.set.take_turn(class, left, endpoint.host) else { break };
         let fetched = life.fetch_and_execute_up_to(endpoint, queue.into(), most);
         endpoint.set.send_interrupts(endpoint.host);
         // A queue whose completion queue is full yields no commands. Stop once no queue has yielded any.
-        idle = if fetched > 0 { endpoint.set.io_queues().len() } else { idle - 1 };
+        idle = if fetched > 0 { endpoint.set.io_queue_ids().len() } else { idle - 1 };
         (left, found) = (left - fetched, found || fetched > 0);
     }
     found

@@ -9,7 +9,7 @@ use super::poll_group::PollGroup;
 use crate::clock::Wait;
 use crate::device::Device;
 use crate::device::tally::locked;
-use crate::model::exchange::Exchange;
+use crate::model::exchange::EngineExchange;
 use crate::model::remote::RemoteEngine;
 use crate::model::shared::SharedEngine;
 
@@ -29,7 +29,7 @@ pub struct FrontEndService<'a> {
     /// State that front-ends share, such as the NVM subsystem of the drive.
     shared: &'a FrontEndSharedState,
     /// Channels to the engine of another thread, and wake-ups of device threads.
-    exchange: &'a Exchange,
+    exchange: &'a EngineExchange,
     /// Engine that the only device thread of this front-end is to run; none if another thread runs it or has taken it.
     engine: Mutex<Option<SharedEngine<'a>>>,
 }
@@ -45,7 +45,7 @@ impl<'a> FrontEndService<'a> {
         device: &'a Device,
         (timing, wait, seed): (bool, Wait, u64),
         device_threads: usize,
-        (shared, exchange): (&'a FrontEndSharedState, &'a Exchange),
+        (shared, exchange): (&'a FrontEndSharedState, &'a EngineExchange),
         engine: Option<SharedEngine<'a>>,
     ) -> FrontEndService<'a> {
         FrontEndService { device, timing, wait, seed, device_threads, shared, exchange, engine: Mutex::new(engine) }

@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 /// Binds a listening Unix socket to `path`. The file of a socket at which no server answers any more is replaced.
-pub(crate) fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+pub(crate) fn bind_unix_socket(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let is_socket = fs::symlink_metadata(path)?.file_type().is_socket();

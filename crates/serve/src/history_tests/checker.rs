@@ -6,29 +6,29 @@
 
 use std::collections::BTreeMap;
 
-use super::drive_model::{DriveModel, HostCall};
+use super::drive_model::{HostCall, ReferenceDrive};
 
 /// Maximum number of calls of a history: the bits of a set of calls.
 pub(super) const CALLS_MAX: usize = 128;
 
 /// Reason why a history is not linearizable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct OrderProblem {
+pub(super) struct NotLinearizable {
     /// Numbers of calls that the longest order leaves out and that could come next, none of which gets its response.
     pub(super) stuck: Vec<usize>,
     /// Drive at the end of the longest order.
-    pub(super) drive: DriveModel,
+    pub(super) drive: ReferenceDrive,
 }
 
 /// Maximum number of drives that a search tries. A history with an error may have more orders than can be tried.
 const TRIED_MAX: u32 = 20_000;
 
-struct OrderSearch<'a> {
+struct LinearizationSearch<'a> {
     calls: &'a [HostCall],
     /// Drives that were found by the set of calls that has led to them.
-    tried: BTreeMap<u128, Vec<DriveModel>>,
+    tried: BTreeMap<u128, Vec<ReferenceDrive>>,
     /// Largest set of calls that has an order, with the drive at its end.
-    longest: (u128, DriveModel),
+    longest: (u128, ReferenceDrive),
     /// Number of drives that were tried.
     count: u32,
 }
@@ -40,17 +40,17 @@ struct OrderSearch<'a> {
 ///
 /// # Panics
 /// If there are more than [`CALLS_MAX`] calls.
-pub(super) fn check_order(calls: &[HostCall], drive: &DriveModel) -> Result<(), Box<OrderProblem>> {
+pub(super) fn check_order(calls: &[HostCall], drive: &ReferenceDrive) -> Result<(), Box<NotLinearizable>> {
     assert!(calls.len() <= CALLS_MAX, "a history has at most {CALLS_MAX} calls");
-    let mut search = OrderSearch { calls, tried: BTreeMap::new(), longest: (0, drive.clone()), count: 0 };
-    if search.completes(0, drive) {
+    let mut search = LinearizationSearch { calls, tried: BTreeMap::new(), longest: (0, drive.clone()), count: 0 };
+    if search.can_complete(0, drive) {
         return Ok(());
     }
     let (done, drive) = search.longest.clone();
-    Err(Box::new(OrderProblem { stuck: search.candidates(done), drive }))
+    Err(Box::new(NotLinearizable { stuck: search.candidates(done), drive }))
 }
 
-impl OrderSearch<'_> {
+impl LinearizationSearch<'_> {
     /// Returns the calls outside of a set that can come next. The first ones are those that the controllers executed
     /// first: a history without an error is an order in which no call has to be moved.
     fn candidates(&self, done: u128) -> Vec<usize> {
@@ -63,7 +63,7 @@ impl OrderSearch<'_> {
     }
 
     /// Returns true if the calls outside of a set have an order that begins with this drive.
-    fn completes(&mut self, done: u128, drive: &DriveModel) -> bool {
+    fn can_complete(&mut self, done: u128, drive: &ReferenceDrive) -> bool {
         if done.count_ones() > self.longest.0.count_ones() {
             self.longest = (done, drive.clone());
         }
@@ -79,7 +79,7 @@ impl OrderSearch<'_> {
         tried.push(drive.clone());
         candidates.into_iter().any(|number| {
             let successors = drive.successors(&self.calls[number]);
-            successors.iter().any(|next| self.completes(done | 1 << number, next))
+            successors.iter().any(|next| self.can_complete(done | 1 << number, next))
         })
     }
 }

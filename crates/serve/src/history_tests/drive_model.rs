@@ -60,7 +60,7 @@ pub(super) enum HostAction {
 
 /// Response to a call: the status of its completion, and its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CallResponse {
+pub(super) struct CallOutcome {
     /// Status of the completion, without Do Not Retry.
     pub(super) status: Status,
     /// Data that the host has received.
@@ -83,12 +83,12 @@ pub(super) struct HostCall {
     /// Step at which the controller refused or executed the command, none if it never did. The search tries this order first.
     pub(super) executed: Option<u32>,
     /// Response that the host has seen; none if a reset or a restart has ended the call, with its effect or without.
-    pub(super) response: Option<CallResponse>,
+    pub(super) response: Option<CallOutcome>,
 }
 
 /// Drive, as the calls before a moment have left it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DriveModel {
+pub(super) struct ReferenceDrive {
     blocks: [u64; BLOCKS],
     reservations: Reservations,
     /// State and number of changes of each path.
@@ -106,10 +106,10 @@ pub(super) fn host_id(host: usize) -> [u8; 16] {
     [u8::try_from(host + 1).unwrap_or(u8::MAX); 16]
 }
 
-impl DriveModel {
+impl ReferenceDrive {
     /// Returns a new drive with a path for each of these hosts.
-    pub(super) fn new(hosts: &[usize]) -> DriveModel {
-        DriveModel {
+    pub(super) fn new(hosts: &[usize]) -> ReferenceDrive {
+        ReferenceDrive {
             blocks: [0; BLOCKS],
             reservations: Reservations::default(),
             paths: vec![(PathState::Optimized, 0); hosts.len()],
@@ -120,7 +120,7 @@ impl DriveModel {
     }
 
     /// Returns the states in which a call may leave the drive, if it is the next one; none if it cannot be.
-    pub(super) fn successors(&self, call: &HostCall) -> Vec<DriveModel> {
+    pub(super) fn successors(&self, call: &HostCall) -> Vec<ReferenceDrive> {
         let (next, expected) = self.executed(call);
         match &call.response {
             None if next == *self => vec![next],
@@ -135,10 +135,10 @@ impl DriveModel {
     }
 
     /// Returns the drive after a call, and its response.
-    fn executed(&self, call: &HostCall) -> (DriveModel, CallResponse) {
+    fn executed(&self, call: &HostCall) -> (ReferenceDrive, CallOutcome) {
         let mut next = self.clone();
         let (status, data) = next.execute(call);
-        (next, CallResponse { status: status.kind(), data })
+        (next, CallOutcome { status: status.kind(), data })
     }
 
     fn execute(&mut self, call: &HostCall) -> (Status, Vec<u8>) {
@@ -155,7 +155,7 @@ impl DriveModel {
             }
             HostAction::ConnectCommandFields => self.notices[call.path].clear(),
             HostAction::SetPath(state) => self.paths[call.path] = (state, self.paths[call.path].1 + 1),
-            HostAction::Restart => self.restart(),
+            HostAction::Restart => self.restart_after_power_loss(),
             HostAction::Inspect { block } => {
                 return (Status::SUCCESS, self.blocks[block].to_le_bytes().to_vec());
             }
@@ -168,14 +168,14 @@ impl DriveModel {
     }
 
     /// Keeps blocks, and reservations that persist through power loss.
-    fn restart(&mut self) {
+    fn restart_after_power_loss(&mut self) {
         let kept = self.reservations.persists().then(|| Reservations::decode(&self.reservations.encode())).flatten();
         let blocks = self.blocks;
-        *self = DriveModel { blocks, reservations: kept.unwrap_or_default(), ..DriveModel::new(&self.hosts) };
+        *self = ReferenceDrive { blocks, reservations: kept.unwrap_or_default(), ..ReferenceDrive::new(&self.hosts) };
     }
 
     /// Returns the status that a path without access gives to commands.
-    fn check_path(&self, path: usize) -> Result<(), Status> {
+    fn path_access_status(&self, path: usize) -> Result<(), Status> {
         match self.paths[path].0 {
             PathState::Optimized | PathState::NonOptimized => Ok(()),
             PathState::Inaccessible => Err(Status::INACCESSIBLE),
@@ -187,7 +187,7 @@ impl DriveModel {
     fn transfer(&mut self, call: &HostCall) -> (Status, Vec<u8>) {
         let is_write = matches!(call.action, HostAction::Write { .. });
         let needed = if is_write { NamespaceAccess::Write } else { NamespaceAccess::Read };
-        if let Err(status) = self.check_path(call.path) {
+        if let Err(status) = self.path_access_status(call.path) {
             return (status, Vec::new());
         }
         if self.reservations.access(ReservingHost::Named(host_id(call.host))) < needed {
@@ -210,7 +210,7 @@ impl DriveModel {
         command: ReservationCommand,
         keys: ReservationCommandKeys,
     ) -> (Status, Vec<u8>) {
-        if let Err(status) = self.check_path(call.path) {
+        if let Err(status) = self.path_access_status(call.path) {
             return (status, Vec::new());
         }
         if let ReservationCommand::Report { bytes, is_long } = command {
@@ -240,8 +240,8 @@ impl fmt::Display for HostCall {
         write!(to, "{invoked:4} to {ended:4}  host {host} path {path}  {action:?}: ")?;
         match response {
             None => write!(to, "ended by a reset or restart"),
-            Some(CallResponse { status, data }) if data.len() <= 8 => write!(to, "status {:#x} {data:?}", status.0),
-            Some(CallResponse { status, .. }) => write!(to, "status {:#x}", status.0),
+            Some(CallOutcome { status, data }) if data.len() <= 8 => write!(to, "status {:#x} {data:?}", status.0),
+            Some(CallOutcome { status, .. }) => write!(to, "status {:#x}", status.0),
         }
     }
 }

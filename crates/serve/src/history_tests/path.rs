@@ -33,19 +33,19 @@ const LOG_BYTES: u32 = 64;
 
 /// Places of a queue pair at which its driver writes and reads next.
 #[derive(Clone, Copy, Debug)]
-struct PairPlaces {
+struct QueuePairPositions {
     tail: u32,
     head: u32,
     phase: bool,
 }
 
-const START: PairPlaces = PairPlaces { tail: 0, head: 0, phase: true };
+const START: QueuePairPositions = QueuePairPositions { tail: 0, head: 0, phase: true };
 
 /// Path of a host: its controller, memory, and commands in flight.
 pub(super) struct HostPath {
     controller: Controller,
     machine: ArrayHost,
-    pairs: [PairPlaces; 2],
+    pairs: [QueuePairPositions; 2],
     /// Call of each slot, whose number is the identifier of its command.
     slots: [Option<usize>; SLOTS],
     /// Commands that the controller has fetched and not executed, each with its call; those of queues that are gone have none.
@@ -92,12 +92,12 @@ impl HostPath {
         {
             let dwords = [size, flags, 0, 0, 0, 0];
             let create = SubmissionEntry { opcode, prp1: address, dwords, ..SubmissionEntry::default() };
-            assert_eq!(self.administer(create, store), Status::SUCCESS, "queues of this size are allowed");
+            assert_eq!(self.execute_admin_command(create, store), Status::SUCCESS, "queues of this size are allowed");
         }
         self.machine.memory[wide_index(ADMIN_DATA)..][..16].copy_from_slice(host);
         let dwords = [HOST_IDENTIFIER, 1, 0, 0, 0, 0];
         let name = SubmissionEntry { opcode: admin::SET_FEATURES, dwords, ..SubmissionEntry::default() };
-        assert_eq!(self.administer(name, store), Status::SUCCESS, "a host may name itself");
+        assert_eq!(self.execute_admin_command(name, store), Status::SUCCESS, "a host may name itself");
     }
 
     fn set(&mut self, register: u64, value: u32, store: &Store) {
@@ -106,7 +106,7 @@ impl HostPath {
     }
 
     /// Executes an admin command with its data, if any, at a place of its own.
-    fn administer(&mut self, mut entry: SubmissionEntry, store: &Store) -> Status {
+    fn execute_admin_command(&mut self, mut entry: SubmissionEntry, store: &Store) -> Status {
         if entry.prp1 == 0 {
             entry.prp1 = ADMIN_DATA;
         }
@@ -125,14 +125,14 @@ impl HostPath {
         let dwords = [page | (LOG_BYTES / 4 - 1) << 16, 0, 0, 0, 0, 0];
         let namespace_id = u32::MAX;
         let log = SubmissionEntry { opcode: admin::GET_LOG_PAGE, namespace_id, dwords, ..SubmissionEntry::default() };
-        match self.administer(log, store) {
+        match self.execute_admin_command(log, store) {
             Status::SUCCESS => Ok(self.machine.memory[wide_index(ADMIN_DATA)..][..index(LOG_BYTES)].to_vec()),
             status => Err(status),
         }
     }
 
     /// Returns a slot without a command.
-    pub(super) fn free_slot(&self) -> Option<usize> {
+    pub(super) fn free_command_slot(&self) -> Option<usize> {
         self.slots.iter().position(Option::is_none)
     }
 

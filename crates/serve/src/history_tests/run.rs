@@ -13,7 +13,7 @@ use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 use phaselink_core::random::RandomStream;
 
 use super::checker::{CALLS_MAX, check_order};
-use super::drive_model::{BLOCKS, CallResponse, DriveModel, HostAction, HostCall, host_id};
+use super::drive_model::{BLOCKS, CallOutcome, HostAction, HostCall, ReferenceDrive, host_id};
 use super::path::HostPath;
 use crate::device::faults::Faults;
 use crate::device::paths::PathState;
@@ -60,7 +60,7 @@ pub(super) struct HistoryCounts {
 
 /// History that no drive which executes one call after the other can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HistoryProblem {
+pub(super) struct HistoryFailure {
     /// Calls in the order of their submission.
     pub(super) calls: Vec<HostCall>,
     /// Numbers of the calls that cannot come next in any order.
@@ -76,19 +76,19 @@ pub(super) struct HistoryProblem {
 ///
 /// # Panics
 /// If the controllers panic, or the store cannot be made.
-pub(super) fn try_history(seed: u64, hosts: u64) -> Result<HistoryCounts, Box<HistoryProblem>> {
+pub(super) fn run_history(seed: u64, hosts: u64) -> Result<HistoryCounts, Box<HistoryFailure>> {
     let mut trial = Trial::new(seed, hosts);
     while trial.calls.len() < CALLS {
         trial.step();
     }
-    trial.finish();
-    let drive = DriveModel::new(&trial.hosts);
+    trial.finish_and_read_all();
+    let drive = ReferenceDrive::new(&trial.hosts);
     let Trial { calls, .. } = trial;
     match check_order(&calls, &drive) {
         Ok(()) => Ok(counts(&calls)),
         Err(problem) => {
             let drive = format!("{:?}", problem.drive);
-            Err(Box::new(HistoryProblem { calls, stuck: problem.stuck, drive }))
+            Err(Box::new(HistoryFailure { calls, stuck: problem.stuck, drive }))
         }
     }
 }
@@ -143,18 +143,18 @@ impl Trial {
             now: 0,
             values: vec![0],
         };
-        trial.power_up();
+        trial.start_server();
         trial
     }
 
     /// Starts the server: its state from the store, and a controller on each path.
-    fn power_up(&mut self) {
+    fn start_server(&mut self) {
         self.subsystem = Arc::new(Subsystem::new(&LIMITS));
         self.faults = Arc::default();
         self.subsystem.load(&self.store).expect("the store holds what this drive has saved");
         self.paths.clear();
         for (number, host) in self.hosts.iter().enumerate() {
-            let path = self.subsystem.add_path(&self.faults, address(number));
+            let path = self.subsystem.add_host_path(&self.faults, address(number));
             let identity = Identity::new("hosts", LIMITS, number).sharing(&self.subsystem).on_path(path);
             let mut path = HostPath::new(Controller::new(identity));
             path.connect(&host_id(*host), &self.store);
@@ -186,7 +186,7 @@ impl Trial {
     }
 
     /// Records a call that begins and ends in this step.
-    fn record(&mut self, path: usize, action: HostAction, response: CallResponse) {
+    fn record_instant_call(&mut self, path: usize, action: HostAction, response: CallOutcome) {
         self.now += 1;
         let (host, invoked, ended, executed) = (self.hosts[path], self.now, self.now + 1, Some(self.now));
         self.calls.push(HostCall { host, path, action, invoked, ended, executed, response: Some(response) });
@@ -194,9 +194,9 @@ impl Trial {
     }
 
     fn submit(&mut self, path: usize) {
-        let Some(slot) = self.paths[path].free_slot() else { return };
+        let Some(slot) = self.paths[path].free_command_slot() else { return };
         let action = self.draw_action(self.hosts[path]);
-        let (entry, data) = entry_of(action);
+        let (entry, data) = entry_without_data_pointer(action);
         self.now += 1;
         let (host, invoked) = (self.hosts[path], self.now);
         self.paths[path].submit(slot, self.calls.len(), entry, &data);
@@ -218,12 +218,12 @@ impl Trial {
                 let value = self.values[self.values.len() - age];
                 HostAction::Compare { block, value }
             }
-            _ => self.draw_reservation(host),
+            _ => self.draw_reservation_command(host),
         }
     }
 
     /// Draws a reservation command with keys of which most are right: host n has key n + 1.
-    fn draw_reservation(&mut self, host: usize) -> HostAction {
+    fn draw_reservation_command(&mut self, host: usize) -> HostAction {
         let hosts = 1 + self.hosts.last().copied().unwrap_or(0);
         let of_other = length(self.below(hosts)) + 1;
         let own = if self.below(8) == 0 { of_other } else { length(host) + 1 };
@@ -256,7 +256,7 @@ impl Trial {
             let place = self.below(in_hand);
             self.now += 1;
             let executed = self.paths[path].execute(place, &self.store);
-            self.note_execution(executed);
+            self.note_call_executed(executed);
         }
     }
 
@@ -264,12 +264,12 @@ impl Trial {
     fn fetch(&mut self, path: usize) -> bool {
         self.now += 1;
         let Some(refused) = self.paths[path].fetch(&self.store) else { return false };
-        self.note_execution(refused);
+        self.note_call_executed(refused);
         true
     }
 
     /// Notes that a call has been refused or executed, unless it was before.
-    fn note_execution(&mut self, call: Option<usize>) {
+    fn note_call_executed(&mut self, call: Option<usize>) {
         if let Some(call) = call {
             self.calls[call].executed.get_or_insert(self.now);
         }
@@ -280,14 +280,16 @@ impl Trial {
         while let Some((call, status, slot)) = self.paths[path].reap() {
             self.now += 1;
             let data = match (self.calls[call].action, status) {
-                (HostAction::Read { .. }, Status::SUCCESS) => block_value(self.paths[path].data(slot, BLOCK_BYTES)),
+                (HostAction::Read { .. }, Status::SUCCESS) => {
+                    uniform_block_value(self.paths[path].data(slot, BLOCK_BYTES))
+                }
                 (HostAction::Reserve(ReservationCommand::Report { .. }, _), Status::SUCCESS) => {
                     self.paths[path].data(slot, REPORT_BYTES).to_vec()
                 }
                 _ => Vec::new(),
             };
             let call = &mut self.calls[call];
-            (call.ended, call.response) = (self.now, Some(CallResponse { status, data }));
+            (call.ended, call.response) = (self.now, Some(CallOutcome { status, data }));
         }
     }
 
@@ -296,8 +298,8 @@ impl Trial {
         // Give access in half of the changes, so that the hosts make progress.
         let state = if self.below(2) == 0 { PathState::Optimized } else { self.of(&states) };
         assert!(self.faults.paths.set(&address(path), None, state), "the path has been added");
-        let response = CallResponse { status: Status::SUCCESS, data: Vec::new() };
-        self.record(path, HostAction::SetPath(state), response);
+        let response = CallOutcome { status: Status::SUCCESS, data: Vec::new() };
+        self.record_instant_call(path, HostAction::SetPath(state), response);
     }
 
     fn read_log(&mut self, path: usize) {
@@ -307,7 +309,7 @@ impl Trial {
             _ => self.paths[path].read_log(0x0c, &self.store).map(|page| vec![page[0], page[32]]),
         };
         let (status, data) = page.map_or_else(|status| (status, Vec::new()), |data| (Status::SUCCESS, data));
-        self.record(path, action, CallResponse { status, data });
+        self.record_instant_call(path, action, CallOutcome { status, data });
     }
 
     /// Resets the controller of a path with commands in flight. Commands that it has fetched are executed later or never.
@@ -316,20 +318,24 @@ impl Trial {
         let lost = self.paths[path].lose();
         let host = host_id(self.hosts[path]);
         self.paths[path].connect(&host, &self.store);
-        self.end_calls(&lost);
-        self.record(path, HostAction::ConnectCommandFields, CallResponse { status: Status::SUCCESS, data: Vec::new() });
+        self.end_unfinished_calls(&lost);
+        self.record_instant_call(
+            path,
+            HostAction::ConnectCommandFields,
+            CallOutcome { status: Status::SUCCESS, data: Vec::new() },
+        );
     }
 
     fn restart(&mut self) {
         self.now += 1;
         let lost: Vec<usize> = self.paths.iter_mut().flat_map(HostPath::lose).collect();
-        self.power_up();
-        self.end_calls(&lost);
-        self.record(0, HostAction::Restart, CallResponse { status: Status::SUCCESS, data: Vec::new() });
+        self.start_server();
+        self.end_unfinished_calls(&lost);
+        self.record_instant_call(0, HostAction::Restart, CallOutcome { status: Status::SUCCESS, data: Vec::new() });
     }
 
     /// Ends calls without a response: they have had their effect by now, or never will.
-    fn end_calls(&mut self, lost: &[usize]) {
+    fn end_unfinished_calls(&mut self, lost: &[usize]) {
         self.now += 1;
         for call in lost {
             self.calls[*call].ended = self.now;
@@ -337,7 +343,7 @@ impl Trial {
     }
 
     /// Executes all commands in flight, and reads all blocks on a path with access.
-    fn finish(&mut self) {
+    fn finish_and_read_all(&mut self) {
         for path in 0..self.paths.len() {
             while self.fetch(path) {}
             while self.paths[path].in_hand() > 0 {
@@ -353,9 +359,9 @@ impl Trial {
             panic!("no completion for {call}, executed at {:?}; its path: {path:?}", call.executed);
         }
         for block in 0..BLOCKS {
-            let data = block_value(&self.stored(block));
-            let response = CallResponse { status: Status::SUCCESS, data };
-            self.record(0, HostAction::Inspect { block }, response);
+            let data = uniform_block_value(&self.stored(block));
+            let response = CallOutcome { status: Status::SUCCESS, data };
+            self.record_instant_call(0, HostAction::Inspect { block }, response);
         }
     }
 
@@ -374,13 +380,13 @@ fn address(path: usize) -> String {
 }
 
 /// Returns the value of a block whose words are all equal. Other blocks have no value, and get bytes of another length.
-fn block_value(bytes: &[u8]) -> Vec<u8> {
+fn uniform_block_value(bytes: &[u8]) -> Vec<u8> {
     let words = bytes.as_chunks::<8>().0;
     if words.iter().all(|word| *word == words[0]) { words[0].to_vec() } else { bytes.to_vec() }
 }
 
 /// Returns the submission queue entry of a command without its data pointer, and the data that the host sends.
-fn entry_of(action: HostAction) -> (SubmissionEntry, Vec<u8>) {
+fn entry_without_data_pointer(action: HostAction) -> (SubmissionEntry, Vec<u8>) {
     let of_block = |opcode, block| {
         SubmissionEntry { opcode, namespace_id: 1, ..SubmissionEntry::default() }.of_blocks(length(block), 1)
     };
@@ -390,7 +396,7 @@ fn entry_of(action: HostAction) -> (SubmissionEntry, Vec<u8>) {
         HostAction::Write { block, value } => (of_block(opcode::WRITE, block), filled(value)),
         HostAction::Compare { block, value } => (of_block(opcode::COMPARE, block), filled(value)),
         HostAction::Reserve(command, keys) => {
-            let (opcode, dwords) = reservation_words(command);
+            let (opcode, dwords) = reservation_dwords(command);
             let data = [keys.current.to_le_bytes(), keys.other.to_le_bytes()].concat();
             (SubmissionEntry { opcode, namespace_id: 1, dwords, ..SubmissionEntry::default() }, data)
         }
@@ -399,7 +405,7 @@ fn entry_of(action: HostAction) -> (SubmissionEntry, Vec<u8>) {
 }
 
 /// Returns opcode and dwords 10 to 15 of a reservation command.
-fn reservation_words(command: ReservationCommand) -> (u8, [u32; 6]) {
+fn reservation_dwords(command: ReservationCommand) -> (u8, [u32; 6]) {
     let with_kind = |action: u32, kind: ReservationType| action | u32::from(kind.number()) << 8;
     let (opcode, first, second) = match command {
         ReservationCommand::MonetaRegister { action, ignores_key, persists } => {
@@ -428,7 +434,7 @@ fn reservation_words(command: ReservationCommand) -> (u8, [u32; 6]) {
     (opcode, [first, second, 0, 0, 0, 0])
 }
 
-impl fmt::Display for HistoryProblem {
+impl fmt::Display for HistoryFailure {
     fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
         writeln!(to, "no order of these calls gives their responses; those with * have no place after the others:")?;
         for (number, call) in self.calls.iter().enumerate() {

@@ -6,11 +6,11 @@ use phaselink_core::protocol::real_hosts::{DecodedHostCommand, HostCommand, Host
 use phaselink_core::request::Io;
 use phaselink_core::time::{Span, Time};
 
-use crate::model::wall::Wall;
+use crate::model::wall::WallClockEngine;
 
 /// Command of a real host, in the form in which it is sent to the engine.
 #[derive(Debug)]
-pub(crate) struct SentCommand {
+pub(crate) struct EngineCommand {
     /// Instant of the clock at which the host wrote the doorbell that announced the command.
     pub rung: Time,
     /// Number of the modelled queue that stands for the host's queue.
@@ -38,12 +38,12 @@ struct HostQueue {
     owner: Option<u64>,
     /// Commands that wait for room in the modelled queue, each with its source: the number of a channel, or the
     /// engine's own thread.
-    waiting: VecDeque<(usize, SentCommand)>,
+    waiting: VecDeque<(usize, EngineCommand)>,
 }
 
 impl HostQueues {
     /// Adds a command to those that wait for room in its queue. `lane` is its source, to which the result goes.
-    pub(super) fn push(&mut self, lane: usize, command: SentCommand) {
+    pub(super) fn push(&mut self, lane: usize, command: EngineCommand) {
         let queue = usize::from(command.queue);
         if self.0.len() <= queue {
             self.0.resize_with(queue + 1, HostQueue::default);
@@ -55,14 +55,14 @@ impl HostQueues {
     /// for a command. `entered` receives the token and the model's instant at which the command entered.
     pub(super) fn enter<T>(
         &mut self,
-        wall: &mut Wall,
+        wall: &mut WallClockEngine,
         kept: &mut T,
-        take: impl Fn(&mut T, &mut Wall, usize, &SentCommand) -> u32,
+        take: impl Fn(&mut T, &mut WallClockEngine, usize, &EngineCommand) -> u32,
         entered: impl Fn(&mut T, u32, Time),
     ) {
         for queue in &mut self.0 {
             while let Some((tokens, arrived)) =
-                queue.enter_some(wall, |wall, lane, command| take(kept, wall, lane, command))
+                queue.enter_announced_commands(wall, |wall, lane, command| take(kept, wall, lane, command))
             {
                 tokens.into_iter().for_each(|token| entered(kept, token, arrived));
             }
@@ -73,18 +73,18 @@ impl HostQueues {
 impl HostQueue {
     /// Moves the commands of one doorbell write into the modelled queue, as many as it has room for. Returns their
     /// tokens and the model's instant of entry; none if there is no room, or no command waits.
-    fn enter_some(
+    fn enter_announced_commands(
         &mut self,
-        wall: &mut Wall,
-        mut take: impl FnMut(&mut Wall, usize, &SentCommand) -> u32,
+        wall: &mut WallClockEngine,
+        mut take: impl FnMut(&mut WallClockEngine, usize, &EngineCommand) -> u32,
     ) -> Option<(Vec<u32>, Time)> {
-        let &SentCommand { rung, queue, owner, entries, has_interrupts, .. } = &self.waiting.front()?.1;
+        let &EngineCommand { rung, queue, owner, entries, has_interrupts, .. } = &self.waiting.front()?.1;
         if self.owner != Some(owner) && wall.begin_queue(queue, entries, has_interrupts) {
             self.owner = Some(owner);
         }
-        let (mut batch, mut tokens): (Vec<SentCommand>, Vec<u32>) = Default::default();
+        let (mut batch, mut tokens): (Vec<EngineCommand>, Vec<u32>) = Default::default();
         let room = wall.room(queue);
-        let is_next = |batch: &[SentCommand], next: &SentCommand| {
+        let is_next = |batch: &[EngineCommand], next: &EngineCommand| {
             next.owner == owner && batch.last().is_none_or(|last| last.has_more)
         };
         while batch.len() < room && self.waiting.front().is_some_and(|(_, next)| is_next(&batch, next)) {

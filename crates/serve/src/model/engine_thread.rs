@@ -24,12 +24,12 @@ pub fn run(device: &Device, engine: &mut SharedEngine<'_>, wait: Wait) {
             continue;
         }
         idle_rounds = 0;
-        wait_for_work(engine, wait, &mut patience);
+        yield_or_sleep(engine, wait, &mut patience);
     }
 }
 
 /// Yields the processor once, or sleeps until a request arrives or the next event of the model is due.
-fn wait_for_work(engine: &mut SharedEngine<'_>, wait: Wait, patience: &mut IdlePollingTimer) {
+fn yield_or_sleep(engine: &mut SharedEngine<'_>, wait: Wait, patience: &mut IdlePollingTimer) {
     let is_alone = !engine.has_callers() && engine.is_idle();
     let time = if is_alone { SLEEP_MAX } else { engine.rest_for(wait).min(SLEEP_MAX) };
     let may_sleep = is_alone || patience.is_over(wait);

@@ -23,15 +23,15 @@ use phaselink_core::time::{Span, Time};
 use crate::device::pipe::{Pipe, PipeRecord};
 use crate::device::tally::locked;
 use crate::device::wakeup::Wakeup;
-use crate::model::commands::SentCommand;
+use crate::model::commands::EngineCommand;
 use crate::model::wall::{Clock, Wait};
 
 /// Channels of one engine: one for each thread that may submit requests. No cache line of a channel is written by both
 /// ends.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct EngineExchange {
     clock: Clock,
-    pub(super) channels: Box<[Channel]>,
+    pub(super) channels: Box<[EngineChannel]>,
     /// Number of channels to the engine's thread that other threads have reserved so far.
     opened: AtomicUsize,
     turns: AtomicUsize,
@@ -40,51 +40,57 @@ pub struct Exchange {
 
 /// Channel between the engine's thread and one thread that submits requests to it.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(super) struct EngineChannel {
     pub(super) calls: Pipe,
     /// Completed requests, sent by the engine's thread. Each has the instant of the exchange's clock at which the
     /// submitting thread must deliver it; it may still be in the future.
     pub(super) results: Pipe,
-    /// Commands of real hosts, each of which [`Call::Command`] announces. Only the engine's thread receives them, so that
+    /// Commands of real hosts, each of which [`EngineCall::Command`] announces. Only the engine's thread receives them, so that
     /// it never waits for the lock.
-    commands: (Sender<SentCommand>, Mutex<Receiver<SentCommand>>),
+    commands: (Sender<EngineCommand>, Mutex<Receiver<EngineCommand>>),
     caller: Wakeup,
     /// True if the thread that submits requests may sleep while it waits for results, so that a result must wake it.
     wakes_caller: bool,
 }
 
-impl Channel {
+impl EngineChannel {
     /// Sends a command to the engine's thread, before the call that announces it.
-    pub(super) fn send_command(&self, command: SentCommand) {
+    pub(super) fn send_command(&self, command: EngineCommand) {
         self.commands.0.send(command).expect("the channel has both ends");
     }
 
     /// Returns the next command that a call has announced.
-    pub(super) fn receive_command(&self) -> SentCommand {
+    pub(super) fn receive_announced_command(&self) -> EngineCommand {
         locked(&self.commands.1).try_recv().expect("a command is sent before the call that announces it")
     }
 
     /// Wakes the thread that submitted the requests, if it sleeps while it waits for results.
-    pub(super) fn wake_caller(&self) {
+    pub(super) fn wake_sleeping_caller(&self) {
         if self.wakes_caller {
             self.caller.wake();
         }
     }
 }
 
-impl Exchange {
+impl EngineExchange {
     /// Makes an exchange with a clock that starts now and one channel for each of `callers` threads. Results wake these
     /// threads only if they wait by sleeping ([`Wait::Block`]).
     ///
     /// # Errors
     /// If the process has no file descriptor left.
-    pub fn new(wait: Wait, callers: usize) -> io::Result<Exchange> {
+    pub fn new(wait: Wait, callers: usize) -> io::Result<EngineExchange> {
         let channel = |_| {
             let (calls, results, (sender, receiver)) = (Pipe::default(), Pipe::default(), mpsc::channel());
             let commands = (sender, Mutex::new(receiver));
-            Ok(Channel { calls, results, commands, caller: Wakeup::new()?, wakes_caller: wait == Wait::PageBlock })
+            Ok(EngineChannel {
+                calls,
+                results,
+                commands,
+                caller: Wakeup::new()?,
+                wakes_caller: wait == Wait::PageBlock,
+            })
         };
-        Ok(Exchange {
+        Ok(EngineExchange {
             clock: Clock::start(),
             channels: (0..callers).map(channel).collect::<io::Result<_>>()?,
             opened: AtomicUsize::new(0),
@@ -132,7 +138,7 @@ impl Exchange {
 
 /// Message in one record, from a thread that submits requests to the engine's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum EngineCall {
     /// Tells the engine's thread if requests are to be expected, so that it stays awake, or none are.
     Attention(bool),
     /// Announces that the channel has a further command of a real host.
@@ -159,7 +165,7 @@ pub struct ModelRequest {
     pub delayed: Span,
 }
 
-impl Call {
+impl EngineCall {
     const ATTENTION: u64 = 1;
     const COMMAND: u64 = 1 << 3;
     const EARLY: u64 = 1 << 2;
@@ -168,26 +174,40 @@ impl Call {
 
     pub(super) fn encode(self) -> PipeRecord {
         match self {
-            Call::Attention(expected) => [Call::ATTENTION, expected.into(), 0, 0, 0, 0, 0],
-            Call::Command => [Call::COMMAND, 0, 0, 0, 0, 0, 0],
-            Call::Request(ModelRequest { submitted, turn, io: Io { op, offset, bytes }, token, early, delayed }) => {
-                let flags = (op as u64) << Call::OP_SHIFT | if early { Call::EARLY } else { 0 };
+            EngineCall::Attention(expected) => [EngineCall::ATTENTION, expected.into(), 0, 0, 0, 0, 0],
+            EngineCall::Command => [EngineCall::COMMAND, 0, 0, 0, 0, 0, 0],
+            EngineCall::Request(ModelRequest {
+                submitted,
+                turn,
+                io: Io { op, offset, bytes },
+                token,
+                early,
+                delayed,
+            }) => {
+                let flags = (op as u64) << EngineCall::OP_SHIFT | if early { EngineCall::EARLY } else { 0 };
                 [flags, submitted.as_ps(), length(turn), offset, bytes.into(), token.into(), delayed.as_ps()]
             }
         }
     }
 
-    pub(super) fn decode([flags, submitted, turn, offset, bytes, token, delayed]: PipeRecord) -> Call {
-        if flags == Call::ATTENTION {
-            return Call::Attention(submitted != 0);
+    pub(super) fn decode([flags, submitted, turn, offset, bytes, token, delayed]: PipeRecord) -> EngineCall {
+        if flags == EngineCall::ATTENTION {
+            return EngineCall::Attention(submitted != 0);
         }
-        if flags == Call::COMMAND {
-            return Call::Command;
+        if flags == EngineCall::COMMAND {
+            return EngineCall::Command;
         }
-        let io = Io { op: Op::ALL[(flags >> Call::OP_SHIFT) as usize], offset, bytes: bytes as u32 };
-        let early = flags & Call::EARLY != 0;
+        let io = Io { op: Op::ALL[(flags >> EngineCall::OP_SHIFT) as usize], offset, bytes: bytes as u32 };
+        let early = flags & EngineCall::EARLY != 0;
         let (submitted, delayed) = (Time::from_ps(submitted), Span::from_ps(delayed));
-        Call::Request(ModelRequest { submitted, turn: wide_index(turn), io, token: low_u32(token), early, delayed })
+        EngineCall::Request(ModelRequest {
+            submitted,
+            turn: wide_index(turn),
+            io,
+            token: low_u32(token),
+            early,
+            delayed,
+        })
     }
 }
 
@@ -196,16 +216,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_decodes_to_what_was_encoded() {
+    fn engine_call_decodes_to_what_was_encoded() {
         let request = |op| {
             let io = Io { op, offset: 1 << 40, bytes: 4096 };
             let (submitted, delayed) = (Time::from_ps(7), Span::from_ms(20));
-            Call::Request(ModelRequest { submitted, turn: 3, io, token: u32::MAX, early: op == Op::DeepFlush, delayed })
+            EngineCall::Request(ModelRequest {
+                submitted,
+                turn: 3,
+                io,
+                token: u32::MAX,
+                early: op == Op::DeepFlush,
+                delayed,
+            })
         };
-        for call in
-            [Call::Attention(true), Call::Attention(false), Call::Command].into_iter().chain(Op::ALL.map(request))
+        for call in [EngineCall::Attention(true), EngineCall::Attention(false), EngineCall::Command]
+            .into_iter()
+            .chain(Op::ALL.map(request))
         {
-            assert_eq!(Call::decode(call.encode()), call);
+            assert_eq!(EngineCall::decode(call.encode()), call);
         }
     }
 }

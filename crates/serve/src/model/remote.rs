@@ -1,4 +1,4 @@
-//! Engine of another thread, as seen by a thread that submits requests to it through an [`Exchange`].
+//! Engine of another thread, as seen by a thread that submits requests to it through an [`EngineExchange`].
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use phaselink_core::number::low_u32;
 use phaselink_core::time::Time;
 
 use crate::device::pipe::{PipeReader, PipeWriter};
-use crate::model::commands::SentCommand;
-use crate::model::exchange::{Call, Channel, Exchange, ModelRequest};
+use crate::model::commands::EngineCommand;
+use crate::model::exchange::{EngineCall, EngineChannel, EngineExchange, ModelRequest};
 use crate::model::wall::{IDLE_MAX, Wait};
 
 /// Caller's end of a channel to the engine of another thread.
 #[derive(Debug)]
 pub struct RemoteEngine<'a> {
-    exchange: &'a Exchange,
-    channel: &'a Channel,
+    exchange: &'a EngineExchange,
+    channel: &'a EngineChannel,
     calls: PipeWriter<'a>,
     results: PipeReader<'a>,
     in_flight: usize,
@@ -24,15 +24,15 @@ pub struct RemoteEngine<'a> {
 }
 
 impl<'a> RemoteEngine<'a> {
-    /// Connects to the engine by a channel that [`Exchange::open`] has reserved.
-    pub(crate) fn new(exchange: &'a Exchange, channel: usize) -> RemoteEngine<'a> {
+    /// Connects to the engine by a channel that [`EngineExchange::open`] has reserved.
+    pub(crate) fn new(exchange: &'a EngineExchange, channel: usize) -> RemoteEngine<'a> {
         let channel = &exchange.channels[channel];
         let (calls, results) = (PipeWriter::new(&channel.calls), PipeReader::new(&channel.results));
         RemoteEngine { exchange, channel, calls, results, in_flight: 0, announced: false }
     }
 
     /// Returns the exchange that this channel belongs to, with the clock that all its threads read.
-    pub fn exchange(&self) -> &'a Exchange {
+    pub fn exchange(&self) -> &'a EngineExchange {
         self.exchange
     }
 
@@ -44,7 +44,7 @@ impl<'a> RemoteEngine<'a> {
         let expected = has_clients || self.in_flight > 0;
         if self.announced != expected {
             self.announced = expected;
-            self.call(Call::Attention(expected));
+            self.call(EngineCall::Attention(expected));
         }
     }
 
@@ -52,18 +52,18 @@ impl<'a> RemoteEngine<'a> {
     #[inline]
     pub fn submit(&mut self, request: ModelRequest) {
         self.in_flight += 1;
-        self.call(Call::Request(request));
+        self.call(EngineCall::Request(request));
     }
 
     /// Submits a command that a real host has placed in its queue to the engine of the other thread.
-    pub(crate) fn submit_command(&mut self, command: SentCommand) {
+    pub(crate) fn submit_command(&mut self, command: EngineCommand) {
         self.in_flight += 1;
         self.channel.send_command(command);
-        self.call(Call::Command);
+        self.call(EngineCall::Command);
     }
 
     #[inline]
-    fn call(&mut self, call: Call) {
+    fn call(&mut self, call: EngineCall) {
         self.calls.put(call.encode());
         self.exchange.engine().wake();
     }
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
     use crate::model::shared::SharedEngine;
-    use crate::model::wall::{Clock, Wall};
+    use crate::model::wall::{Clock, WallClockEngine};
 
     const READ: Io = Io { op: Op::Read, offset: 4096, bytes: 512 };
     const NOW: Time = Time::from_ps(20_000_000);
@@ -116,30 +116,30 @@ mod tests {
     }
 
     /// Makes an exchange for two callers whose clock stands still.
-    fn exchange(now: Time) -> Exchange {
-        let mut exchange = Exchange::new(Wait::PageBlock, 2).unwrap();
+    fn exchange(now: Time) -> EngineExchange {
+        let mut exchange = EngineExchange::new(Wait::PageBlock, 2).unwrap();
         exchange.set_clock(now);
         exchange
     }
 
-    fn wall() -> (Wall, Vec<u16>) {
+    fn wall() -> (WallClockEngine, Vec<u16>) {
         let drive = Drive::shipped("nvme-polled").unwrap();
-        let mut wall = Wall::new(Engine::new(&drive, 1), Clock::Set(NOW));
-        let threads = wall.add_threads(&drive);
+        let mut wall = WallClockEngine::new(Engine::new(&drive, 1), Clock::Set(NOW));
+        let threads = wall.add_host_threads(&drive);
         (wall, threads)
     }
 
-    fn engine(exchange: &Exchange) -> SharedEngine<'_> {
+    fn engine(exchange: &EngineExchange) -> SharedEngine<'_> {
         let (wall, threads) = wall();
-        SharedEngine::of_wall(wall, threads, Drive::shipped("nvme-polled").unwrap(), 1, exchange)
+        SharedEngine::for_drive_threads(wall, threads, Drive::shipped("nvme-polled").unwrap(), 1, exchange)
     }
 
     #[test]
-    fn a_result_is_due_the_modelled_latency_after_the_submission() {
+    fn result_is_due_after_the_modelled_latency() {
         let submitted = Time::from_ps(NOW.as_ps() - 1_500_000);
         let (mut alone, threads) = wall();
-        alone.arrive_at(submitted, ExternalInput::Request { thread: threads[0], io: READ, token: 0 });
-        let due = alone.run_ahead(LATER).expect("the read completes long before").at;
+        alone.inject_at_clock(submitted, ExternalInput::Request { thread: threads[0], io: READ, token: 0 });
+        let due = alone.run_with_lead(LATER).expect("the read completes long before").at;
 
         let exchange = exchange(submitted);
         let (mut engine, mut remote) = (engine(&exchange), RemoteEngine::new(&exchange, exchange.open()));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_thread_that_sleeps_is_woken_by_a_request() {
+    fn sleeping_engine_thread_is_woken_by_a_request() {
         let long = Duration::from_secs(10);
         let exchange = exchange(NOW);
         thread::scope(|scope| {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn results_wake_a_caller_that_sleeps_and_announcements_last_until_they_are_taken() {
+    fn results_wake_a_sleeping_caller_and_announcements_persist() {
         let exchange = exchange(NOW);
         let channel = exchange.open();
         let (mut engine, mut remote) = (engine(&exchange), RemoteEngine::new(&exchange, channel));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_early_result_is_known_before_it_is_due() {
+    fn early_result_is_known_before_it_is_due() {
         let exchange = exchange(NOW);
         let (mut engine, mut remote) = (engine(&exchange), RemoteEngine::new(&exchange, exchange.open()));
         remote.submit(read(NOW, 0, 1, true));

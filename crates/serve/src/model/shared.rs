@@ -14,9 +14,9 @@ use phaselink_core::time::{Span, Time};
 
 use crate::device::Device;
 use crate::device::pipe::{PipeReader, PipeWriter, WORDS};
-use crate::model::commands::{HostQueues, SentCommand};
-use crate::model::exchange::{Call, Channel, Exchange, ModelRequest};
-use crate::model::wall::{Wait, Wall};
+use crate::model::commands::{EngineCommand, HostQueues};
+use crate::model::exchange::{EngineCall, EngineChannel, EngineExchange, ModelRequest};
+use crate::model::wall::{Wait, WallClockEngine};
 
 /// Maximum time by which the engine runs ahead of the clock for results that are wanted early. (Assumed; two threads
 /// need 0.6 us for a round trip with a sector, and 1.4 us with a page.)
@@ -25,14 +25,14 @@ const LEAD_MAX: Span = Span::from_us(5);
 /// Number that stands for the engine's own thread as the source of a request. Other sources are numbers of channels.
 const OWN_THREAD: usize = usize::MAX;
 
-/// Engine on the wall clock, with the requests of its own thread and of other threads, which use an [`Exchange`].
+/// Engine on the wall clock, with the requests of its own thread and of other threads, which use an [`EngineExchange`].
 #[derive(Debug)]
 pub struct SharedEngine<'a> {
-    wall: Wall,
+    wall: WallClockEngine,
     /// Description of the simulated drive, for the report.
     drive: Drive,
     seed: u64,
-    exchange: &'a Exchange,
+    exchange: &'a EngineExchange,
     /// Numbers of the modelled host's threads; empty if real hosts bring their own software.
     threads: Vec<u16>,
     ends: Vec<ChannelEnd<'a>>,
@@ -56,7 +56,7 @@ struct ChannelEnd<'a> {
 }
 
 impl ChannelEnd<'_> {
-    fn new(channel: &Channel) -> ChannelEnd<'_> {
+    fn new(channel: &EngineChannel) -> ChannelEnd<'_> {
         ChannelEnd {
             calls: PipeReader::new(&channel.calls),
             results: PipeWriter::new(&channel.results),
@@ -79,7 +79,7 @@ struct EngineRequest {
 
 /// Copies the keys of the store, with the lengths of their values, into the simulated drive, so that the model finds
 /// the keys that hosts find. Returns the engine.
-fn with_keys(mut engine: Engine, device: &Device, drive: &Drive) -> Engine {
+fn with_stored_keys(mut engine: Engine, device: &Device, drive: &Drive) -> Engine {
     if let Some(keys) = device.store.keys() {
         keys.with(|space| {
             let mut values = space.iter_from_key(Key::default()).map(|(key, value)| (*key, value.bytes));
@@ -100,27 +100,27 @@ impl<'a> SharedEngine<'a> {
         drive: Drive,
         brings_software: bool,
         seed: u64,
-        exchange: &'a Exchange,
+        exchange: &'a EngineExchange,
     ) -> io::Result<SharedEngine<'a>> {
         let engine = match brings_software {
             false => Engine::new(&drive, seed),
             true => Engine::for_real_host_drivers(&drive, seed)
                 .ok_or_else(|| io::Error::other("the drive's protocol is none of real hosts' drivers"))?,
         };
-        let engine = with_keys(engine, device, &drive);
-        let mut wall = Wall::new(engine, exchange.clock().clone()).with_faults(device, seed);
-        let threads = if brings_software { Vec::new() } else { wall.add_threads(&drive) };
-        Ok(SharedEngine::of_wall(wall, threads, drive, seed, exchange))
+        let engine = with_stored_keys(engine, device, &drive);
+        let mut wall = WallClockEngine::new(engine, exchange.clock().clone()).with_faults(device, seed);
+        let threads = if brings_software { Vec::new() } else { wall.add_host_threads(&drive) };
+        Ok(SharedEngine::for_drive_threads(wall, threads, drive, seed, exchange))
     }
 
     /// Makes a shared engine of `wall`, which simulates `drive`. `threads` are the numbers of the modelled host's
     /// threads.
-    pub(super) fn of_wall(
-        wall: Wall,
+    pub(super) fn for_drive_threads(
+        wall: WallClockEngine,
         threads: Vec<u16>,
         drive: Drive,
         seed: u64,
-        exchange: &'a Exchange,
+        exchange: &'a EngineExchange,
     ) -> SharedEngine<'a> {
         SharedEngine {
             wall,
@@ -137,19 +137,19 @@ impl<'a> SharedEngine<'a> {
     }
 
     /// Returns the exchange by which other threads reach this engine.
-    pub fn exchange(&self) -> &'a Exchange {
+    pub fn exchange(&self) -> &'a EngineExchange {
         self.exchange
     }
 
     /// Submits a request of the engine's own thread.
     #[inline]
     pub fn submit(&mut self, request: ModelRequest) {
-        self.enter(OWN_THREAD, Call::Request(request));
+        self.enter(OWN_THREAD, EngineCall::Request(request));
     }
 
     /// Submits a command that a real host has placed in its queue. Commands of one doorbell write enter the model
     /// together, with the last of them.
-    pub(crate) fn submit_command(&mut self, command: SentCommand) {
+    pub(crate) fn submit_command(&mut self, command: EngineCommand) {
         let has_more = command.has_more;
         self.queues.push(OWN_THREAD, command);
         if !has_more {
@@ -163,15 +163,15 @@ impl<'a> SharedEngine<'a> {
     #[inline]
     pub fn poll(&mut self, now: Time, earliest: Time) -> bool {
         let mut any = self.listen();
-        let model_now = self.wall.model_time(now);
-        while let Some(completed) = self.wall.run_ahead(model_now) {
-            self.deliver(&completed);
+        let model_now = self.wall.model_time_at(now);
+        while let Some(completed) = self.wall.run_with_lead(model_now) {
+            self.deliver_result(&completed);
             any = true;
         }
         if !any {
             let delay = self.mean_submission_delay + self.mean_submission_delay / 4;
-            let earliest = self.wall.model_time(earliest.min(Time::ZERO + now.since(Time::ZERO + delay)));
-            self.wall.idle_until(earliest);
+            let earliest = self.wall.model_time_at(earliest.min(Time::ZERO + now.since(Time::ZERO + delay)));
+            self.wall.handle_idle_events(earliest);
         }
         any
     }
@@ -190,10 +190,10 @@ impl<'a> SharedEngine<'a> {
         let mut any = false;
         for channel in 0..self.ends.len() {
             if self.ends[channel].results.go_on() {
-                self.exchange.channels[channel].wake_caller();
+                self.exchange.channels[channel].wake_sleeping_caller();
             }
             while let Some(record) = self.ends[channel].calls.take() {
-                self.enter(channel, Call::decode(record));
+                self.enter(channel, EngineCall::decode(record));
                 any = true;
             }
         }
@@ -231,39 +231,39 @@ impl<'a> SharedEngine<'a> {
     }
 
     #[inline]
-    fn enter(&mut self, source: usize, call: Call) {
+    fn enter(&mut self, source: usize, call: EngineCall) {
         let ModelRequest { submitted, turn, io, token, early, delayed } = match call {
-            Call::Attention(expected) => return self.ends[source].expects_requests = expected,
-            Call::Command => return self.take_command(source),
-            Call::Request(request) => request,
+            EngineCall::Attention(expected) => return self.ends[source].expects_requests = expected,
+            EngineCall::Command => return self.take_command(source),
+            EngineCall::Request(request) => request,
         };
         // A result that is sent through a socket has a delay of its own, so only other results are delivered ahead of
         // time.
         let lead = if early { delay_of(self.exchange, &mut self.mean_submission_delay, submitted) } else { Span::ZERO };
-        self.wall.lead_by(lead);
+        self.wall.set_lead(lead);
         let place = self.requests.insert(EngineRequest { source, token, submitted, arrived: submitted });
         let (thread, token) = (self.threads[turn % self.threads.len()], place);
         let input = match delayed.is_zero() {
             true => ExternalInput::Request { thread, io, token },
             false => ExternalInput::DelayedRequest { thread, io, token, delayed },
         };
-        self.requests[index(place)].arrived = self.wall.arrive_at(submitted, input);
+        self.requests[index(place)].arrived = self.wall.inject_at_clock(submitted, input);
     }
 
     /// Takes a command of a real host that a call in the channel has announced.
     fn take_command(&mut self, channel: usize) {
-        self.queues.push(channel, self.exchange.channels[channel].receive_command());
+        self.queues.push(channel, self.exchange.channels[channel].receive_announced_command());
     }
 
     /// Lets commands of real hosts enter their modelled queues, as far as these have room.
     fn enter_commands(&mut self) {
         let SharedEngine { wall, exchange, queues, requests, mean_submission_delay, .. } = self;
         let take = |(requests, mean_submission_delay): &mut (&mut Table<EngineRequest>, &mut Span),
-                    wall: &mut Wall,
+                    wall: &mut WallClockEngine,
                     source,
-                    command: &SentCommand| {
-            let SentCommand { token, rung: submitted, .. } = *command;
-            wall.lead_by(delay_of(exchange, mean_submission_delay, submitted));
+                    command: &EngineCommand| {
+            let EngineCommand { token, rung: submitted, .. } = *command;
+            wall.set_lead(delay_of(exchange, mean_submission_delay, submitted));
             requests.insert(EngineRequest { source, token, submitted, arrived: submitted })
         };
         let entered = |(requests, _): &mut (&mut Table<EngineRequest>, &mut Span), place: u32, arrived| {
@@ -274,7 +274,7 @@ impl<'a> SharedEngine<'a> {
 
     /// Sends a result to the thread that submitted the request: its own, or the caller at the other end of a channel.
     #[inline]
-    fn deliver(&mut self, completed: &CompletedInjection) {
+    fn deliver_result(&mut self, completed: &CompletedInjection) {
         let EngineRequest { source, token, submitted, arrived } = self.requests.take(completed.token);
         self.wall.pass_on();
         let at = submitted + completed.at.since(arrived);
@@ -284,14 +284,14 @@ impl<'a> SharedEngine<'a> {
         let mut record = [0; WORDS];
         record[..2].copy_from_slice(&[token.into(), at.as_ps()]);
         self.ends[source].results.put(record);
-        self.exchange.channels[source].wake_caller();
+        self.exchange.channels[source].wake_sleeping_caller();
     }
 }
 
 /// Returns the time since a request was submitted, at most [`LEAD_MAX`], and adds it to the moving average
 /// `mean_submission_delay`.
 #[inline]
-fn delay_of(exchange: &Exchange, mean_submission_delay: &mut Span, submitted: Time) -> Span {
+fn delay_of(exchange: &EngineExchange, mean_submission_delay: &mut Span, submitted: Time) -> Span {
     let delay = exchange.clock().now().since(submitted).min(LEAD_MAX);
     *mean_submission_delay = *mean_submission_delay - *mean_submission_delay / 8 + delay / 8;
     delay

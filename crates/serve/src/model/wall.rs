@@ -1,6 +1,6 @@
 //! The core's engine on the wall clock.
 //!
-//! A [`Wall`] stamps each input with its clock, injects it into the engine, and runs the engine up to the clock. It
+//! A [`WallClockEngine`] stamps each input with its clock, injects it into the engine, and runs the engine up to the clock. It
 //! runs ahead only by the *lead* that its caller allows; the caller then has results early, and delivers them at their
 //! instants. No result is delivered earlier than the model says. The time by which it is late is the *lag*, which is
 //! printed with every served latency: a loop that cannot keep up with its model shows there, and nowhere else.
@@ -26,7 +26,7 @@ pub use crate::clock::{Clock, Wait, span};
 
 /// Simulation engine that follows a clock, with the lag of its results.
 #[derive(Debug)]
-pub struct Wall {
+pub struct WallClockEngine {
     engine: Engine,
     clock: Clock,
     lag: Latency,
@@ -38,12 +38,12 @@ pub struct Wall {
     held_in_flight: Span,
     /// Lead: the time by which the engine may be ahead of the clock while requests are in flight.
     lead: Span,
-    fault_sync: Option<FaultSync>,
+    fault_sync: Option<EngineFaultRules>,
 }
 
 /// Fault rules of a served device that the engine has. They follow the device's rules, which change while it is served.
 #[derive(Debug)]
-struct FaultSync {
+struct EngineFaultRules {
     device: Device,
     seed: u64,
     changes: u64,
@@ -51,10 +51,10 @@ struct FaultSync {
     applied: Vec<(u64, Fault)>,
 }
 
-impl FaultSync {
+impl EngineFaultRules {
     /// Updates the fault rules of the engine if the rules of the device have changed since the last call.
     #[inline]
-    fn apply_changes(&mut self, engine: &mut Engine) {
+    fn follow_device_faults(&mut self, engine: &mut Engine) {
         let changes = self.device.faults.changes();
         if changes != self.changes {
             self.changes = changes;
@@ -97,10 +97,10 @@ pub const LONE_LEAD: Span = Span::from_us(3);
 /// Longest sleep of a loop that runs an engine. The device's own events of that time are handled together afterwards.
 pub const IDLE_MAX: Duration = Duration::from_millis(1);
 
-impl Wall {
+impl WallClockEngine {
     /// Lets `engine`, which has not run yet, follow `clock` from time zero.
-    pub fn new(engine: Engine, clock: Clock) -> Wall {
-        Wall {
+    pub fn new(engine: Engine, clock: Clock) -> WallClockEngine {
+        WallClockEngine {
             engine,
             clock,
             lag: Latency::default(),
@@ -115,38 +115,38 @@ impl Wall {
 
     /// Lets the engine apply the fault rules of `device` that concern the model, also those that are added later.
     /// `seed` determines their random triggers.
-    pub fn with_faults(self, device: &Device, seed: u64) -> Wall {
-        let fault_sync = FaultSync { device: device.clone(), seed, changes: 0, applied: Vec::new() };
-        Wall { fault_sync: Some(fault_sync), ..self }
+    pub fn with_faults(self, device: &Device, seed: u64) -> WallClockEngine {
+        let fault_sync = EngineFaultRules { device: device.clone(), seed, changes: 0, applied: Vec::new() };
+        WallClockEngine { fault_sync: Some(fault_sync), ..self }
     }
 
     /// Updates the fault rules of the engine if the rules of the device have changed.
     #[inline]
     fn apply_fault_changes(&mut self) {
         if let Some(fault_sync) = &mut self.fault_sync {
-            fault_sync.apply_changes(&mut self.engine);
+            fault_sync.follow_device_faults(&mut self.engine);
         }
     }
 
     /// Adds one thread to the modelled host for each queue pair of `drive`, which the engine simulates. Returns the
     /// numbers of the threads.
-    pub fn add_threads(&mut self, drive: &Drive) -> Vec<u16> {
+    pub fn add_host_threads(&mut self, drive: &Drive) -> Vec<u16> {
         let limits = drive.limits();
         (0..limits.queue_pairs).map(|_| self.engine.add_client(limits.queue_capacity())).collect()
     }
 
     /// Injects an input into the engine at the present instant. Returns the model's time of its arrival.
     pub fn arrive(&mut self, input: ExternalInput) -> Time {
-        self.arrive_at(self.clock.now(), input)
+        self.inject_at_clock(self.clock.now(), input)
     }
 
     /// Injects an input that arrived when the clock showed `asked`, and returns the model's time of its arrival. An
     /// idle engine first handles earlier events, up to a limit. An engine that is already ahead takes the input at its
     /// own time.
-    pub fn arrive_at(&mut self, asked: Time, input: ExternalInput) -> Time {
-        let now = self.catch_up(asked);
+    pub fn inject_at_clock(&mut self, asked: Time, input: ExternalInput) -> Time {
+        let now = self.catch_up_idle_engine(asked);
         if matches!(input, ExternalInput::Request { .. } | ExternalInput::DelayedRequest { .. }) {
-            self.count_submitted(1);
+            self.add_in_flight(1);
         }
         self.engine.inject(now, input);
         now
@@ -160,8 +160,8 @@ impl Wall {
         queue: u16,
         commands: impl ExactSizeIterator<Item = HostCommand<'a>>,
     ) -> Time {
-        let now = self.catch_up(rung);
-        self.count_submitted(length(commands.len()));
+        let now = self.catch_up_idle_engine(rung);
+        self.add_in_flight(length(commands.len()));
         commands.for_each(|command| self.engine.place(now, command));
         self.engine.inject(now, ExternalInput::Ring { queue });
         now
@@ -180,14 +180,14 @@ impl Wall {
 
     /// Lets an idle engine catch up with the instant `asked` of the clock. Returns the model's time of an arrival at
     /// that instant, which is no earlier than the engine's own.
-    fn catch_up(&mut self, asked: Time) -> Time {
+    fn catch_up_idle_engine(&mut self, asked: Time) -> Time {
         self.apply_fault_changes();
-        self.idle_until(self.model_time(asked));
-        self.model_time(asked).max(self.engine.now())
+        self.handle_idle_events(self.model_time_at(asked));
+        self.model_time_at(asked).max(self.engine.now())
     }
 
     /// Adds `count` to the number of requests in flight.
-    fn count_submitted(&mut self, count: u64) {
+    fn add_in_flight(&mut self, count: u64) {
         if self.in_flight == 0 {
             self.held_in_flight = Span::ZERO;
         }
@@ -202,7 +202,7 @@ impl Wall {
 
     /// Handles every event up to the model's time `now`, if no request is in flight. `now` may be earlier than the
     /// clock, as requests that arrived since then may still be injected.
-    pub fn idle_until(&mut self, now: Time) {
+    pub fn handle_idle_events(&mut self, now: Time) {
         if self.in_flight == 0 {
             self.apply_fault_changes();
             self.advance_to(now);
@@ -212,13 +212,13 @@ impl Wall {
     fn advance_to(&mut self, now: Time) {
         let events = if self.in_flight == 0 { IDLE_EVENTS_MAX } else { EVENTS_MAX };
         if !self.engine.run_events_until(now, events) {
-            self.hold_back(now);
+            self.hold_model_time_back(now);
         }
     }
 
     /// Holds the model's time, which was to reach `now`, back to where the engine is: there are more events than one
     /// call may handle.
-    fn hold_back(&mut self, now: Time) {
+    fn hold_model_time_back(&mut self, now: Time) {
         let behind = now.since(self.engine.now());
         self.held += behind;
         self.held_in_flight += behind;
@@ -226,12 +226,12 @@ impl Wall {
 
     /// Returns the model's time: the clock's time, less the time by which the model has been held back.
     pub fn now(&self) -> Time {
-        self.model_time(self.clock.now())
+        self.model_time_at(self.clock.now())
     }
 
     /// Returns the model's time when the clock shows `now`.
     #[inline]
-    pub fn model_time(&self, now: Time) -> Time {
+    pub fn model_time_at(&self, now: Time) -> Time {
         Time::ZERO + now.since(Time::ZERO + self.held)
     }
 
@@ -249,23 +249,23 @@ impl Wall {
 
     /// Sets the lead, the time by which the engine may run ahead of the clock. While requests are in flight, the lead
     /// can only grow.
-    pub fn lead_by(&mut self, lead: Span) {
+    pub fn set_lead(&mut self, lead: Span) {
         self.lead = if self.in_flight == 0 { lead } else { self.lead.max(lead) };
     }
 
-    /// Runs the engine while requests are in flight, up to `now` (a recent [`Wall::now`]) plus the lead, and for a lone
+    /// Runs the engine while requests are in flight, up to `now` (a recent [`WallClockEngine::now`]) plus the lead, and for a lone
     /// request [`LONE_LEAD`] further. Stops at the next completed request and returns it; the caller must then call
-    /// [`Wall::hand_over`] or [`Wall::pass_on`].
+    /// [`WallClockEngine::hand_over`] or [`WallClockEngine::pass_on`].
     ///
     /// Once no request is in flight, the engine waits for the clock, so that the next request does not find it ahead.
-    pub fn run_ahead(&mut self, now: Time) -> Option<CompletedInjection> {
+    pub fn run_with_lead(&mut self, now: Time) -> Option<CompletedInjection> {
         if self.in_flight == 0 {
             return None;
         }
         let lead = if self.in_flight == 1 { self.lead + LONE_LEAD } else { self.lead };
         let (is_through, done) = self.engine.run_events_until_completed(now + lead, EVENTS_MAX);
         if !is_through && done.is_none() {
-            self.hold_back(now);
+            self.hold_model_time_back(now);
         }
         done
     }
@@ -285,7 +285,7 @@ impl Wall {
 
     /// Returns the time until the engine's next event, less the lead and at most [`IDLE_MAX`]. While no request is in
     /// flight, returns [`IDLE_MAX`]: the device's own polling needs no earlier wake-up.
-    pub fn idle_for(&self) -> Duration {
+    pub fn time_until_next_event(&self) -> Duration {
         if self.in_flight == 0 {
             return IDLE_MAX;
         }
@@ -305,7 +305,7 @@ impl Wall {
         match (wait, self.in_flight) {
             (Wait::Adaptive, 0) => Duration::MAX,
             (Wait::Adaptive, _) => Duration::ZERO,
-            _ => self.idle_for(),
+            _ => self.time_until_next_event(),
         }
     }
 

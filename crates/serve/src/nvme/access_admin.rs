@@ -7,9 +7,9 @@ use crate::device::paths::DrivePaths;
 
 impl Controller {
     /// Raises an event if the state of the controller's path has changed, and the host wants to know.
-    pub(super) fn follow_path(&mut self) {
-        let changes = self.identity.subsystem.path_changes(self.identity.path);
-        if changes != self.known_path_changes && self.features.reports_access() {
+    pub(super) fn report_path_change(&mut self) {
+        let changes = self.identity.subsystem.path_change_count(self.identity.path);
+        if changes != self.known_path_changes && self.features.wants_access_events() {
             self.events.raise(AsyncEvent::AccessChange);
         }
         self.known_path_changes = changes;

@@ -5,9 +5,9 @@ use std::ops::Range;
 use phaselink_core::number::wide_index;
 use phaselink_core::protocol::nvme::rules::Limits;
 
-use super::host::{AdminHost, Host, Unreachable};
+use super::host::{AdminHost, Host, UnreachableMemory};
 use super::limits::QUEUE_PAIRS_MAX;
-use super::registers::Registers;
+use super::registers::ControllerRegisters;
 
 /// Number of reads of host memory after which a controller is assumed to be in an endless loop.
 const READS_MAX: u32 = 1 << 22;
@@ -21,7 +21,7 @@ pub struct ArrayHost {
     /// Doorbell registers of each queue pair, by its identifier: submission tail and completion head.
     pub doorbells: [(u32, u32); QUEUE_PAIRS_MAX + 1],
     /// Registers of the controller.
-    pub registers: Registers,
+    pub registers: ControllerRegisters,
     /// Vectors of the interrupts, in the order in which they arrived.
     pub interrupts: Vec<u16>,
     /// Time of the host's clock, in milliseconds.
@@ -35,7 +35,7 @@ impl ArrayHost {
         ArrayHost {
             memory: vec![0; memory_bytes],
             doorbells: [(0, 0); QUEUE_PAIRS_MAX + 1],
-            registers: Registers::new(limits),
+            registers: ControllerRegisters::new(limits),
             interrupts: Vec::new(),
             now_ms: 0,
             reads: 0,
@@ -52,9 +52,9 @@ impl ArrayHost {
         u32::from_le_bytes(*bytes.expect("the word lies in the memory"))
     }
 
-    fn range(&self, address: u64, bytes: usize) -> Result<Range<usize>, Unreachable> {
-        let start = usize::try_from(address).map_err(|_| Unreachable)?;
-        let end = start.checked_add(bytes).filter(|end| *end <= self.memory.len()).ok_or(Unreachable)?;
+    fn range(&self, address: u64, bytes: usize) -> Result<Range<usize>, UnreachableMemory> {
+        let start = usize::try_from(address).map_err(|_| UnreachableMemory)?;
+        let end = start.checked_add(bytes).filter(|end| *end <= self.memory.len()).ok_or(UnreachableMemory)?;
         Ok(start..end)
     }
 }
@@ -63,7 +63,7 @@ impl Host for ArrayHost {
     /// # Panics
     ///
     /// If the controller has read host memory `READS_MAX` times, which only an endless loop explains.
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), UnreachableMemory> {
         self.reads += 1;
         assert!(self.reads < READS_MAX, "the controller has read host memory {READS_MAX} times, now at {address:#x}");
         let range = self.range(address, into.len())?;
@@ -71,13 +71,13 @@ impl Host for ArrayHost {
         Ok(())
     }
 
-    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
+    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), UnreachableMemory> {
         let range = self.range(address, from.len())?;
         self.memory[range].copy_from_slice(from);
         Ok(())
     }
 
-    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable> {
+    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), UnreachableMemory> {
         self.write(address, entry)
     }
 
@@ -109,7 +109,7 @@ impl AdminHost for ArrayHost {
         self.now_ms
     }
 
-    fn registers(&mut self) -> &mut Registers {
+    fn registers(&mut self) -> &mut ControllerRegisters {
         &mut self.registers
     }
 }

@@ -11,7 +11,7 @@ use phaselink_core::protocol::nvme::spec::logs::{
 };
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, admin};
 
-use super::admin::{AdminOutcome, LOG_BYTES_MAX, LogPart};
+use super::admin::{AdminCommandOutcome, LOG_BYTES_MAX, LogPageRange};
 use super::command::copy_out;
 use super::controller::{Controller, PendingWork};
 use super::host::AdminHost;
@@ -41,26 +41,26 @@ impl Controller {
     ///
     /// Invalid Namespace, also for the identifier of all
     /// namespaces. Invalid Field for a reserved action type or a list beyond [`LOG_BYTES_MAX`]. LBA Out of Range.
-    pub(super) fn begin_block_status(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
+    pub(super) fn queue_block_status(&mut self, command: &SubmissionEntry) -> Result<AdminCommandOutcome, Status> {
         if command.namespace_id == ALL_NAMESPACES {
             return Err(Status::INVALID_NAMESPACE);
         }
-        self.check_attached(command.namespace_id)?;
+        self.check_namespace_attached(command.namespace_id)?;
         let blocks = self.identity.subsystem.namespace(command.namespace_id)?.blocks();
         let length = u64::from(command.get(fields::COUNT));
-        if !matches!(command.get(fields::ACTION), SCAN | REPORT) || list_bytes(command) > LOG_BYTES_MAX {
+        if !matches!(command.get(fields::ACTION), SCAN | REPORT) || status_buffer_bytes(command) > LOG_BYTES_MAX {
             return Err(Status::INVALID_FIELD);
         }
         if command.slba().checked_add(length.max(1)).is_none_or(|end| end > blocks) {
             return Err(Status::LBA_OUT_OF_RANGE);
         }
         self.pending.push_back(PendingWork::ReportBlocks { command: Box::new(*command) });
-        Ok(AdminOutcome::Pending)
+        Ok(AdminCommandOutcome::Pending)
     }
 
     /// Executes a queued Get LBA Status, or a queued Get Log Page of LBA Status Information: copies its list or log
     /// page to the host.
-    pub(super) fn report_blocks(
+    pub(super) fn execute_block_status(
         &self,
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
@@ -68,29 +68,29 @@ impl Controller {
     ) -> Result<u32, Status> {
         match command.opcode {
             admin::GET_LOG_PAGE => {
-                let part = LogPart::of(command)?.cut(self.status_log(store))?;
+                let part = LogPageRange::of(command)?.cut(self.status_log(store))?;
                 copy_out(command, host, &part)?;
             }
-            _ => copy_out(command, host, &self.status_list(command, store)?)?,
+            _ => copy_out(command, host, &self.lba_status_list(command, store)?)?,
         }
         Ok(0)
     }
 
     /// Returns the list of Get LBA Status, with as many descriptors of unreadable ranges as the host's buffer has room
     /// for.
-    fn status_list(&self, command: &SubmissionEntry, store: &Store) -> Result<Vec<u8>, Status> {
+    fn lba_status_list(&self, command: &SubmissionEntry, store: &Store) -> Result<Vec<u8>, Status> {
         let namespace = self.identity.subsystem.namespace(command.namespace_id)?;
         let (first, length) = (command.slba(), u64::from(command.get(fields::COUNT)));
         let end = if length == 0 { namespace.blocks() } else { first + length };
         let ranges = unreadable(&namespace, (first, end - first), store);
-        let mut list = vec![0; wide_index(list_bytes(command))];
+        let mut list = vec![0; wide_index(status_buffer_bytes(command))];
         let room = list.len().saturating_sub(BlockStatusList::BYTES) / BlockStatusRange::BYTES;
         let listed = &ranges[..ranges.len().min(room)];
         let condition = if listed.len() < ranges.len() { INCOMPLETE } else { COMPLETE };
         let header = BlockStatusList::zeros()
             .with(BlockStatusList::RANGES, short_length(listed.len()))
             .with(BlockStatusList::CONDITION, condition);
-        let bytes = header.into_bytes().into_iter().chain(listed.iter().flat_map(descriptor));
+        let bytes = header.into_bytes().into_iter().chain(listed.iter().flat_map(lba_status_descriptor));
         list.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
         Ok(list)
     }
@@ -115,7 +115,7 @@ impl Controller {
                 .with(BlockStatusElement::RANGES, count)
                 .with(BlockStatusElement::ACTION, low_u8(REPORT));
             page.extend(element.into_bytes());
-            page.extend(ranges.iter().filter(|_| is_listed).flat_map(descriptor));
+            page.extend(ranges.iter().filter(|_| is_listed).flat_map(lba_status_descriptor));
         }
         let length = short_length(page.len());
         let mut header = BlockStatusLog::over(&mut page[..]);
@@ -129,7 +129,7 @@ impl Controller {
 }
 
 /// Returns the size in bytes of the host's buffer for Get LBA Status.
-fn list_bytes(command: &SubmissionEntry) -> u64 {
+fn status_buffer_bytes(command: &SubmissionEntry) -> u64 {
     (u64::from(command.get(fields::DWORDS)) + 1) * 4
 }
 
@@ -146,7 +146,7 @@ fn unreadable(namespace: &Namespace, (first, blocks): BlockRange, store: &Store)
 }
 
 /// Returns the LBA status descriptor of a range: first block and number of blocks; the other fields are 0.
-fn descriptor((first, blocks): &BlockRange) -> [u8; BlockStatusRange::BYTES] {
+fn lba_status_descriptor((first, blocks): &BlockRange) -> [u8; BlockStatusRange::BYTES] {
     let blocks = u32::try_from(*blocks).unwrap_or(u32::MAX);
     let range = BlockStatusRange::zeros().with(BlockStatusRange::FIRST, *first);
     range.with(BlockStatusRange::COUNT, blocks).into_bytes()

@@ -16,12 +16,12 @@ use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, Submi
 use phaselink_core::request::Io;
 
 use super::host::Host;
-use super::journal::Journal;
-use super::queues::EntryBytes;
-use super::subsystem::{ActiveNamespace, NamespaceView};
+use super::journal::CommandJournal;
+use super::queues::SubmissionEntryBytes;
+use super::subsystem::{AttachedNamespace, AttachedNamespaceView};
 use crate::device::faults::FaultEffect;
 use crate::device::store::{Store, StoreCopyDirection};
-use crate::planted::{PlantedBug, is_planted};
+use crate::planted::{PlantableBug, is_planted};
 
 /// I/O command that has been copied from its queue and checked, with its PRP lists, SGL segments and ranges. Host
 /// memory is not read for them again.
@@ -32,14 +32,14 @@ pub struct Command {
     /// Version of the subsystem's namespaces against which the command was checked.
     pub(super) version: u64,
     /// Submission queue entry as the host wrote it.
-    pub bytes: EntryBytes,
+    pub bytes: SubmissionEntryBytes,
     /// Checked command, whose blocks lie within the namespace, or the status with which it is refused.
     pub checked: Result<commands::Command, Status>,
     /// Ranges of the drive that a Dataset Management command deallocates or a Copy reads: offset and length in bytes.
     pub ranges: Vec<(u64, u64)>,
     /// Command before its PRP lists, SGL segments and list of parameters were read, and what these have added; none if
     /// it has none of them.
-    pub(super) lists: Option<Box<CommandLists>>,
+    pub(super) lists: Option<Box<ReadCommandLists>>,
     /// Binary logarithm of the block size in bytes of the command's namespace.
     pub(super) block_shift: u32,
     /// Reclaim unit handles of the namespace's placement handles, for a model that knows only the former. None if they
@@ -49,7 +49,7 @@ pub struct Command {
 
 /// Lists of a command that have been read from the host's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CommandLists {
+pub(super) struct ReadCommandLists {
     /// Command as its submission queue entry alone describes it.
     before: commands::Command,
     read: ServedCommandLists,
@@ -68,19 +68,25 @@ impl Command {
     /// Decodes and checks the submission queue entry in [`Command::bytes`], and reads its PRP lists, SGL segments and
     /// ranges. `queue` and `generation` name the submission queue of the entry. Replaces everything but the entry.
     #[inline]
-    pub(super) fn check(&mut self, queue: u16, generation: u32, namespaces: &NamespaceView, host: &mut impl Host) {
+    pub(super) fn check(
+        &mut self,
+        queue: u16,
+        generation: u32,
+        namespaces: &AttachedNamespaceView,
+        host: &mut impl Host,
+    ) {
         let mut entry = SubmissionEntry::decode(&self.bytes);
         let (id, found) = (entry.namespace_id, namespaces.find(entry.namespace_id));
         if found.is_ok() {
             // The checks of the model know a single namespace that is the whole drive.
             entry.namespace_id = command::NAMESPACE;
         }
-        let limits = found.map_or(namespaces.without_namespaces(), |namespace| &namespace.limits);
+        let limits = found.map_or(namespaces.limits_without_namespaces(), |namespace| &namespace.limits);
         self.checked = commands::Command::check(&entry, limits);
         if let (Err(Status::INVALID_NAMESPACE), Err(other)) = (&self.checked, found) {
             self.checked = Err(other);
         }
-        self.check_reservation(id, found.ok(), namespaces);
+        self.check_reservation_access(id, found.ok(), namespaces);
         (self.queue, self.generation, self.version) = (queue, generation, namespaces.version());
         (self.lists, self.unit_handles, self.block_shift) = (None, None, limits.block_shift);
         self.ranges.clear();
@@ -97,10 +103,15 @@ impl Command {
 
     /// Refuses the command if a reservation does not leave the access that it needs to the host.
     #[inline]
-    fn check_reservation(&mut self, id: u32, found: Option<&ActiveNamespace>, namespaces: &NamespaceView) {
+    fn check_reservation_access(
+        &mut self,
+        id: u32,
+        found: Option<&AttachedNamespace>,
+        namespaces: &AttachedNamespaceView,
+    ) {
         let Ok(checked) = &self.checked else { return };
         let is_free = found.is_some_and(|namespace| namespace.reserved.access == NamespaceAccess::Write);
-        if !is_free && let Some(status) = namespaces.conflict(id, checked.row.access()) {
+        if !is_free && let Some(status) = namespaces.reservation_conflict(id, checked.row.access()) {
             self.checked = Err(status);
         }
     }
@@ -121,13 +132,13 @@ impl Command {
         if checked.data.next_list_part().is_none() && !is_list {
             return Ok(());
         }
-        let lists = CommandLists { before: checked.clone(), read: ServedCommandLists::default() };
+        let lists = ReadCommandLists { before: checked.clone(), read: ServedCommandLists::default() };
         let read = &mut self.lists.insert(Box::new(lists)).read;
         read_data_lists(&mut checked.data, host, |step| read.steps.push_back(step))?;
         if !is_list {
             return Ok(());
         }
-        read.content = read_data(&checked.data, host).and_then(|list| checked.take_list(&list, limits));
+        read.content = copy_command_data(&checked.data, host).and_then(|list| checked.take_list(&list, limits));
         let content = read.content.as_ref().map_err(|status| *status)?;
         if checked.action != (Action::Deallocate { is_hint: true }) {
             self.ranges = content.ranges().to_vec();
@@ -137,7 +148,7 @@ impl Command {
 
     /// Returns true if the command has PRP lists, SGL segments or a list of parameters that were read from the host's
     /// memory.
-    pub fn has_lists(&self) -> bool {
+    pub fn has_memory_lists(&self) -> bool {
         self.lists.is_some()
     }
 
@@ -159,13 +170,13 @@ impl Command {
 
     /// Returns the command as it enters the model, which knows no namespaces but for reservations, and no placement
     /// handles: with ranges of the drive, and reclaim unit handles.
-    pub fn for_model(&self) -> ServedHostCommand {
+    pub fn to_model_command(&self) -> ServedHostCommand {
         let command_id = self.entry().command_id;
-        let lists = self.lists.as_ref().map(|lists| Box::new(self.lists_for_model(lists)));
+        let lists = self.lists.as_ref().map(|lists| Box::new(self.lists_to_model(lists)));
         let before = self.lists.as_ref().map(|lists| lists.before.clone());
         let mut checked = before.map_or_else(|| self.checked.clone(), Ok);
         if let Ok(commands::Command { placement, action, namespace, .. }) = &mut checked {
-            placement.handle = self.unit_handle(placement.handle);
+            placement.handle = self.reclaim_unit_handle(placement.handle);
             if action.reservation().is_some() {
                 *namespace = self.entry().namespace_id;
             }
@@ -173,13 +184,13 @@ impl Command {
         ServedHostCommand { command_id, checked, lists }
     }
 
-    fn lists_for_model(&self, lists: &CommandLists) -> ServedCommandLists {
+    fn lists_to_model(&self, lists: &ReadCommandLists) -> ServedCommandLists {
         let mut read = lists.read.clone();
         match &mut read.content {
             Ok(ParameterListContent::UnreadableRangeMap(ranges)) => *ranges = self.ranges.iter().copied().collect(),
             Ok(ParameterListContent::KeyOrigins { ranges, .. }) => ranges.clone_from(&self.ranges),
             Ok(ParameterListContent::Identifiers(listed)) => {
-                listed.iter_mut().for_each(|(_, handle)| *handle = self.unit_handle(*handle));
+                listed.iter_mut().for_each(|(_, handle)| *handle = self.reclaim_unit_handle(*handle));
             }
             Ok(ParameterListContent::Keys(_)) | Err(_) => {}
         }
@@ -187,7 +198,7 @@ impl Command {
     }
 
     /// Returns the reclaim unit handle of a placement handle, or 0 if the namespace does not have it.
-    fn unit_handle(&self, handle: u8) -> u8 {
+    fn reclaim_unit_handle(&self, handle: u8) -> u8 {
         let known = |handles: &Vec<u8>| handles.get(usize::from(handle)).copied().unwrap_or(0);
         self.unit_handles.as_ref().map_or(handle, known)
     }
@@ -236,14 +247,14 @@ impl Command {
     }
 
     /// Returns the status of the command if the flush of the store before its completion fails.
-    pub(super) fn flush_failure(&self) -> Status {
+    pub(super) fn flush_failure_status(&self) -> Status {
         let is_flush = self.checked.as_ref().is_ok_and(|checked| checked.row.media == MediaUse::DeepFlush);
         if is_flush { Status::INTERNAL_ERROR } else { Status::WRITE_FAULT }
     }
 
     /// Returns the status field of the command's completion queue entry. A refused command also has Do Not Retry set.
     #[inline]
-    pub(super) fn completion_status(&self, status: Status) -> Status {
+    pub(super) fn completion_status_field(&self, status: Status) -> Status {
         // A status about the path is not final, because the host may retry on another path.
         let is_final = self.checked.is_err() && !status.is_of_path();
         if is_final { refusal(status) } else { status }
@@ -253,12 +264,15 @@ impl Command {
     /// in full, so that they can be prefetched. None if the entry is no Read of blocks, or any of them is outside its
     /// namespace.
     #[inline]
-    pub(super) fn blocks_to_read(bytes: &EntryBytes, namespaces: &NamespaceView) -> Option<(u64, u32)> {
+    pub(super) fn readable_block_range(
+        bytes: &SubmissionEntryBytes,
+        namespaces: &AttachedNamespaceView,
+    ) -> Option<(u64, u32)> {
         let entry = SubmissionEntry::decode(bytes);
         if entry.opcode != opcode::READ {
             return None;
         }
-        let ActiveNamespace { limits, start, .. } = namespaces.find(entry.namespace_id).ok()?;
+        let AttachedNamespace { limits, start, .. } = namespaces.find(entry.namespace_id).ok()?;
         let offset = limits.place(command::NAMESPACE, entry.slba(), entry.blocks()).ok()?;
         limits.kind.offers(CommandSet::EraseBlocks).then_some((start + offset, entry.blocks() << limits.block_shift))
     }
@@ -291,7 +305,7 @@ impl Command {
         host: &mut impl Host,
         store: &Store,
         space: &mut [u8],
-        journal: &mut Journal,
+        journal: &mut CommandJournal,
     ) -> Result<(), Status> {
         let commands::Command { row, action, offset, bytes, data, .. } = match &self.checked {
             Ok(checked) => checked,
@@ -300,20 +314,20 @@ impl Command {
         let (offset, bytes) = (*offset, *bytes);
         match action {
             Action::Read => read(offset, data, store, &mut space[..index(bytes)], host)?,
-            Action::Compare => compare(offset, data, store, &mut space[..index(bytes)], host)?,
+            Action::Compare => compare_blocks(offset, data, store, &mut space[..index(bytes)], host)?,
             Action::Write => write(offset, data, store, &mut space[..index(bytes)], host)?,
-            Action::Verify => verify(offset, bytes.into(), store, space)?,
-            Action::Copy => copy(&self.ranges, offset, store)?,
+            Action::Verify => verify_blocks(offset, bytes.into(), store, space)?,
+            Action::Copy => copy_blocks(&self.ranges, offset, store)?,
             Action::Zero { keep_space } => {
-                store.zero(offset, bytes.into(), *keep_space).map_err(|error| write_status(&error))?;
+                store.zero(offset, bytes.into(), *keep_space).map_err(|error| status_of_write_error(&error))?;
             }
             Action::DeepFlush => {}
             Action::WriteUncorrectable => {
-                store.make_unreadable(offset, bytes.into()).map_err(|error| write_status(&error))?;
+                store.make_unreadable(offset, bytes.into()).map_err(|error| status_of_write_error(&error))?;
             }
             Action::Deallocate { .. } => {
                 for (offset, bytes) in &self.ranges {
-                    store.zero(*offset, *bytes, false).map_err(|error| write_status(&error))?;
+                    store.zero(*offset, *bytes, false).map_err(|error| status_of_write_error(&error))?;
                 }
             }
             // The controller reports zones, keys or placement, but the store lacks them, so this is an internal error.
@@ -357,7 +371,7 @@ pub(super) fn write(
         if copied != Some(true) {
             let space = &mut space[..index(bytes)];
             host.read(address, space)?;
-            store.write(offset, space).map_err(|error| write_status(&error))?;
+            store.write(offset, space).map_err(|error| status_of_write_error(&error))?;
         }
         offset += u64::from(bytes);
     }
@@ -365,17 +379,23 @@ pub(super) fn write(
 }
 
 /// Compares the host's data with the drive's content from `offset` on; Compare Failure if they differ.
-fn compare(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
+fn compare_blocks(
+    offset: u64,
+    data: &Data,
+    store: &Store,
+    space: &mut [u8],
+    host: &mut impl Host,
+) -> Result<(), Status> {
     copy_from_host(data, space, host)?;
     let mut stored = vec![0; space.len()];
     store.read(offset, &mut stored).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
-    let is_equal = stored == space || is_planted(PlantedBug::CompareIgnored);
+    let is_equal = stored == space || is_planted(PlantableBug::CompareIgnored);
     if is_equal { Ok(()) } else { Err(Status::COMPARE_FAILURE) }
 }
 
 /// Reads a range of the drive and discards the data, in pieces of the size of `space`. Unrecovered Read Error if a
 /// block cannot be read.
-fn verify(offset: u64, bytes: u64, store: &Store, space: &mut [u8]) -> Result<(), Status> {
+fn verify_blocks(offset: u64, bytes: u64, store: &Store, space: &mut [u8]) -> Result<(), Status> {
     let mut done = 0;
     while done < bytes {
         let piece = (bytes - done).min(length(space.len()));
@@ -388,7 +408,7 @@ fn verify(offset: u64, bytes: u64, store: &Store, space: &mut [u8]) -> Result<()
 
 /// Copies ranges of the drive to its byte offset `to`. All sources are read first, since the destination may overlap
 /// them.
-fn copy(sources: &[(u64, u64)], to: u64, store: &Store) -> Result<(), Status> {
+fn copy_blocks(sources: &[(u64, u64)], to: u64, store: &Store) -> Result<(), Status> {
     let mut copied = vec![0; sources.iter().map(|(_, bytes)| wide_index(*bytes)).sum()];
     let mut rest = &mut copied[..];
     for (offset, bytes) in sources {
@@ -396,7 +416,7 @@ fn copy(sources: &[(u64, u64)], to: u64, store: &Store) -> Result<(), Status> {
         store.read(*offset, source).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
         rest = others;
     }
-    store.write(to, &copied).map_err(|error| write_status(&error))
+    store.write(to, &copied).map_err(|error| status_of_write_error(&error))
 }
 
 /// Reads the PRP lists or SGL segments of a data pointer. Calls `on_step` after each part with the host memory that is
@@ -420,7 +440,7 @@ fn read_data_lists(
 
 /// Returns the ranges of host memory that the data pointer of an admin command names for `bytes` bytes. Reads its PRP
 /// lists or SGL segments.
-fn admin_data(entry: &SubmissionEntry, bytes: usize, host: &mut impl Host) -> Result<Data, Status> {
+fn admin_data_ranges(entry: &SubmissionEntry, bytes: usize, host: &mut impl Host) -> Result<Data, Status> {
     let mut data = Data::of(entry, bytes as u32)?;
     read_data_lists(&mut data, host, |_| ())?;
     Ok(data)
@@ -428,16 +448,16 @@ fn admin_data(entry: &SubmissionEntry, bytes: usize, host: &mut impl Host) -> Re
 
 /// Copies the data of an admin command from the host into `into`.
 pub(super) fn copy_in(entry: &SubmissionEntry, host: &mut impl Host, into: &mut [u8]) -> Result<(), Status> {
-    copy_from_host(&admin_data(entry, into.len(), host)?, into, host)
+    copy_from_host(&admin_data_ranges(entry, into.len(), host)?, into, host)
 }
 
 /// Copies `from` to the host's buffer that the data pointer of an admin command names.
 pub(super) fn copy_out(entry: &SubmissionEntry, host: &mut impl Host, from: &[u8]) -> Result<(), Status> {
-    copy_to_host(&admin_data(entry, from.len(), host)?, from, host)
+    copy_to_host(&admin_data_ranges(entry, from.len(), host)?, from, host)
 }
 
 /// Copies the host memory of a command's data to a new vector. The PRP lists or SGL segments must have been read.
-fn read_data(data: &Data, host: &mut impl Host) -> Result<Vec<u8>, Status> {
+fn copy_command_data(data: &Data, host: &mut impl Host) -> Result<Vec<u8>, Status> {
     let mut bytes = vec![0; data.runs().iter().map(|(_, bytes)| index(*bytes)).sum()];
     copy_from_host(data, &mut bytes, host)?;
     Ok(bytes)
@@ -466,7 +486,7 @@ pub(super) fn copy_to_host(data: &Data, mut from: &[u8], host: &mut impl Host) -
 }
 
 /// Returns the completion status for a write that the store refused with this I/O error.
-pub(super) fn write_status(error: &io::Error) -> Status {
+pub(super) fn status_of_write_error(error: &io::Error) -> Status {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Status::CAPACITY_EXCEEDED,
         _ => Status::WRITE_FAULT,
@@ -483,22 +503,22 @@ mod tests {
     use phaselink_core::protocol::nvme::spec::fields::blocks;
 
     use super::super::array_host::ArrayHost;
-    use super::super::subsystem::{BlockFormat, Subsystem};
+    use super::super::subsystem::{NamespaceBlockFormat, Subsystem};
     use super::*;
 
     const HOST: ReservingHost = ReservingHost::OfController(0);
 
     /// The store's methods assert that blocks lie within it.
     #[test]
-    fn unchecked_entries_name_no_blocks_outside_their_namespace() {
+    fn unchecked_entries_name_only_blocks_of_their_namespace() {
         let limits = Limits::of(&Drive::shipped("nvme").unwrap()).divided(2);
-        let namespaces = NamespaceView::new(&Arc::new(Subsystem::new(&limits)), 0, (0, HOST));
+        let namespaces = AttachedNamespaceView::new(&Arc::new(Subsystem::new(&limits)), 0, (0, HOST));
         for namespace_id in [0, 1, 2, 3, u32::MAX] {
             for slba in [0, limits.blocks - 1, limits.blocks, u64::MAX - 1, u64::MAX] {
                 for blocks in [1, 2, 1 << 16] {
                     let entry = SubmissionEntry { opcode: opcode::READ, namespace_id, ..SubmissionEntry::default() };
                     let entry = entry.of_blocks(slba, blocks).encode();
-                    if let Some((offset, bytes)) = Command::blocks_to_read(&entry, &namespaces) {
+                    if let Some((offset, bytes)) = Command::readable_block_range(&entry, &namespaces) {
                         let end = offset + u64::from(bytes);
                         assert!(end <= 2 * limits.capacity_bytes(), "{namespace_id} {slba} {blocks}");
                     }
@@ -508,13 +528,13 @@ mod tests {
     }
 
     #[test]
-    fn model_of_protected_blocks_moves_no_metadata_for_a_namespace_without_any() {
+    fn model_transfers_no_metadata_for_namespaces_without_any() {
         let metadata = Some(BlockMetadataFormat::of(1, false).unwrap());
         let kind = NamespaceKindLimits::EraseBlocks(BlockNamespaceParts { metadata, placement: None });
         let limits = Limits { kind, ..Limits::of(&Drive::shipped("nvme").unwrap()) };
         let subsystem = Arc::new(Subsystem::new(&limits));
-        subsystem.format(1, BlockFormat { block_shift: 9, metadata: None }).unwrap();
-        let namespaces = NamespaceView::new(&subsystem, 0, (0, HOST));
+        subsystem.format(1, NamespaceBlockFormat { block_shift: 9, metadata: None }).unwrap();
+        let namespaces = AttachedNamespaceView::new(&subsystem, 0, (0, HOST));
         let mut host = ArrayHost::new(1 << 16, &limits);
         for opcode in [opcode::READ, opcode::WRITE, opcode::VERIFY, opcode::WRITE_ZEROES] {
             let entry = SubmissionEntry { opcode, namespace_id: 1, prp1: 4096, ..SubmissionEntry::default() };
@@ -523,15 +543,15 @@ mod tests {
             entry = entry.with(blocks::PROTECTION, 0b0101);
             let mut command = Command { bytes: entry.encode(), ..Command::blank() };
             command.check(1, 1, &namespaces, &mut host);
-            let modelled = command.for_model().checked.expect("the model accepts the command");
+            let modelled = command.to_model_command().checked.expect("the model accepts the command");
             assert_eq!((modelled.metadata, modelled.bytes), (None, 512), "{opcode:x}");
         }
     }
 
     #[test]
-    fn full_disk_is_reported_as_capacity_exceeded_and_failed_disk_as_write_fault() {
-        let told =
-            [libc::ENOSPC, libc::EDQUOT, libc::EIO].map(|number| write_status(&io::Error::from_raw_os_error(number)));
+    fn full_disk_is_capacity_exceeded_and_failed_disk_a_write_fault() {
+        let told = [libc::ENOSPC, libc::EDQUOT, libc::EIO]
+            .map(|number| status_of_write_error(&io::Error::from_raw_os_error(number)));
         assert_eq!(told, [Status::CAPACITY_EXCEEDED, Status::CAPACITY_EXCEEDED, Status::WRITE_FAULT]);
     }
 }

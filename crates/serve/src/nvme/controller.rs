@@ -10,17 +10,17 @@ use std::ops::Range;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
 use super::command::Command;
-use super::discovery::DiscoveryLog;
-use super::events::{AsyncEvent, AsyncEvents};
+use super::discovery::DiscoveryLogPage;
+use super::events::{AsyncEvent, AsyncEventQueue};
 use super::execution::CommandProgress;
-use super::features::Features;
+use super::features::FeatureValues;
 use super::host::{AdminHost, Host};
 use super::identify::Identity;
-use super::journal::Journal;
-use super::notices::ReservationNotices;
+use super::journal::CommandJournal;
+use super::notices::PendingReservationNotices;
 use super::queue_set::QueueSet;
-use super::strict::StrictChecks;
-use super::subsystem::{BlockFormat, Namespace};
+use super::strict::StrictQueueChecks;
+use super::subsystem::{Namespace, NamespaceBlockFormat};
 use crate::device::store::Store;
 use crate::device::tally::{ConsumedCompletionCounts, UndefinedBehaviour};
 
@@ -33,9 +33,9 @@ pub struct Controller {
     /// Sets of queues, each polled by one thread. The first set has the admin queue and is never lent to another
     /// thread.
     pub(super) sets: Vec<Box<QueueSet>>,
-    pub(super) features: Features,
-    pub(super) events: AsyncEvents,
-    pub(super) journal: Journal,
+    pub(super) features: FeatureValues,
+    pub(super) events: AsyncEventQueue,
+    pub(super) journal: CommandJournal,
     /// True if the host has restarted the keep-alive timer since the last [`Controller::poll_keep_alive`].
     pub(super) is_kept_alive: bool,
     /// Work that needs the store, which [`Controller::update`] has yet to do.
@@ -52,7 +52,7 @@ pub struct Controller {
     /// Number of changes of the controller's path when it last looked.
     pub(super) known_path_changes: u64,
     /// Notices of reservations to the host.
-    pub(super) notices: ReservationNotices,
+    pub(super) notices: PendingReservationNotices,
     /// Generation of the log page of a discovery controller when it was last compared; 0 for other controllers.
     known_discovery: u64,
     /// Generation of the latest submission queue: a number that tells apart queues that have had one identifier.
@@ -60,15 +60,15 @@ pub struct Controller {
 }
 
 /// Reclaim unit handles that a host has listed for a namespace to be created.
-pub(super) type HandleList = Vec<u16>;
+pub(super) type RequestedHandles = Vec<u16>;
 
 /// Work of an admin command that has been accepted and needs the store, so that [`Controller::update`] does it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PendingWork {
     /// Format a namespace, or all of them, which then read as zeros.
-    TraceFileFormat { command_id: u16, namespace: u32, format: BlockFormat },
+    TraceFileFormat { command_id: u16, namespace: u32, format: NamespaceBlockFormat },
     /// Create a namespace of `blocks` blocks in a format, with reclaim unit handles on a drive with data placement.
-    Create { command_id: u16, blocks: u64, format: BlockFormat, handles: HandleList },
+    Create { command_id: u16, blocks: u64, format: NamespaceBlockFormat, handles: RequestedHandles },
     /// Delete a namespace, or all of them.
     Delete { command_id: u16, namespace: u32 },
     /// Attach a namespace to this controller, or detach it.
@@ -76,7 +76,7 @@ pub(super) enum PendingWork {
     /// Report unreadable blocks: Get LBA Status, or Get Log Page for LBA Status Information.
     ReportBlocks { command: Box<SubmissionEntry> },
     /// Sanitize the drive as `dword10` says. The command has completed already.
-    Sanitize { dword10: u32 },
+    SanitizeOperation { dword10: u32 },
     /// Save what of reservations persists through power loss. The command has completed already.
     SaveReservations,
     /// Save handles of data placement, or settings of keys, in the store. The command has completed already.
@@ -87,9 +87,9 @@ pub(super) enum PendingWork {
 
 impl PendingWork {
     /// Returns true if the work erases blocks of the drive, or changes which blocks its namespaces have.
-    pub(super) fn divides_or_erases(&self) -> bool {
-        use PendingWork::{Create, Delete, Sanitize, TraceFileFormat};
-        matches!(self, TraceFileFormat { .. } | Create { .. } | Delete { .. } | Sanitize { .. })
+    pub(super) fn affects_blocks(&self) -> bool {
+        use PendingWork::{Create, Delete, SanitizeOperation, TraceFileFormat};
+        matches!(self, TraceFileFormat { .. } | Create { .. } | Delete { .. } | SanitizeOperation { .. })
     }
 }
 
@@ -97,19 +97,19 @@ impl Controller {
     /// Returns a controller after power-on, with one set of queues.
     pub fn new(identity: Identity) -> Controller {
         Controller {
-            features: Features::new(&identity.limits),
+            features: FeatureValues::new(&identity.limits),
             sets: vec![Box::new(QueueSet::new(identity.namespaces()))],
-            known_namespaces: (0, attached_namespaces(&identity)),
-            known_path_changes: identity.subsystem.path_changes(identity.path),
-            notices: ReservationNotices::default(),
-            known_discovery: identity.discovery().map_or(0, DiscoveryLog::generation),
+            known_namespaces: (0, attached_namespace_list(&identity)),
+            known_path_changes: identity.subsystem.path_change_count(identity.path),
+            notices: PendingReservationNotices::default(),
+            known_discovery: identity.discovery().map_or(0, DiscoveryLogPage::generation),
             changed_namespaces: BTreeSet::new(),
             telemetry: (Vec::new(), 0),
             event_context: None,
             identity,
             is_enabled: false,
-            events: AsyncEvents::default(),
-            journal: Journal::default(),
+            events: AsyncEventQueue::default(),
+            journal: CommandJournal::default(),
             is_kept_alive: false,
             pending: VecDeque::new(),
             generation: 0,
@@ -129,7 +129,7 @@ impl Controller {
     }
 
     /// Returns the maximum number of entries of an I/O queue.
-    pub fn queue_entries_max(&self) -> u32 {
+    pub fn io_queue_entries_max(&self) -> u32 {
         self.identity.limits.queue_entries
     }
 
@@ -162,13 +162,13 @@ impl Controller {
     #[inline]
     pub fn end_faults(&mut self, host: &mut impl Host) {
         while let Some(ended) = host.take_ended_fault() {
-            let _ = self.sets.iter_mut().any(|set| set.end_fault(ended, host));
+            let _ = self.sets.iter_mut().any(|set| set.end_queue_fault(ended, host));
         }
     }
 
     /// Runs `check` on the strict checks of the admin queue's set, if strict checks are on.
     #[inline]
-    pub(super) fn check_strictly(&mut self, check: impl FnOnce(&mut StrictChecks)) {
+    pub(super) fn check_strictly(&mut self, check: impl FnOnce(&mut StrictQueueChecks)) {
         self.sets[0].check_strictly(check);
     }
 
@@ -179,7 +179,7 @@ impl Controller {
     }
 
     /// Swaps set number `set` with `other`, to lend it to another thread or to take it back. An
-    /// [empty](Controller::empty_queue_set) set stands in for a lent one.
+    /// [empty](Controller::vacant_queue_set) set stands in for a lent one.
     ///
     /// # Panics
     ///
@@ -190,7 +190,7 @@ impl Controller {
     }
 
     /// Returns a set without queues, which stands in for a set that is lent to another thread.
-    pub fn empty_queue_set(&self) -> Box<QueueSet> {
+    pub fn vacant_queue_set(&self) -> Box<QueueSet> {
         Box::new(QueueSet::new(self.identity.namespaces()))
     }
 
@@ -224,7 +224,7 @@ impl Controller {
     }
 
     /// Returns the generation of the next submission queue, which no earlier one has had.
-    pub(super) fn next_generation(&mut self) -> u32 {
+    pub(super) fn next_queue_generation(&mut self) -> u32 {
         self.generation = self.generation.wrapping_add(1);
         self.generation
     }
@@ -232,7 +232,7 @@ impl Controller {
     /// Checks for changed namespaces: records those of this controller for the log page, and raises a Namespace
     /// Attribute Changed event if the host wants it.
     #[inline]
-    pub(super) fn follow_namespaces(&mut self) {
+    pub(super) fn report_namespace_changes(&mut self) {
         if self.identity.subsystem.version() != self.known_namespaces.0 {
             self.compare_namespaces();
         }
@@ -240,10 +240,10 @@ impl Controller {
 
     /// Checks if the log page of a discovery controller has changed, and raises an event if the host wants it.
     #[inline]
-    pub(super) fn follow_discovery(&mut self) {
+    pub(super) fn report_discovery_change(&mut self) {
         let Some(log) = self.identity.discovery() else { return };
         let generation = log.generation();
-        if generation != self.known_discovery && self.features.reports_discovery() {
+        if generation != self.known_discovery && self.features.wants_discovery_events() {
             self.events.raise(AsyncEvent::DiscoveryChange);
         }
         self.known_discovery = generation;
@@ -251,21 +251,21 @@ impl Controller {
 
     #[cold]
     fn compare_namespaces(&mut self) {
-        self.follow_reservations();
-        self.follow_path();
+        self.report_reservation_notices();
+        self.report_path_change();
         let version = self.identity.subsystem.version();
-        let (now, known) = (attached_namespaces(&self.identity), &self.known_namespaces.1);
+        let (now, known) = (attached_namespace_list(&self.identity), &self.known_namespaces.1);
         let changed = (1..).zip(now.iter().zip(known)).filter(|(_, (now, known))| now != known).map(|(id, _)| id);
         let before = self.changed_namespaces.len();
         self.changed_namespaces.extend(changed);
-        if self.changed_namespaces.len() > before && self.features.reports_namespaces() {
+        if self.changed_namespaces.len() > before && self.features.wants_namespace_events() {
             self.events.raise(AsyncEvent::NamespaceChange);
         }
         self.known_namespaces = (version, now);
     }
 
     /// Copies the write cache setting and the arbitration value to every queue set.
-    pub(super) fn share_features(&mut self) {
+    pub(super) fn distribute_features(&mut self) {
         let (write_cache, arbitration) = (self.features.write_cache, self.features.arbitration);
         for set in &mut self.sets {
             set.write_cache = write_cache;
@@ -274,13 +274,19 @@ impl Controller {
     }
 
     /// Moves the counts and failures of the journals of all queue sets that are not lent into the controller's journal.
-    pub(super) fn collect_journals(&mut self) {
+    pub(super) fn collect_queue_journals(&mut self) {
         let Controller { sets, journal, .. } = self;
-        sets.iter_mut().for_each(|set| journal.absorb(&mut set.journal));
+        sets.iter_mut().for_each(|set| journal.absorb_counts(&mut set.journal));
     }
 
     /// Posts the completion of an admin command.
-    pub(super) fn complete_admin(&mut self, command_id: u16, status: Status, result: u32, host: &mut impl AdminHost) {
+    pub(super) fn post_admin_completion(
+        &mut self,
+        command_id: u16,
+        status: Status,
+        result: u32,
+        host: &mut impl AdminHost,
+    ) {
         self.sets[0].post(0, command_id, status, result.into(), host);
         self.report_queue_errors(host);
     }
@@ -327,7 +333,7 @@ impl Controller {
     /// is no longer mapped.
     #[inline]
     pub fn report_queue_errors(&mut self, host: &mut impl AdminHost) {
-        if self.sets.iter().any(|set| set.has_errors()) {
+        if self.sets.iter().any(|set| set.has_reportable_errors()) {
             self.report_errors(host);
         }
     }
@@ -349,7 +355,7 @@ impl Controller {
     /// Sets the fatal status (CSTS.CFS) and removes all queues.
     #[cold]
     pub(super) fn fail(&mut self, host: &mut impl AdminHost) {
-        host.registers().set_fatal();
+        host.registers().set_fatal_status();
         self.drop_queues();
     }
 
@@ -360,10 +366,10 @@ impl Controller {
 }
 
 /// Returns the namespaces attached to a controller, with namespace n at index n - 1, or none there.
-fn attached_namespaces(identity: &Identity) -> Vec<Option<Namespace>> {
+fn attached_namespace_list(identity: &Identity) -> Vec<Option<Namespace>> {
     let mut namespaces = identity.subsystem.namespaces();
     for namespace in &mut namespaces {
-        *namespace = namespace.filter(|it| it.is_attached(identity.number)).map(|it| it.without_attachments());
+        *namespace = namespace.filter(|it| it.is_attached(identity.number)).map(|it| it.detached_copy());
     }
     namespaces
 }

@@ -25,7 +25,7 @@ const TLS_1_3: u8 = 2;
 
 /// Type of the subsystem in a record (SUBTYPE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SubsystemType {
+pub enum DiscoveredSubsystemType {
     /// Referral to another discovery service.
     Referral = 1,
     /// NVM subsystem.
@@ -36,7 +36,7 @@ pub enum SubsystemType {
 
 /// Security of the connections to a subsystem, as a record states it (TREQ, and SECTYPE of TCP).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ChannelSecurity {
+pub enum DiscoveryChannelSecurity {
     /// No secure channel.
     #[default]
     None,
@@ -46,9 +46,9 @@ pub enum ChannelSecurity {
 
 /// Record of the log page: a subsystem, and the address at which hosts connect to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DiscoveryRecord {
+pub struct DiscoveryLogRecord {
     /// Type of the subsystem.
-    pub kind: SubsystemType,
+    pub kind: DiscoveredSubsystemType,
     /// Name of the subsystem (SUBNQN).
     pub subsystem: String,
     /// Address and port (TRADDR, TRSVCID, ADRFAM). The unspecified address stands for the one at which the host that reads
@@ -59,13 +59,13 @@ pub struct DiscoveryRecord {
     /// Maximum number of entries of an admin submission queue (ASQSZ).
     pub admin_entries: u16,
     /// Security of the channel.
-    pub security: ChannelSecurity,
+    pub security: DiscoveryChannelSecurity,
 }
 
-impl DiscoveryRecord {
+impl DiscoveryLogRecord {
     fn encode(&self) -> [u8; DiscoveryEntry::BYTES] {
         use DiscoveryEntry as GaloisField;
-        let is_secure = self.security == ChannelSecurity::Required;
+        let is_secure = self.security == DiscoveryChannelSecurity::Required;
         let mut record = DiscoveryEntry::zeros();
         record.set(GaloisField::TRANSPORT, TCP);
         record.set(GaloisField::ADDRESS_FAMILY, if self.address.is_ipv4() { 1 } else { 2 });
@@ -75,7 +75,7 @@ impl DiscoveryRecord {
         record.set(GaloisField::PORT, self.port_id);
         record.set(GaloisField::CONTROLLER, DYNAMIC);
         record.set(GaloisField::ADMIN_ENTRIES, self.admin_entries);
-        record.set(GaloisField::IS_PERSISTENT, self.kind != SubsystemType::Drive);
+        record.set(GaloisField::IS_PERSISTENT, self.kind != DiscoveredSubsystemType::Drive);
         record.set_padded_text(GaloisField::SERVICE, &self.address.port().to_string());
         record.set_padded_text(GaloisField::ADDRESS, &self.address.ip().to_string());
         let mut name = self.subsystem.bytes();
@@ -85,10 +85,11 @@ impl DiscoveryRecord {
     }
 
     /// Decodes a record of TCP; none for one of another transport, or with an address that is no IP address.
-    fn decode(record: &LayoutBytes<DiscoveryEntry, &[u8]>) -> Option<DiscoveryRecord> {
+    fn decode(record: &LayoutBytes<DiscoveryEntry, &[u8]>) -> Option<DiscoveryLogRecord> {
         use DiscoveryEntry as GaloisField;
         let number = record.get(GaloisField::SUBSYSTEM_TYPE);
-        let kind = [SubsystemType::Referral, SubsystemType::Drive, SubsystemType::Current];
+        let kind =
+            [DiscoveredSubsystemType::Referral, DiscoveredSubsystemType::Drive, DiscoveredSubsystemType::Current];
         let kind = kind
             .into_iter()
             .find(|kind| *kind as u8 == number)
@@ -97,10 +98,10 @@ impl DiscoveryRecord {
         let ip = text(&record.get(GaloisField::ADDRESS)).parse().ok()?;
         let address = SocketAddr::new(ip, text(&record.get(GaloisField::SERVICE)).parse().ok()?);
         let security = match record.get(GaloisField::SECURE_CHANNEL) {
-            CHANNEL_REQUIRED => ChannelSecurity::Required,
-            _ => ChannelSecurity::None,
+            CHANNEL_REQUIRED => DiscoveryChannelSecurity::Required,
+            _ => DiscoveryChannelSecurity::None,
         };
-        Some(DiscoveryRecord {
+        Some(DiscoveryLogRecord {
             kind,
             subsystem: text(&record.get(GaloisField::SUBSYSTEM_NAME)),
             address,
@@ -112,22 +113,22 @@ impl DiscoveryRecord {
 }
 
 /// Returns the generation counter and the records of TCP of a whole log page; none if it is too short.
-pub fn decode(page: &[u8]) -> Option<(u64, Vec<DiscoveryRecord>)> {
+pub fn decode(page: &[u8]) -> Option<(u64, Vec<DiscoveryLogRecord>)> {
     let (header, records) = page.split_at_checked(DiscoveryHeader::BYTES)?;
     let generation = DiscoveryHeader::over(header).get(DiscoveryHeader::GENERATION);
-    let records = DiscoveryEntry::iter_structures(records).filter_map(|record| DiscoveryRecord::decode(&record));
+    let records = DiscoveryEntry::iter_structures(records).filter_map(|record| DiscoveryLogRecord::decode(&record));
     Some((generation, records.collect()))
 }
 
 /// Log page of the discovery controllers of a server, and the number of its changes.
 #[derive(Debug, Default)]
-pub struct DiscoveryLog {
-    state: Mutex<(u64, Vec<DiscoveryRecord>)>,
+pub struct DiscoveryLogPage {
+    state: Mutex<(u64, Vec<DiscoveryLogRecord>)>,
 }
 
-impl DiscoveryLog {
+impl DiscoveryLogPage {
     /// Replaces the records. The generation grows if they differ from the present ones.
-    pub fn replace(&self, records: Vec<DiscoveryRecord>) {
+    pub fn replace(&self, records: Vec<DiscoveryLogRecord>) {
         let mut state = locked(&self.state);
         if state.1 != records {
             *state = (state.0 + 1, records);
@@ -143,9 +144,9 @@ impl DiscoveryLog {
     /// a port at all addresses of the server have this address, because no host can connect to the unspecified one.
     pub fn page(&self, reached: Option<IpAddr>) -> Vec<u8> {
         let state = locked(&self.state);
-        let record = |record: &DiscoveryRecord| {
+        let record = |record: &DiscoveryLogRecord| {
             let ip = Some(record.address.ip()).filter(|ip| !ip.is_unspecified()).or(reached)?.to_canonical();
-            Some(DiscoveryRecord { address: SocketAddr::new(ip, record.address.port()), ..record.clone() }.encode())
+            Some(DiscoveryLogRecord { address: SocketAddr::new(ip, record.address.port()), ..record.clone() }.encode())
         };
         let records: Vec<_> = state.1.iter().filter_map(record).collect();
         let header = DiscoveryHeader::zeros()
@@ -162,23 +163,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_decoded_as_they_were_encoded_and_changes_are_counted() {
-        let drive = DiscoveryRecord {
-            kind: SubsystemType::Drive,
+    fn discovery_records_read_back_and_changes_are_counted() {
+        let drive = DiscoveryLogRecord {
+            kind: DiscoveredSubsystemType::Drive,
             subsystem: String::from("nqn.2014-08.org.nvmexpress:uuid:1"),
             address: "127.0.0.1:4420".parse().unwrap(),
             port_id: 1,
             admin_entries: 128,
-            security: ChannelSecurity::None,
+            security: DiscoveryChannelSecurity::None,
         };
-        let referral = DiscoveryRecord {
-            kind: SubsystemType::Referral,
+        let referral = DiscoveryLogRecord {
+            kind: DiscoveredSubsystemType::Referral,
             subsystem: String::from(DISCOVERY_NQN),
             address: "[::1]:8009".parse().unwrap(),
-            security: ChannelSecurity::Required,
+            security: DiscoveryChannelSecurity::Required,
             ..drive.clone()
         };
-        let log = DiscoveryLog::default();
+        let log = DiscoveryLogPage::default();
         log.replace(vec![drive.clone()]);
         log.replace(vec![drive.clone()]);
         assert_eq!(decode(&log.page(None)), Some((1, vec![drive.clone()])));
@@ -191,16 +192,16 @@ mod tests {
     }
 
     #[test]
-    fn record_of_all_addresses_gets_the_one_at_which_its_reader_has_reached_the_server() {
-        let record = |address: &str| DiscoveryRecord {
-            kind: SubsystemType::Drive,
+    fn wildcard_record_names_the_address_its_reader_used() {
+        let record = |address: &str| DiscoveryLogRecord {
+            kind: DiscoveredSubsystemType::Drive,
             subsystem: String::from("nqn.drive"),
             address: address.parse().unwrap(),
             port_id: 1,
             admin_entries: 128,
-            security: ChannelSecurity::None,
+            security: DiscoveryChannelSecurity::None,
         };
-        let log = DiscoveryLog::default();
+        let log = DiscoveryLogPage::default();
         log.replace(vec![record("0.0.0.0:4420"), record("[::]:4421"), record("192.0.2.1:4422")]);
         let read = |reached: Option<&str>| decode(&log.page(reached.map(|ip| ip.parse().unwrap()))).unwrap().1;
         let found = ["192.0.2.9:4420", "192.0.2.9:4421", "192.0.2.1:4422"].map(record);

@@ -33,7 +33,7 @@ pub(super) mod event {
 
 /// Latest events of a drive, which its store keeps across power cycles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EventLog {
+pub struct PersistentEventLog {
     /// Events in the format of the log page, the oldest first.
     events: VecDeque<Vec<u8>>,
     /// Number of reporting contexts that hosts have established, modulo 65536.
@@ -51,7 +51,7 @@ pub(super) struct LogReporter<'a> {
     pub controller: &'a [u8],
 }
 
-impl EventLog {
+impl PersistentEventLog {
     /// Adds an event of a type (see `event`) with its data, and removes the oldest if the log is full.
     pub(super) fn push(&mut self, kind: u8, timestamp: [u8; 8], data: &[u8]) {
         self.events.push_back(encode(kind, timestamp, &data[..data.len().min(DATA_BYTES_MAX)]));
@@ -68,8 +68,8 @@ impl EventLog {
     }
 
     /// Restores the log from a store's record. An incomplete event at its end is dropped.
-    pub(super) fn decode(record: &[u8]) -> EventLog {
-        let mut log = EventLog::default();
+    pub(super) fn decode(record: &[u8]) -> PersistentEventLog {
+        let mut log = PersistentEventLog::default();
         let Some((generation, mut rest)) = record.split_first_chunk() else { return log };
         log.generation = u16::from_le_bytes(*generation);
         while let Some((length, others)) = rest.split_first_chunk() {
@@ -102,13 +102,13 @@ impl EventLog {
             .with(Header::MODEL, controller.get(IdentifyController::MODEL))
             .with(Header::SUBSYSTEM_NAME, controller.get(IdentifyController::SUBSYSTEM_NAME))
             .with(Header::GENERATION, self.generation)
-            .with(Header::EVENT_TYPES, event_types());
+            .with(Header::EVENT_TYPES, logged_event_types());
         events.iter().fold(header.into_bytes().to_vec(), |page, event| [page, event.to_vec()].concat())
     }
 }
 
 /// Returns the bits of the types of events in the log.
-fn event_types() -> [u8; 32] {
+fn logged_event_types() -> [u8; 32] {
     let mut types = [0; 32];
     event::ALL.into_iter().for_each(|kind| types[usize::from(kind / 8)] |= 1 << (kind % 8));
     types
@@ -130,8 +130,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn newest_events_are_kept_and_come_back_from_their_record() {
-        let mut log = EventLog::default();
+    fn newest_events_are_kept_and_restored() {
+        let mut log = PersistentEventLog::default();
         for number in 0..EVENTS_MAX as u32 + 10 {
             log.push(event::SANITIZE_START, [0; 8], &number.to_le_bytes());
         }
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(page[last..last + 4], (EVENTS_MAX as u32 + 9).to_le_bytes());
         assert_eq!(page[8..16], (page.len() as u64).to_le_bytes());
         assert!(page.len() <= LOG_UNITS as usize * (64 << 10));
-        assert_eq!(EventLog::decode(&log.encode()), log);
-        assert_eq!(EventLog::decode(&log.encode()[..40]).events.len(), 1, "as far as it is whole");
+        assert_eq!(PersistentEventLog::decode(&log.encode()), log);
+        assert_eq!(PersistentEventLog::decode(&log.encode()[..40]).events.len(), 1, "as far as it is whole");
     }
 }

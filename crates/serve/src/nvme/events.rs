@@ -44,7 +44,7 @@ impl AsyncEvent {
     }
 
     /// Returns dword 0 of the completion that reports the event.
-    fn completion_dword(self) -> u32 {
+    fn event_completion_dword(self) -> u32 {
         let (kind, information, log) = self.result_fields();
         u32::from(kind) | u32::from(information) << 8 | u32::from(log) << 16
     }
@@ -52,7 +52,7 @@ impl AsyncEvent {
 
 /// Asynchronous Event Requests in flight, and events that no request has reported yet.
 #[derive(Clone, Debug, Default)]
-pub struct AsyncEvents {
+pub struct AsyncEventQueue {
     requests: VecDeque<u16>,
     pending: Vec<AsyncEvent>,
     /// Bit for each asynchronous event type that is masked: one has been reported, and the host has not read its log
@@ -60,12 +60,12 @@ pub struct AsyncEvents {
     masked_types: u8,
 }
 
-impl AsyncEvents {
+impl AsyncEventQueue {
     /// Adds an Asynchronous Event Request with this command identifier to those in flight.
     ///
     /// # Errors
     /// Asynchronous Event Request Limit Exceeded if too many are in flight.
-    pub fn add_request(&mut self, command_id: u16) -> Result<(), Status> {
+    pub fn add_event_request(&mut self, command_id: u16) -> Result<(), Status> {
         if self.requests.len() >= usize::from(EVENT_REQUESTS_MAX) {
             return Err(Status::ASYNC_EVENT_LIMIT_EXCEEDED);
         }
@@ -74,7 +74,7 @@ impl AsyncEvents {
     }
 
     /// Removes the Asynchronous Event Request with this command identifier. Returns true if it was in flight.
-    pub fn cancel_request(&mut self, command_id: u16) -> bool {
+    pub fn cancel_event_request(&mut self, command_id: u16) -> bool {
         let before = self.requests.len();
         self.requests.retain(|waiting| *waiting != command_id);
         self.requests.len() < before
@@ -107,6 +107,6 @@ impl AsyncEvents {
         let place = self.pending.iter().position(|event| self.masked_types >> event.result_fields().0 & 1 == 0)?;
         let event = self.pending.remove(place);
         self.masked_types |= 1 << event.result_fields().0;
-        Some((self.requests.pop_front()?, event.completion_dword()))
+        Some((self.requests.pop_front()?, event.event_completion_dword()))
     }
 }

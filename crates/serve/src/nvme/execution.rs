@@ -14,17 +14,17 @@ use phaselink_core::request::Op;
 use super::command::{Command, copy_to_host};
 use super::host::Host;
 use super::queue_set::QueueSet;
-use super::recorded_commands::ZoneStates;
+use super::recorded_commands::StoreZoneStates;
 use super::{namespace, recorded_commands};
 use crate::device::faults::FaultEffect;
 use crate::device::history::History;
 use crate::device::store::{Store, StoredCommandSetState};
-use crate::planted::{PlantedBug, is_planted};
+use crate::planted::{PlantableBug, is_planted};
 
 /// Progress of a command after its execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandProgress {
-    /// The completion has been posted, or placed for [`QueueSet::write_completions`], with this status.
+    /// The completion has been posted, or placed for [`QueueSet::write_batched_completions`], with this status.
     CompletedInjection(Status),
     /// The completion waits for a flush of the store, after which [`QueueSet::complete_flushed`] posts it.
     NeedsFlush,
@@ -43,7 +43,7 @@ impl QueueSet {
     ) -> CommandProgress {
         let done = self.perform(command, host, store, space);
         let progress = self.complete(command, done, host);
-        self.write_completions(host);
+        self.write_batched_completions(host);
         progress
     }
 
@@ -63,7 +63,7 @@ impl QueueSet {
         self.pass.enter();
         let done = match self.namespaces.history() {
             None => self.perform_unrecorded(command, host, store, space),
-            Some(history) => self.perform_recorded(&Arc::clone(history), command, host, (store, space)),
+            Some(history) => self.execute_and_record(&Arc::clone(history), command, host, (store, space)),
         };
         self.pass.leave();
         done
@@ -71,7 +71,7 @@ impl QueueSet {
 
     /// Executes a command and adds its changes to the recorded history of the drive.
     #[cold]
-    fn perform_recorded(
+    fn execute_and_record(
         &mut self,
         history: &History,
         command: &Command,
@@ -80,7 +80,7 @@ impl QueueSet {
     ) -> Result<(), Status> {
         let key = (command.queue, command.entry().command_id);
         let (done, tickets) = history.note_all(store, || {
-            let before = ZoneStates::note(command, store);
+            let before = StoreZoneStates::note(command, store);
             let done = self.perform_unrecorded(command, host, store, space);
             let placed = self.results.get(&key).copied().unwrap_or(0);
             let needs_flush = command.needs_flush(self.write_cache);
@@ -104,20 +104,20 @@ impl QueueSet {
         store: &Store,
         space: &mut [u8],
     ) -> Result<(), Status> {
-        if !self.has_queue_of(command) && !is_planted(PlantedBug::ResetIgnored) {
+        if !self.has_queue_of(command) && !is_planted(PlantableBug::ResetIgnored) {
             return Err(Status::ABORT_REQUESTED);
         }
-        let current = if self.is_outdated(command) { Some(self.checked_anew(command, host)?) } else { None };
+        let current = if self.is_outdated(command) { Some(self.recheck_namespace(command, host)?) } else { None };
         let (is_anew, command) = (current.is_some(), current.as_ref().unwrap_or(command));
         if let Ok(checked) = &command.checked {
             if let Some(cancellation) = checked.action.cancellation() {
-                return self.cancel(command, cancellation, host);
+                return self.execute_cancel(command, cancellation, host);
             }
             if let Some(reservation) = checked.action.reservation() {
-                return self.reserve(command, reservation, host, store);
+                return self.execute_reservation_command(command, reservation, host, store);
             }
         }
-        if is_planted(PlantedBug::WriteLost) && is_anew {
+        if is_planted(PlantableBug::WriteLost) && is_anew {
             return Ok(());
         }
         let journal = &mut self.journal;
@@ -146,7 +146,12 @@ impl QueueSet {
     /// # Errors
     /// Invalid Field for another submission queue, or if the command to be aborted is of another namespace.
     #[cold]
-    fn cancel(&mut self, command: &Command, cancelled: CancelTarget, host: &mut impl Host) -> Result<(), Status> {
+    fn execute_cancel(
+        &mut self,
+        command: &Command,
+        cancelled: CancelTarget,
+        host: &mut impl Host,
+    ) -> Result<(), Status> {
         let (queue, entry) = (command.queue, command.entry());
         let is_of_namespace = |of: u32| [of, ALL_NAMESPACES].contains(&entry.namespace_id);
         let named = cancelled.command_id.and_then(|id| self.unanswered.get(&(queue, id)));
@@ -154,7 +159,7 @@ impl QueueSet {
             return Err(refusal(Status::INVALID_FIELD));
         }
         let is_meant = |id, of| cancelled.command_id.is_none_or(|named| named == id) && is_of_namespace(of);
-        let aborted = self.abort_unanswered(queue, is_meant, host);
+        let aborted = self.abort_hung_commands(queue, is_meant, host);
         if aborted > 0 {
             self.results.insert((queue, entry.command_id), aborted.into());
         }
@@ -168,7 +173,7 @@ impl QueueSet {
     /// As [`Reservations::execute`](phaselink_core::protocol::nvme::rules::reservation::Reservations::execute). Host
     /// Identifier Inconsistent Format for a report with host identifiers of another length than the host has set.
     #[cold]
-    fn reserve(
+    fn execute_reservation_command(
         &mut self,
         command: &Command,
         reservation: ReservationCommand,
@@ -188,16 +193,16 @@ impl QueueSet {
         let version = (subsystem.version() + 1, store);
         subsystem.reservations.execute(namespace, reservation, command.keys(), own, version).map_err(refusal)?;
         self.pass.leave();
-        if is_planted(PlantedBug::ReservationUnseen) {
+        if is_planted(PlantableBug::ReservationUnseen) {
             return Ok(());
         }
-        subsystem.note_change_and_wait();
+        subsystem.raise_version_and_wait();
         Ok(())
     }
 
     /// Removes and returns the value for dwords 0 and 1 of a command's completion; 0 if it has none.
     #[inline]
-    fn take_result(&mut self, command: &Command) -> u64 {
+    fn take_completion_result(&mut self, command: &Command) -> u64 {
         if self.results.is_empty() {
             return 0;
         }
@@ -209,7 +214,7 @@ impl QueueSet {
     #[inline]
     fn is_outdated(&self, command: &Command) -> bool {
         let is_outdated = !self.namespaces.is_unchanged_since(command.version);
-        command.checked.is_ok() && is_outdated && !is_planted(PlantedBug::CheckOutdated)
+        command.checked.is_ok() && is_outdated && !is_planted(PlantableBug::CheckOutdated)
     }
 
     /// Checks a command again, against the namespaces as they are now, because they have changed while it was in
@@ -219,7 +224,7 @@ impl QueueSet {
     /// Sanitize In Progress if the drive was sanitized meanwhile (Base Specification 2.0, section 8.21), Command Aborted
     /// due to Preempt and Abort if another host has aborted the commands of this one.
     #[cold]
-    fn checked_anew(&mut self, command: &Command, host: &mut impl Host) -> Result<Command, Status> {
+    fn recheck_namespace(&mut self, command: &Command, host: &mut impl Host) -> Result<Command, Status> {
         if self.namespaces.is_sanitized_since(command.version) {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
@@ -227,7 +232,7 @@ impl QueueSet {
             return Err(Status::PREEMPTED);
         }
         self.namespaces.follow();
-        Ok(self.recheck(command, host))
+        Ok(self.recheck_reachability(command, host))
     }
 
     /// Executes the part of a command that an injected fault lets through, without posting its completion.
@@ -237,7 +242,7 @@ impl QueueSet {
     /// The status of a command that is refused or fails. Write Fault or Unrecovered Read Error if the fault makes the
     /// command fail.
     #[cold]
-    pub fn perform_with_fault(
+    pub fn execute_with_fault(
         &mut self,
         command: &Command,
         effect: FaultEffect,
@@ -245,7 +250,7 @@ impl QueueSet {
         store: &Store,
         space: &mut [u8],
     ) -> Result<(), Status> {
-        let current = if self.is_outdated(command) { Some(self.checked_anew(command, host)?) } else { None };
+        let current = if self.is_outdated(command) { Some(self.recheck_namespace(command, host)?) } else { None };
         let command = current.as_ref().unwrap_or(command);
         let is_write = command.io().is_some_and(|io| io.op == Op::Write);
         // A read whose completion is dropped still transfers its data. A read that fails transfers none.
@@ -261,9 +266,9 @@ impl QueueSet {
 
     /// Posts a second completion for a command, as an injected fault demands.
     #[cold]
-    pub fn complete_again(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) {
+    pub fn post_second_completion(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) {
         if self.has_queue_of(command) {
-            let status = command.completion_status(done.err().unwrap_or(Status::SUCCESS));
+            let status = command.completion_status_field(done.err().unwrap_or(Status::SUCCESS));
             let command_id = command.entry().command_id;
             let result = self.results.get(&(command.queue, command_id)).copied().unwrap_or(0);
             self.post(command.queue, command_id, status, result, host);
@@ -271,22 +276,22 @@ impl QueueSet {
     }
 
     /// Ends a command without a completion, as an injected fault demands. Its queue entry counts as free. The host may
-    /// still [abort](QueueSet::abort_unanswered) the command.
+    /// still [abort](QueueSet::abort_hung_commands) the command.
     #[cold]
-    pub fn drop_command(&mut self, command: &Command) {
+    pub fn drop_without_completion(&mut self, command: &Command) {
         let entry = command.entry();
         if self.has_queue_of(command) {
             self.in_flight[usize::from(command.queue)] -= 1;
             self.unanswered.insert((command.queue, entry.command_id), entry.namespace_id);
         }
-        self.take_result(command);
+        self.take_completion_result(command);
     }
 
     /// Completes commands of a submission queue that a fault has left without a completion, with the status Command
     /// Abort Requested: those for whose command identifier and namespace `is_meant` is true. Returns their number.
-    /// [`QueueSet::write_completions`] writes the completions.
+    /// [`QueueSet::write_batched_completions`] writes the completions.
     #[cold]
-    pub(super) fn abort_unanswered(
+    pub(super) fn abort_hung_commands(
         &mut self,
         queue: u16,
         is_meant: impl Fn(u16, u32) -> bool,
@@ -302,7 +307,7 @@ impl QueueSet {
         u16::try_from(aborted.len()).unwrap_or(u16::MAX)
     }
 
-    /// Completes an executed command, whose completion queue entry [`QueueSet::write_completions`] writes. Does nothing
+    /// Completes an executed command, whose completion queue entry [`QueueSet::write_batched_completions`] writes. Does nothing
     /// yet if the store has to be flushed first, nor if the command's submission queue has been deleted.
     #[inline]
     pub fn complete(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> CommandProgress {
@@ -312,7 +317,7 @@ impl QueueSet {
         if done.is_ok() && command.needs_flush(self.write_cache) {
             return CommandProgress::NeedsFlush;
         }
-        CommandProgress::CompletedInjection(self.post_completion(command, done, host))
+        CommandProgress::CompletedInjection(self.complete_and_journal(command, done, host))
     }
 
     /// Posts the completion of a command that needed a flush, with the result of that flush. Does nothing if the
@@ -321,8 +326,8 @@ impl QueueSet {
         if !self.has_queue_of(command) {
             return Status::ABORT_REQUESTED;
         }
-        let status = self.post_completion(command, flushed.map_err(|_| command.flush_failure()), host);
-        self.write_completions(host);
+        let status = self.complete_and_journal(command, flushed.map_err(|_| command.flush_failure_status()), host);
+        self.write_batched_completions(host);
         status
     }
 
@@ -335,22 +340,22 @@ impl QueueSet {
 
     /// Completes a command as [`QueueSet::complete`] does, records its failure, and returns its status.
     #[inline]
-    fn post_completion(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> Status {
+    fn complete_and_journal(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> Status {
         let queue = command.queue;
         self.in_flight[usize::from(queue)] -= 1;
         let status = done.err().unwrap_or(Status::SUCCESS);
         if status != Status::SUCCESS {
             self.record_failure(queue, &command.entry(), status);
         }
-        let result = self.take_result(command);
-        self.note_recorded(command);
-        self.place(queue, command.entry().command_id, command.completion_status(status), result, host);
+        let result = self.take_completion_result(command);
+        self.note_recorded_completion(command);
+        self.place(queue, command.entry().command_id, command.completion_status_field(status), result, host);
         status
     }
 
     /// Tells the recorded history of the drive, if there is one, that a command is about to complete.
     #[inline]
-    fn note_recorded(&mut self, command: &Command) {
+    fn note_recorded_completion(&mut self, command: &Command) {
         if let Some(history) = self.namespaces.history() {
             let tickets = self.recorded.remove(&(command.queue, command.entry().command_id));
             history.record_completions(tickets.into_iter().flatten());

@@ -7,7 +7,7 @@ use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::protocol::nvme::spec::fields::feature;
 use phaselink_core::protocol::nvme::spec::layout::{FieldAccess, Layout};
-use phaselink_core::protocol::nvme::spec::logs::Timestamp as TimestampData;
+use phaselink_core::protocol::nvme::spec::logs::TimestampClock as TimestampData;
 
 use super::limits::{KEEP_ALIVE_TENTHS, TEMPERATURE_KELVIN, interrupt_vectors};
 
@@ -25,35 +25,39 @@ pub struct FeatureRow {
     pub id: u8,
     /// Returns the value of the feature. The second argument is dword 11 of Get Features, which selects a sensor or a
     /// vector in some features.
-    get: fn(&Features, u32) -> Result<u32, Status>,
+    get: fn(&FeatureValues, u32) -> Result<u32, Status>,
     /// Sets the feature to dword 11 of Set Features, and returns dword 0 of the completion. The last argument is true
     /// if the host has created I/O queues.
-    set: fn(&mut Features, u32, bool) -> Result<u32, Status>,
+    set: fn(&mut FeatureValues, u32, bool) -> Result<u32, Status>,
     /// Functions for the data structure in host memory that some features have in place of a 32-bit value.
-    structure: Option<FeatureStructure>,
+    structure: Option<FeatureStructureAccess>,
 }
 
 /// Functions that return and set the data structure of a feature. Their last argument is the time of the host's clock
 /// in milliseconds.
 #[derive(Clone, Copy, Debug)]
-struct FeatureStructure {
-    get: fn(&Features, u64) -> Vec<u8>,
-    set: fn(&mut Features, &[u8], u64),
+struct FeatureStructureAccess {
+    get: fn(&FeatureValues, u64) -> Vec<u8>,
+    set: fn(&mut FeatureValues, &[u8], u64),
 }
 
 impl FeatureRow {
     /// Returns the row of a feature that has a value of 32 bits.
     const fn value(
         id: u8,
-        get: fn(&Features, u32) -> Result<u32, Status>,
-        set: fn(&mut Features, u32, bool) -> Result<u32, Status>,
+        get: fn(&FeatureValues, u32) -> Result<u32, Status>,
+        set: fn(&mut FeatureValues, u32, bool) -> Result<u32, Status>,
     ) -> FeatureRow {
         FeatureRow { id, get, set, structure: None }
     }
 
     /// Returns the row of a feature that has a data structure in place of a value.
-    const fn structure(id: u8, get: fn(&Features, u64) -> Vec<u8>, set: fn(&mut Features, &[u8], u64)) -> FeatureRow {
-        FeatureRow { id, get: |_, _| Ok(0), set: |_, _, _| Ok(0), structure: Some(FeatureStructure { get, set }) }
+    const fn structure(
+        id: u8,
+        get: fn(&FeatureValues, u64) -> Vec<u8>,
+        set: fn(&mut FeatureValues, &[u8], u64),
+    ) -> FeatureRow {
+        FeatureRow { id, get: |_, _| Ok(0), set: |_, _, _| Ok(0), structure: Some(FeatureStructureAccess { get, set }) }
     }
 }
 
@@ -80,8 +84,8 @@ pub const FEATURES: &[FeatureRow] = &[
     // Temperature Threshold.
     FeatureRow::value(
         0x04,
-        |features, select| features.threshold(select),
-        |features, value, _| features.set_threshold(value).map(|()| 0),
+        |features, select| features.temperature_threshold(select),
+        |features, value, _| features.set_temperature_threshold(value).map(|()| 0),
     ),
     // Error Recovery.
     FeatureRow::value(
@@ -102,7 +106,7 @@ pub const FEATURES: &[FeatureRow] = &[
         },
     ),
     // Number of Queues.
-    FeatureRow::value(0x07, |features, _| Ok(features.queue_counts), Features::set_queue_counts),
+    FeatureRow::value(0x07, |features, _| Ok(features.queue_counts), FeatureValues::set_queue_counts),
     // Interrupt Coalescing.
     FeatureRow::value(
         0x08,
@@ -113,7 +117,7 @@ pub const FEATURES: &[FeatureRow] = &[
         },
     ),
     // Interrupt Vector Configuration.
-    FeatureRow::value(0x09, Features::vector_configuration, |features, value, _| {
+    FeatureRow::value(0x09, FeatureValues::interrupt_vector_configuration, |features, value, _| {
         features.set_vector_configuration(value).map(|()| 0)
     }),
     // Write Atomicity Normal.
@@ -139,7 +143,7 @@ pub const FEATURES: &[FeatureRow] = &[
         0x0e,
         |features, now_ms| features.timestamp.structure(now_ms).to_vec(),
         |features, bytes, now_ms| {
-            features.timestamp = Timestamp::set_by(bytes, now_ms);
+            features.timestamp = TimestampClock::clock_from_host(bytes, now_ms);
         },
     ),
     // Keep Alive Timer: rounded up to the unit that Identify Controller reports (KAS), and read back rounded.
@@ -163,7 +167,7 @@ pub const FEATURES: &[FeatureRow] = &[
 
 /// Current values of a controller's features.
 #[derive(Clone, Debug)]
-pub struct Features {
+pub struct FeatureValues {
     /// Value of Arbitration, which matters only with weighted round robin arbitration.
     pub arbitration: u32,
     over_temperature_kelvin: u16,
@@ -180,7 +184,7 @@ pub struct Features {
     /// Keep-alive timeout in milliseconds (section 5.27.1.12); 0 turns the timer off.
     pub keep_alive_ms: u32,
     host_behavior: [u8; HOST_BEHAVIOR_BYTES],
-    timestamp: Timestamp,
+    timestamp: TimestampClock,
     /// Value of Number of Queues: I/O submission queues, and in the high half I/O completion queues, each less 1.
     queue_counts: u32,
     limits: Limits,
@@ -188,7 +192,7 @@ pub struct Features {
 
 /// Clock of the feature Timestamp, which the host may set (section 5.27.1.11).
 #[derive(Clone, Copy, Debug, Default)]
-struct Timestamp {
+struct TimestampClock {
     /// Milliseconds that the clock showed when it was set.
     ms: u64,
     /// Time of the host's clock, in milliseconds, when the Timestamp was set or the controller was enabled.
@@ -196,10 +200,10 @@ struct Timestamp {
     is_set: bool,
 }
 
-impl Timestamp {
+impl TimestampClock {
     /// Returns the clock that Set Features sets with this Timestamp data structure.
-    fn set_by(bytes: &[u8], now_ms: u64) -> Timestamp {
-        Timestamp { ms: TimestampData::MS.read(bytes), set_at_ms: now_ms, is_set: true }
+    fn clock_from_host(bytes: &[u8], now_ms: u64) -> TimestampClock {
+        TimestampClock { ms: TimestampData::MS.read(bytes), set_at_ms: now_ms, is_set: true }
     }
 
     /// Returns the Timestamp data structure for the time `now_ms` of the host's clock.
@@ -209,10 +213,10 @@ impl Timestamp {
     }
 }
 
-impl Features {
+impl FeatureValues {
     /// Returns the default values of all features of a controller with these limits.
-    pub fn new(limits: &Limits) -> Features {
-        Features {
+    pub fn new(limits: &Limits) -> FeatureValues {
+        FeatureValues {
             arbitration: 0,
             over_temperature_kelvin: u16::MAX,
             under_temperature_kelvin: 0,
@@ -224,7 +228,7 @@ impl Features {
             event_configuration: 0,
             keep_alive_ms: 0,
             host_behavior: [0; HOST_BEHAVIOR_BYTES],
-            timestamp: Timestamp::default(),
+            timestamp: TimestampClock::default(),
             queue_counts: limits.number_of_queues_field(),
             limits: *limits,
         }
@@ -264,8 +268,8 @@ impl Features {
         row.structure.map(|structure| (structure.get)(self, now_ms))
     }
 
-    /// Sets a feature from its data structure, which is as long as the one that [`Features::structure`] returns.
-    pub fn set_structure(&mut self, row: &FeatureRow, bytes: &[u8], now_ms: u64) {
+    /// Sets a feature from its data structure, which is as long as the one that [`FeatureValues::structure`] returns.
+    pub fn set_feature_structure(&mut self, row: &FeatureRow, bytes: &[u8], now_ms: u64) {
         if let Some(structure) = row.structure {
             (structure.set)(self, bytes, now_ms);
         }
@@ -273,7 +277,7 @@ impl Features {
 
     /// Sets Number of Queues, and returns the value for the number of queues that the controller grants.
     fn set_queue_counts(&mut self, value: u32, has_io_queues: bool) -> Result<u32, Status> {
-        let (submission, completion) = queue_counts_of(value);
+        let (submission, completion) = requested_queue_counts(value);
         if has_io_queues {
             return Err(Status::COMMAND_SEQUENCE_ERROR);
         }
@@ -288,7 +292,7 @@ impl Features {
 
     /// Returns the numbers of I/O submission queues and I/O completion queues that the host may create.
     pub fn queue_counts(&self) -> (u32, u32) {
-        let (submission, completion) = queue_counts_of(self.queue_counts);
+        let (submission, completion) = requested_queue_counts(self.queue_counts);
         (submission + 1, completion + 1)
     }
 
@@ -298,18 +302,18 @@ impl Features {
     }
 
     /// Returns true if the host asked for an event when namespaces change (Asynchronous Event Configuration).
-    pub fn reports_namespaces(&self) -> bool {
+    pub fn wants_namespace_events(&self) -> bool {
         feature::NAMESPACE_EVENT.of_dword(self.event_configuration) == 1
     }
 
     /// Returns true if the host asked for an event when the access on its path changes.
-    pub fn reports_access(&self) -> bool {
+    pub fn wants_access_events(&self) -> bool {
         feature::ACCESS_EVENT.of_dword(self.event_configuration) == 1
     }
 
     /// Returns true if the host asked for an event when the log page of a discovery controller changes (Asynchronous
     /// Event Configuration).
-    pub fn reports_discovery(&self) -> bool {
+    pub fn wants_discovery_events(&self) -> bool {
         feature::DISCOVERY_EVENT.of_dword(self.event_configuration) == 1
     }
 
@@ -321,7 +325,7 @@ impl Features {
 
     /// Returns true if a value of Asynchronous Event Configuration asks for other events than Discovery Log Page Change,
     /// which are those of a drive (figure 326).
-    pub fn asks_for_drive_events(id: u8, value: u32) -> bool {
+    pub fn wants_other_events(id: u8, value: u32) -> bool {
         id == ASYNC_EVENT_CONFIGURATION && value & !feature::DISCOVERY_EVENT.in_dword(0, 1) != 0
     }
 
@@ -338,11 +342,11 @@ impl Features {
 
     /// Returns true if the host asked for an event when the temperature passes a threshold (Asynchronous Event
     /// Configuration).
-    pub fn reports_temperature(&self) -> bool {
+    pub fn wants_temperature_events(&self) -> bool {
         feature::TEMPERATURE_EVENT.of_dword(self.event_configuration) == 1
     }
 
-    fn threshold(&self, select: u32) -> Result<u32, Status> {
+    fn temperature_threshold(&self, select: u32) -> Result<u32, Status> {
         match (feature::SENSOR.of_dword(select), feature::THRESHOLD.of_dword(select)) {
             (0, 0) => Ok(self.over_temperature_kelvin.into()),
             (0, 1) => Ok(self.under_temperature_kelvin.into()),
@@ -351,7 +355,7 @@ impl Features {
     }
 
     /// Sets a threshold of the composite temperature, the only sensor; sensor 15 means all of them.
-    fn set_threshold(&mut self, value: u32) -> Result<(), Status> {
+    fn set_temperature_threshold(&mut self, value: u32) -> Result<(), Status> {
         let kelvin = low_u16(feature::TEMPERATURE.of_dword(value));
         match (feature::SENSOR.of_dword(value), feature::THRESHOLD.of_dword(value)) {
             (0 | 15, 0) => self.over_temperature_kelvin = kelvin,
@@ -361,7 +365,7 @@ impl Features {
         Ok(())
     }
 
-    fn vector_configuration(&self, select: u32) -> Result<u32, Status> {
+    fn interrupt_vector_configuration(&self, select: u32) -> Result<u32, Status> {
         let vector = self.vector(select)?;
         Ok(feature::NO_COALESCING.in_dword(vector, low_u32(self.coalescing_disabled >> vector & 1)))
     }
@@ -381,6 +385,6 @@ impl Features {
 }
 
 /// Returns the numbers of submission and completion queues, each less 1, in a value of Number of Queues.
-fn queue_counts_of(value: u32) -> (u32, u32) {
+fn requested_queue_counts(value: u32) -> (u32, u32) {
     (feature::SUBMISSION_QUEUES.of_dword(value), feature::COMPLETION_QUEUES.of_dword(value))
 }

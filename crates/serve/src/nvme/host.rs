@@ -4,15 +4,15 @@ use std::sync::atomic::AtomicU64;
 
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::registers::Registers;
+use super::registers::ControllerRegisters;
 use crate::device::faults::CompletionFault;
 
 /// Error of an access to host memory that is not mapped, or not mapped for this kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unreachable;
+pub struct UnreachableMemory;
 
-impl From<Unreachable> for Status {
-    fn from(_: Unreachable) -> Status {
+impl From<UnreachableMemory> for Status {
+    fn from(_: UnreachableMemory) -> Status {
         Status::DATA_TRANSFER_ERROR
     }
 }
@@ -32,13 +32,13 @@ pub trait Host {
     ///
     /// # Errors
     /// If part of the memory is not mapped.
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable>;
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), UnreachableMemory>;
 
     /// Copies `from` into host memory that begins at `address`.
     ///
     /// # Errors
     /// If part of the memory is not mapped, or not writable.
-    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable>;
+    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), UnreachableMemory>;
 
     /// Copies host memory into `stored`, words of a store, without a buffer in between. Returns false, with nothing
     /// copied, if the host cannot do so; the caller then uses [`Host::read`].
@@ -62,7 +62,7 @@ pub trait Host {
     ///
     /// # Errors
     /// If the completion queue is not mapped, or not writable.
-    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable>;
+    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), UnreachableMemory>;
 
     /// Reads host memory that is mapped here; returns false without a message to the host if it is not. By default no
     /// memory is mapped.
@@ -115,5 +115,5 @@ pub trait AdminHost: Host {
     fn now_ms(&self) -> u64;
 
     /// Returns the controller's registers.
-    fn registers(&mut self) -> &mut Registers;
+    fn registers(&mut self) -> &mut ControllerRegisters;
 }

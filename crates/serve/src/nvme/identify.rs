@@ -20,11 +20,11 @@ use phaselink_core::protocol::nvme::spec::layout::{Layout, LayoutBytes};
 use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status};
 
 use super::access::{ACCESS_CAPABILITIES, TRANSITION_SECONDS};
-use super::discovery::{DISCOVERY_NQN, DiscoveryLog};
+use super::discovery::{DISCOVERY_NQN, DiscoveryLogPage};
 use super::event_log;
 use super::kinds::KindRow;
 use super::limits::{ABORTS_MAX, ERROR_LOG_ENTRIES, EVENT_REQUESTS_MAX, KEEP_ALIVE_TENTHS, VERSION};
-use super::subsystem::{BlockFormat, CONTROLLERS_MAX, LbaFormat, Namespace, NamespaceView, Subsystem};
+use super::subsystem::{AttachedNamespaceView, CONTROLLERS_MAX, LbaFormat, Namespace, NamespaceBlockFormat, Subsystem};
 
 /// Length in bytes of every Identify data structure.
 pub const IDENTIFY_BYTES: usize = IdentifyController::BYTES;
@@ -123,7 +123,7 @@ pub struct FabricIdentity {
     /// Maximum number of data bytes in a command capsule.
     pub capsule_data_bytes: u32,
     /// Log page of a discovery controller; none for a controller of the drive.
-    pub discovery: Option<Arc<DiscoveryLog>>,
+    pub discovery: Option<Arc<DiscoveryLogPage>>,
     /// Address of the server at which the host has reached it, if it is known.
     pub reached: Option<IpAddr>,
 }
@@ -147,7 +147,7 @@ impl Identity {
         Identity { subsystem: Arc::clone(subsystem), ..self }
     }
 
-    /// Places the controller on a path, whose number [`Subsystem::add_path`] has returned.
+    /// Places the controller on a path, whose number [`Subsystem::add_host_path`] has returned.
     pub fn on_path(self, path: u32) -> Identity {
         Identity { path, ..self }
     }
@@ -177,7 +177,7 @@ impl Identity {
 
     /// Returns the LBA formats that hosts can choose. In a fabric, metadata follows the data of each block, which the
     /// controller does not support, so that formats with metadata are left out there: they are the last.
-    fn lba_formats(&self) -> Vec<LbaFormat> {
+    fn supported_lba_formats(&self) -> Vec<LbaFormat> {
         let mut formats = self.subsystem.formats();
         formats.retain(|format| self.fabric.is_none() || format.metadata_bytes == 0);
         formats
@@ -189,8 +189,8 @@ impl Identity {
         format: usize,
         metadata: BlockMetadataFormat,
         is_extended: bool,
-    ) -> Result<BlockFormat, Status> {
-        let is_offered = format < self.lba_formats().len();
+    ) -> Result<NamespaceBlockFormat, Status> {
+        let is_offered = format < self.supported_lba_formats().len();
         if is_offered { self.subsystem.choose(format, metadata, is_extended) } else { Err(Status::INVALID_FORMAT) }
     }
 
@@ -204,7 +204,7 @@ impl Identity {
     }
 
     /// Returns the log page of a discovery controller; none if the controller is one of the drive.
-    pub(super) fn discovery(&self) -> Option<&DiscoveryLog> {
+    pub(super) fn discovery(&self) -> Option<&DiscoveryLogPage> {
         self.fabric.as_ref()?.discovery.as_deref()
     }
 
@@ -214,7 +214,7 @@ impl Identity {
     }
 
     /// Returns the name of the NVM subsystem (SUBNQN).
-    pub fn subsystem_name(&self) -> String {
+    pub fn nvm_subsystem_name(&self) -> String {
         match self.discovery() {
             Some(_) => String::from(DISCOVERY_NQN),
             None => format!("nqn.2014-08.org.nvmexpress:uuid:{}", self.uuid_text()),
@@ -222,12 +222,12 @@ impl Identity {
     }
 
     /// Returns a view of the namespaces that are attached to this controller.
-    pub(super) fn namespaces(&self) -> NamespaceView {
-        NamespaceView::new(&self.subsystem, self.number, (self.path, self.host))
+    pub(super) fn namespaces(&self) -> AttachedNamespaceView {
+        AttachedNamespaceView::new(&self.subsystem, self.number, (self.path, self.host))
     }
 
     /// Returns the row of the kind of the drive's namespaces.
-    pub(super) fn kind_row(&self) -> &'static KindRow {
+    pub(super) fn namespace_kind_row(&self) -> &'static KindRow {
         KindRow::of(&self.limits.kind)
     }
 
@@ -237,7 +237,7 @@ impl Identity {
     }
 
     /// Returns the atomic write unit in blocks of a size, less 1, as fields of Identify hold it.
-    fn atomic_field(&self, block_shift: u32) -> u16 {
+    fn atomic_unit_field(&self, block_shift: u32) -> u16 {
         low_u16((self.atomic_bytes >> block_shift).saturating_sub(1))
     }
 
@@ -252,45 +252,55 @@ impl Identity {
         optional_admin_bits: u16,
     ) -> Result<Box<[u8; IDENTIFY_BYTES]>, Status> {
         let IdentifySelection { cns, command_set, namespace, first_controller, first_group } = selected;
-        let (row, own_id, mut page) = (self.kind_row(), self.controller_id(), Box::new([0; IDENTIFY_BYTES]));
+        let (row, own_id, mut page) = (self.namespace_kind_row(), self.controller_id(), Box::new([0; IDENTIFY_BYTES]));
         if self.discovery().is_some() && cns != cns::CONTROLLER {
             return Err(Status::INVALID_FIELD);
         }
         check_command_set(row, cns, command_set)?;
         match cns {
-            cns::CONTROLLER => self.fill_controller(optional_admin_bits, &mut page),
+            cns::CONTROLLER => self.fill_identify_controller(optional_admin_bits, &mut page),
             cns::COMMAND_SETS => list_command_sets(row, &mut page),
             // For all namespaces, Identify returns their common capabilities.
             cns::NAMESPACE if namespace == ALL_NAMESPACES => {
-                self.fill_format_capabilities(self.subsystem.own_format(), &mut IdentifyNamespace::over(&mut page[..]));
+                self.fill_format_capabilities(
+                    self.subsystem.described_block_format(),
+                    &mut IdentifyNamespace::over(&mut page[..]),
+                );
             }
-            cns::NAMESPACE => self.fill_namespace(namespace, self.find_attached(namespace)?, &mut page),
-            cns::ALLOCATED_NAMESPACE => self.fill_namespace(namespace, self.find_allocated(namespace)?, &mut page),
-            cns::NAMESPACE_IDS => self.namespace_ids(namespace, self.attached_namespace(namespace)?, &mut page),
-            cns::NAMESPACE_STATUS => self.namespace_status(namespace, &mut page)?,
+            cns::NAMESPACE => {
+                self.fill_identify_namespace(namespace, self.find_attached_namespace(namespace)?, &mut page)
+            }
+            cns::ALLOCATED_NAMESPACE => {
+                self.fill_identify_namespace(namespace, self.find_existing_namespace(namespace)?, &mut page)
+            }
+            cns::NAMESPACE_IDS => {
+                self.fill_namespace_ids(namespace, self.require_attached_namespace(namespace)?, &mut page)
+            }
+            cns::NAMESPACE_STATUS => self.fill_namespace_status(namespace, &mut page)?,
             cns::SET_ACTIVE_NAMESPACES | cns::SET_CONTROLLER | cns::SET_NAMESPACE if command_set != 0 => {
-                self.structure_of_set(selected, &mut page)?;
+                self.fill_command_set_structure(selected, &mut page)?;
             }
             cns::ACTIVE_NAMESPACES | cns::SET_ACTIVE_NAMESPACES => {
                 // For the NVM command set both lists are equal. A drive with zones or keys has no namespaces of that
                 // set, so its list is empty.
                 let has_other_set = cns == cns::SET_ACTIVE_NAMESPACES && row.command_set() != 0;
                 let is_listed = |it: &Namespace| it.is_attached(self.number) && !has_other_set;
-                self.list_namespaces(namespace, is_listed, &mut page)?;
+                self.fill_namespace_list(namespace, is_listed, &mut page)?;
             }
-            cns::ALLOCATED_NAMESPACES => self.list_namespaces(namespace, |_| true, &mut page)?,
+            cns::ALLOCATED_NAMESPACES => self.fill_namespace_list(namespace, |_| true, &mut page)?,
             cns::CONTROLLERS_OF_NAMESPACE => {
-                let is_attached = self.find_allocated(namespace)?.is_some_and(|it| it.is_attached(self.number));
-                list_one(own_id, is_attached && first_controller <= own_id, &mut page);
+                let is_attached =
+                    self.find_existing_namespace(namespace)?.is_some_and(|it| it.is_attached(self.number));
+                fill_single_entry_list(own_id, is_attached && first_controller <= own_id, &mut page);
             }
-            cns::CONTROLLERS => list_one(own_id, first_controller <= own_id, &mut page),
+            cns::CONTROLLERS => fill_single_entry_list(own_id, first_controller <= own_id, &mut page),
             cns::ENDURANCE_GROUPS if !row.endurance_groups.is_empty() => {
                 // The only endurance group is listed if the list begins at or before it.
-                list_one(row.endurance_group(), first_group <= row.endurance_group(), &mut page);
+                fill_single_entry_list(row.endurance_group(), first_group <= row.endurance_group(), &mut page);
             }
             // There are no further limits, and protection information has only 16-bit guards.
             cns::SET_CONTROLLER => {}
-            cns::SET_NAMESPACE => self.attached_namespace(namespace).map(drop)?,
+            cns::SET_NAMESPACE => self.require_attached_namespace(namespace).map(drop)?,
             _ => return Err(Status::INVALID_FIELD),
         }
         Ok(page)
@@ -298,20 +308,24 @@ impl Identity {
 
     /// Fills a data structure of the command set of zones, or of keys and values. Invalid Field if the drive does not
     /// have that set.
-    fn structure_of_set(&self, selected: IdentifySelection, page: &mut [u8; IDENTIFY_BYTES]) -> Result<(), Status> {
+    fn fill_command_set_structure(
+        &self,
+        selected: IdentifySelection,
+        page: &mut [u8; IDENTIFY_BYTES],
+    ) -> Result<(), Status> {
         let IdentifySelection { cns, command_set, namespace, .. } = selected;
-        if command_set != self.kind_row().command_set() {
+        if command_set != self.namespace_kind_row().command_set() {
             return Err(Status::INVALID_FIELD);
         }
         match cns {
             cns::SET_ACTIVE_NAMESPACES => {
-                self.list_namespaces(namespace, |it| it.is_attached(self.number), page)?;
+                self.fill_namespace_list(namespace, |it| it.is_attached(self.number), page)?;
             }
             cns::SET_CONTROLLER => {
                 self.limits.kind.identify_controller(self.limits.transfer_bytes_max, &mut page[..]);
             }
             _ => {
-                self.attached_namespace(namespace)?;
+                self.require_attached_namespace(namespace)?;
                 self.limits.kind.identify_namespace(self.subsystem.kind.used_key_bytes(), &mut page[..]);
             }
         }
@@ -319,7 +333,7 @@ impl Identity {
     }
 
     /// Fills the data structure of Identify Controller.
-    fn fill_controller(&self, optional_admin_bits: u16, page: &mut [u8; IDENTIFY_BYTES]) {
+    fn fill_identify_controller(&self, optional_admin_bits: u16, page: &mut [u8; IDENTIFY_BYTES]) {
         use IdentifyController as GaloisField;
         let mut page = IdentifyController::over(&mut page[..]);
         page.set(GaloisField::VENDOR, VENDOR);
@@ -331,7 +345,7 @@ impl Identity {
         page.set(GaloisField::CONTROLLER, self.controller_id());
         page.set(GaloisField::VERSION, VERSION);
         page.set(GaloisField::NAMESPACE_NOTICES, true);
-        page.set(GaloisField::ATTRIBUTES, self.kind_row().attributes);
+        page.set(GaloisField::ATTRIBUTES, self.namespace_kind_row().attributes);
         page.set(GaloisField::TYPE, IO_CONTROLLER);
         page.set(GaloisField::OPTIONAL_ADMIN, optional_admin_bits);
         page.set(GaloisField::ABORTS, ABORTS_MAX - 1);
@@ -350,10 +364,10 @@ impl Identity {
         page.set(GaloisField::WARNING_TEMPERATURE, WARNING_KELVIN);
         page.set(GaloisField::CRITICAL_TEMPERATURE, CRITICAL_KELVIN);
         page.set(GaloisField::CAPACITY, self.subsystem.capacity_bytes().into());
-        page.set(GaloisField::UNALLOCATED, self.subsystem.unallocated_bytes().into());
+        page.set(GaloisField::UNALLOCATED, self.subsystem.unallocated_capacity_bytes().into());
         page.set(GaloisField::KEEP_ALIVE, KEEP_ALIVE_TENTHS);
         page.set(GaloisField::SANITIZE, SANITIZE_CAPABILITIES);
-        page.set(GaloisField::ENDURANCE_GROUPS, self.kind_row().endurance_group());
+        page.set(GaloisField::ENDURANCE_GROUPS, self.namespace_kind_row().endurance_group());
         page.set(GaloisField::PERSISTENT_LOG_UNITS, event_log::LOG_UNITS);
         if self.has_several_controllers() {
             page.set(GaloisField::HAS_SEVERAL_CONTROLLERS, true);
@@ -365,20 +379,20 @@ impl Identity {
             page.set(GaloisField::ACCESS_GROUPS, self.limits.namespaces);
             page.set(GaloisField::NAMESPACES_MAX, self.limits.namespaces);
         }
-        self.io_capabilities(&mut page);
-        let name = self.subsystem_name();
+        self.fill_io_capabilities(&mut page);
+        let name = self.nvm_subsystem_name();
         let mut bytes = name.bytes();
         page.set(GaloisField::SUBSYSTEM_NAME, std::array::from_fn(|_| bytes.next().unwrap_or(0)));
         if let Some(fabric) = &self.fabric {
-            self.fabric_fields(fabric, &mut page);
+            self.fill_fabric_fields(fabric, &mut page);
         }
     }
 
     /// Fills the fields of Identify Controller that only controllers in a fabric have, or that differ there (figure
     /// 275).
-    fn fabric_fields(&self, fabric: &FabricIdentity, page: &mut LayoutBytes<IdentifyController, &mut [u8]>) {
+    fn fill_fabric_fields(&self, fabric: &FabricIdentity, page: &mut LayoutBytes<IdentifyController, &mut [u8]>) {
         use IdentifyController as GaloisField;
-        page.set(GaloisField::ATTRIBUTES, self.kind_row().attributes | LONG_HOST_IDENTIFIER);
+        page.set(GaloisField::ATTRIBUTES, self.namespace_kind_row().attributes | LONG_HOST_IDENTIFIER);
         page.set(GaloisField::COMMANDS_MAX, low_u16(self.limits.queue_entries));
         page.set(GaloisField::SEGMENTS, FABRIC_SEGMENTS);
         page.set(GaloisField::COMMAND_CAPSULE, (short_length(SUBMISSION_ENTRY_BYTES) + fabric.capsule_data_bytes) / 16);
@@ -400,45 +414,45 @@ impl Identity {
     }
 
     /// Fills the fields of Identify Controller about queues and I/O commands.
-    fn io_capabilities(&self, page: &mut LayoutBytes<IdentifyController, &mut [u8]>) {
+    fn fill_io_capabilities(&self, page: &mut LayoutBytes<IdentifyController, &mut [u8]>) {
         use IdentifyController as GaloisField;
         // Each field holds the smallest and largest entry size as powers of two, which are equal: 2^6 and 2^4 bytes.
         page.set(GaloisField::SUBMISSION_ENTRY, 0x66);
         page.set(GaloisField::COMPLETION_ENTRY, 0x44);
         page.set(GaloisField::NAMESPACES, self.limits.namespaces);
-        page.set(GaloisField::OPTIONAL_IO, self.optional_io_commands() | ONCS_TIMESTAMP);
+        page.set(GaloisField::OPTIONAL_IO, self.oncs_bits() | ONCS_TIMESTAMP);
         page.set(GaloisField::WRITE_CACHE, true);
         page.set(GaloisField::FLUSH_ALL, FLUSH_ALL_SUPPORTED);
         // The atomic write units must hold for every format, so use the largest blocks, which give the fewest.
         let shifts = self.subsystem.formats().into_iter().map(|format| format.block_shift);
-        let atomic = self.atomic_field(shifts.max().unwrap_or(self.limits.block_shift));
+        let atomic = self.atomic_unit_field(shifts.max().unwrap_or(self.limits.block_shift));
         page.set(GaloisField::ATOMIC_NORMAL, atomic);
         page.set(GaloisField::ATOMIC_POWER_FAIL, atomic);
-        page.set(GaloisField::COPY_FORMATS, self.kind_row().copy_formats.into());
-        page.set(GaloisField::SEGMENTS, self.segments());
+        page.set(GaloisField::COPY_FORMATS, self.namespace_kind_row().copy_formats.into());
+        page.set(GaloisField::SEGMENTS, self.sgl_support_bits());
     }
 
     /// Returns the support for scatter-gather lists (SGLS): data of any address and length, metadata at any address,
     /// and no bit buckets.
-    fn segments(&self) -> u32 {
+    fn sgl_support_bits(&self) -> u32 {
         if self.limits.takes_segments { 1 | BYTE_ALIGNED_METADATA } else { 0 }
     }
 
     /// Returns the bits of ONCS that announce optional I/O commands.
-    fn optional_io_commands(&self) -> u16 {
+    fn oncs_bits(&self) -> u16 {
         let rows = Action::ROWS.iter().filter(|row| self.limits.kind.offers(row.set));
-        optional_bits(rows.map(|row| row.optional_bit))
+        bits_from_numbers(rows.map(|row| row.optional_bit))
     }
 
     /// Fills Identify Namespace (NVM Command Set Specification 1.0). Without a namespace, leaves zeros.
-    fn fill_namespace(&self, id: u32, namespace: Option<Namespace>, page: &mut [u8; IDENTIFY_BYTES]) {
+    fn fill_identify_namespace(&self, id: u32, namespace: Option<Namespace>, page: &mut [u8; IDENTIFY_BYTES]) {
         let Some(namespace) = namespace else { return };
         let mut page = IdentifyNamespace::over(&mut page[..]);
         for field in [IdentifyNamespace::BLOCKS, IdentifyNamespace::CAPACITY, IdentifyNamespace::USED] {
             page.set(field, namespace.blocks());
         }
         page.set(IdentifyNamespace::LENGTH, namespace.bytes.into());
-        page.set(IdentifyNamespace::ENDURANCE_GROUP, self.kind_row().endurance_group());
+        page.set(IdentifyNamespace::ENDURANCE_GROUP, self.namespace_kind_row().endurance_group());
         page.set(IdentifyNamespace::IS_SHARED, self.has_several_controllers());
         page.set(IdentifyNamespace::RESERVATIONS, CAPABILITIES);
         page.set(IdentifyNamespace::ACCESS_GROUP, if self.has_several_controllers() { id } else { 0 });
@@ -446,14 +460,18 @@ impl Identity {
     }
 
     /// Fills the fields of Identify Namespace that depend on the namespace's format, not on its size.
-    fn fill_format_capabilities(&self, format: BlockFormat, page: &mut LayoutBytes<IdentifyNamespace, &mut [u8]>) {
+    fn fill_format_capabilities(
+        &self,
+        format: NamespaceBlockFormat,
+        page: &mut LayoutBytes<IdentifyNamespace, &mut [u8]>,
+    ) {
         use IdentifyNamespace as GaloisField;
-        self.fill_formats(format, page);
+        self.fill_format_fields(format, page);
         let block_shift = format.block_shift;
         // Deallocated blocks read as zeros, with a guard of all ones.
         page.set(GaloisField::DEALLOCATED_VALUE, 0b001);
         page.set(GaloisField::ZEROES_DEALLOCATE, true);
-        let atomic = self.atomic_field(block_shift);
+        let atomic = self.atomic_unit_field(block_shift);
         if atomic > 0 {
             // No atomic write may cross a boundary.
             page.set(GaloisField::HAS_ATOMIC_UNITS, true);
@@ -474,16 +492,16 @@ impl Identity {
 
     /// Fills the fields of Identify Namespace about LBA formats, metadata and protection information (NLBAF, FLBAS, MC,
     /// DPC, DPS, LBAF).
-    fn fill_formats(&self, format: BlockFormat, page: &mut LayoutBytes<IdentifyNamespace, &mut [u8]>) {
-        let formats = self.lba_formats();
-        let own = formats.iter().position(|other| *other == format.lba_format()).unwrap_or(0);
+    fn fill_format_fields(&self, format: NamespaceBlockFormat, page: &mut LayoutBytes<IdentifyNamespace, &mut [u8]>) {
+        let formats = self.supported_lba_formats();
+        let own = formats.iter().position(|other| *other == format.matching_lba_format()).unwrap_or(0);
         page.set(IdentifyNamespace::FORMATS, low_u8(short_length(formats.len())) - 1);
         page.set(IdentifyNamespace::FORMAT, low_u8(short_length(own)));
         if formats.iter().any(|format| format.metadata_bytes > 0) {
             page.set(IdentifyNamespace::METADATA, METADATA_CAPABILITIES);
             page.set(IdentifyNamespace::PROTECTION_CAPABILITIES, PROTECTION_CAPABILITIES);
         }
-        page.set(IdentifyNamespace::PROTECTION, format.metadata_fields().1);
+        page.set(IdentifyNamespace::PROTECTION, format.metadata_size_and_dps().1);
         for (place, LbaFormat { block_shift, metadata_bytes }) in formats.into_iter().enumerate() {
             let mut entry = page.field_structure_mut(IdentifyNamespace::LBA_FORMATS.element(place));
             entry.set(LbaFormatEntry::BLOCK_SHIFT, low_u8(block_shift));
@@ -492,7 +510,7 @@ impl Identity {
     }
 
     /// Fills the list of namespace identification descriptors with the UUID (type 3) and the command set (type 4).
-    fn namespace_ids(&self, id: u32, namespace: Namespace, page: &mut [u8; IDENTIFY_BYTES]) {
+    fn fill_namespace_ids(&self, id: u32, namespace: Namespace, page: &mut [u8; IDENTIFY_BYTES]) {
         let mut page = NamespaceIds::over(&mut page[..]);
         page.set(NamespaceIds::UUID_TYPE, 3);
         page.set(NamespaceIds::UUID_BYTES, 16);
@@ -500,7 +518,7 @@ impl Identity {
         // Descriptor type 4 is the command set: NVM, Key Value or Zoned Namespace.
         page.set(NamespaceIds::SET_TYPE, 4);
         page.set(NamespaceIds::SET_BYTES, 1);
-        page.set(NamespaceIds::SET, self.kind_row().command_set());
+        page.set(NamespaceIds::SET, self.namespace_kind_row().command_set());
     }
 
     /// Returns the UUID of a namespace (RFC 9562, version 8). It is derived from model, serial number, identifier and
@@ -529,38 +547,38 @@ impl Identity {
 
     /// Returns the namespace with an identifier, attached or not, or none if it does not exist. Invalid Namespace if
     /// the identifier is out of range.
-    fn find_allocated(&self, id: u32) -> Result<Option<Namespace>, Status> {
+    fn find_existing_namespace(&self, id: u32) -> Result<Option<Namespace>, Status> {
         let found = self.subsystem.namespaces().get(index(id.wrapping_sub(1))).copied();
         found.ok_or(Status::INVALID_NAMESPACE)
     }
 
     /// Returns the namespace with an identifier, or none if it does not exist or is not attached to the controller.
     /// Invalid Namespace if the identifier is out of range.
-    fn find_attached(&self, id: u32) -> Result<Option<Namespace>, Status> {
-        Ok(self.find_allocated(id)?.filter(|namespace| namespace.is_attached(self.number)))
+    fn find_attached_namespace(&self, id: u32) -> Result<Option<Namespace>, Status> {
+        Ok(self.find_existing_namespace(id)?.filter(|namespace| namespace.is_attached(self.number)))
     }
 
     /// Returns the namespace with an identifier. Invalid Field if it does not exist or is not attached to the
     /// controller.
-    fn attached_namespace(&self, id: u32) -> Result<Namespace, Status> {
-        self.find_attached(id)?.ok_or(Status::INVALID_FIELD)
+    fn require_attached_namespace(&self, id: u32) -> Result<Namespace, Status> {
+        self.find_attached_namespace(id)?.ok_or(Status::INVALID_FIELD)
     }
 
     /// Fills the I/O Command Set Independent Identify Namespace structure of a namespace, which is ready. Fails as
-    /// [`Identity::attached_namespace`].
-    fn namespace_status(&self, id: u32, page: &mut [u8; IDENTIFY_BYTES]) -> Result<(), Status> {
-        self.attached_namespace(id)?;
+    /// [`Identity::require_attached_namespace`].
+    fn fill_namespace_status(&self, id: u32, page: &mut [u8; IDENTIFY_BYTES]) -> Result<(), Status> {
+        self.require_attached_namespace(id)?;
         let mut page = IdentifyCommon::over(&mut page[..]);
         page.set(IdentifyCommon::RESERVATIONS, CAPABILITIES);
         page.set(IdentifyCommon::ACCESS_GROUP, if self.has_several_controllers() { id } else { 0 });
         page.set(IdentifyCommon::IS_READY, true);
-        page.set(IdentifyCommon::ENDURANCE_GROUP, self.kind_row().endurance_group());
+        page.set(IdentifyCommon::ENDURANCE_GROUP, self.namespace_kind_row().endurance_group());
         Ok(())
     }
 
     /// Fills a list with the identifiers greater than `above` of the namespaces for which `is_listed` is true. Invalid
     /// Namespace if `above` is one of the two highest values.
-    fn list_namespaces(
+    fn fill_namespace_list(
         &self,
         above: u32,
         is_listed: impl Fn(&Namespace) -> bool,
@@ -596,13 +614,13 @@ fn list_command_sets(row: &KindRow, page: &mut [u8; IDENTIFY_BYTES]) {
 }
 
 /// Fills a list of controllers or endurance groups with the only one, or leaves it empty.
-fn list_one(id: u16, is_listed: bool, page: &mut [u8; IDENTIFY_BYTES]) {
+fn fill_single_entry_list(id: u16, is_listed: bool, page: &mut [u8; IDENTIFY_BYTES]) {
     let mut page = IdList::over(&mut page[..]);
     page.set(IdList::COUNT, is_listed.into());
     page.set(IdList::IDS.element(0), id);
 }
 
 /// Returns OACS or ONCS from the numbers of the bits that announce commands.
-pub(super) fn optional_bits(bits: impl Iterator<Item = Option<u16>>) -> u16 {
+pub(super) fn bits_from_numbers(bits: impl Iterator<Item = Option<u16>>) -> u16 {
     bits.flatten().fold(0, |set, bit| set | 1 << bit)
 }

@@ -11,7 +11,7 @@ use super::limits::ERROR_LOG_ENTRIES;
 
 /// Command that was refused or failed, as an entry of the error log reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FailedCommand {
+pub(super) struct JournaledFailure {
     /// Number of failures since power-on, this one included.
     pub number: u64,
     pub queue: u16,
@@ -24,17 +24,17 @@ pub(super) struct FailedCommand {
 
 /// Numbers of commands and bytes since power-on, and the latest failed commands, of one controller.
 #[derive(Clone, Debug, Default)]
-pub struct Journal {
+pub struct CommandJournal {
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
     pub(super) reads: u64,
     pub(super) writes: u64,
     pub(super) failures_since_power_on: u64,
     /// Latest failed commands, the newest first.
-    pub(super) failures: VecDeque<FailedCommand>,
+    pub(super) failures: VecDeque<JournaledFailure>,
 }
 
-impl Journal {
+impl CommandJournal {
     /// Counts an executed command of `bytes` bytes, if it reads blocks or a value from the media, or writes data of the
     /// host or copied data there.
     #[inline]
@@ -56,24 +56,24 @@ impl Journal {
     #[cold]
     pub fn record_failure(&mut self, queue: u16, entry: &SubmissionEntry, status: Status) {
         let (command_id, namespace, slba) = (entry.command_id, entry.namespace_id, entry.slba());
-        self.push_failure(FailedCommand { number: 0, queue, command_id, status, namespace, slba });
+        self.push_failed_command(JournaledFailure { number: 0, queue, command_id, status, namespace, slba });
     }
 
     /// Adds a failed command under the next number, and drops the oldest if the list of failed commands is full.
-    fn push_failure(&mut self, failure: FailedCommand) {
+    fn push_failed_command(&mut self, failure: JournaledFailure) {
         self.failures_since_power_on += 1;
         self.failures.truncate(ERROR_LOG_ENTRIES - 1);
-        self.failures.push_front(FailedCommand { number: self.failures_since_power_on, ..failure });
+        self.failures.push_front(JournaledFailure { number: self.failures_since_power_on, ..failure });
     }
 
     /// Returns true if a failed command is recorded.
     #[inline]
-    pub fn has_failures(&self) -> bool {
+    pub fn has_failed_commands(&self) -> bool {
         !self.failures.is_empty()
     }
 
     /// Moves all counts and failures of `other` into this journal and leaves `other` empty.
-    pub fn absorb(&mut self, other: &mut Journal) {
+    pub fn absorb_counts(&mut self, other: &mut CommandJournal) {
         let other = std::mem::take(other);
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
@@ -81,7 +81,7 @@ impl Journal {
         self.writes += other.writes;
         // Count failures that `other` has counted but no longer lists.
         self.failures_since_power_on += other.failures_since_power_on - length(other.failures.len());
-        other.failures.into_iter().rev().for_each(|failure| self.push_failure(failure));
+        other.failures.into_iter().rev().for_each(|failure| self.push_failed_command(failure));
     }
 }
 
@@ -91,22 +91,22 @@ mod tests {
     use phaselink_core::protocol::nvme::commands::Action;
 
     #[test]
-    fn absorbed_journal_is_added_once_and_left_empty() {
-        let fail = |journal: &mut Journal, command_id: u16| {
+    fn absorbed_journal_is_added_once_and_emptied() {
+        let fail = |journal: &mut CommandJournal, command_id: u16| {
             let entry = SubmissionEntry { command_id, ..SubmissionEntry::default() };
             journal.record_failure(1, &entry, Status::INVALID_FIELD);
         };
-        let (mut all, mut other) = (Journal::default(), Journal::default());
+        let (mut all, mut other) = (CommandJournal::default(), CommandJournal::default());
         for journal in [&mut all, &mut other] {
             (0..3).for_each(|_| journal.count(Action::Read.row(), 1_000_000));
             (0..5).for_each(|_| journal.count(Action::Write.row(), 2_000_000));
             (0..2).for_each(|id| fail(journal, id));
         }
-        all.absorb(&mut other);
+        all.absorb_counts(&mut other);
         assert_eq!((all.reads, all.writes, all.read_bytes, all.written_bytes), (6, 10, 6_000_000, 20_000_000));
         assert_eq!((all.failures_since_power_on, all.failures.len()), (4, 4));
-        assert_eq!((other.reads, other.has_failures()), (0, false), "the absorbed journal begins anew");
-        all.absorb(&mut other);
+        assert_eq!((other.reads, other.has_failed_commands()), (0, false), "the absorbed journal begins anew");
+        all.absorb_counts(&mut other);
         assert_eq!((all.reads, all.failures_since_power_on), (6, 4));
     }
 }

@@ -22,21 +22,21 @@ pub enum KindState {
     /// Logical blocks in zones, whose states are in the store.
     Zoned,
     /// Values under keys.
-    Keyed(KeySettings),
+    Keyed(KeyNamespaceSettings),
 }
 
 /// Settings of a namespace that stores values by their keys.
 #[derive(Debug)]
-pub struct KeySettings {
+pub struct KeyNamespaceSettings {
     /// True if deleting a key that does not exist is an error (EDNEK).
     reports_missing: AtomicBool,
     /// Keys and values of the store, from the time when the store is loaded.
     keys: OnceLock<Arc<StoreKeys>>,
 }
 
-impl KeySettings {
-    fn new(limits: &KeyValueLimits) -> KeySettings {
-        KeySettings { reports_missing: AtomicBool::new(limits.reports_missing), keys: OnceLock::new() }
+impl KeyNamespaceSettings {
+    fn new(limits: &KeyValueLimits) -> KeyNamespaceSettings {
+        KeyNamespaceSettings { reports_missing: AtomicBool::new(limits.reports_missing), keys: OnceLock::new() }
     }
 
     /// Returns true if deleting a key that does not exist is an error (EDNEK).
@@ -46,7 +46,7 @@ impl KeySettings {
     }
 
     /// Sets if deleting a key that does not exist is an error (EDNEK).
-    pub fn report_missing(&self, is_reported: bool) {
+    pub fn set_missing_key_is_error(&self, is_reported: bool) {
         self.reports_missing.store(is_reported, Ordering::Relaxed);
     }
 }
@@ -60,7 +60,7 @@ impl KindState {
             }
             NamespaceKindLimits::EraseBlocks(_) => KindState::EraseBlocks,
             NamespaceKindLimits::Zoned(_) => KindState::Zoned,
-            NamespaceKindLimits::Keyed(keys) => KindState::Keyed(KeySettings::new(keys)),
+            NamespaceKindLimits::Keyed(keys) => KindState::Keyed(KeyNamespaceSettings::new(keys)),
         }
     }
 
@@ -80,7 +80,7 @@ impl KindState {
             }
             KindState::Keyed(settings) => {
                 if let Some([reports_missing, ..]) = store.record(StateRecordTag::KeyValue).as_deref() {
-                    settings.report_missing(*reports_missing != 0);
+                    settings.set_missing_key_is_error(*reports_missing != 0);
                 }
                 if let StoredCommandSetState::Keys(keys) = store.command_set_state() {
                     // If the store is loaded again, `set` fails, because the same keys are set already.
@@ -107,11 +107,12 @@ impl KindState {
 
     /// Returns the parts of a namespace with this metadata, and true if its placement handles are those of the drive
     /// description.
-    pub fn parts_of(&self, id: u32, metadata: Option<BlockMetadataFormat>) -> (BlockNamespaceParts, bool) {
+    pub fn parts_with_metadata(&self, id: u32, metadata: Option<BlockMetadataFormat>) -> (BlockNamespaceParts, bool) {
         match self {
-            KindState::Placed(placement) => {
-                (BlockNamespaceParts { placement: Some(placement.limits_of(id)), metadata }, placement.is_plain(id))
-            }
+            KindState::Placed(placement) => (
+                BlockNamespaceParts { placement: Some(placement.placement_limits_of(id)), metadata },
+                placement.is_plain(id),
+            ),
             _ => (BlockNamespaceParts { placement: None, metadata }, true),
         }
     }
@@ -147,7 +148,7 @@ impl KindState {
     }
 
     /// Notes that a range of the drive, in bytes, has been erased.
-    pub fn note_erased(&self, offset: u64, bytes: u64) {
+    pub fn note_erased_range(&self, offset: u64, bytes: u64) {
         if let KindState::Placed(placement) = self {
             placement.discard(offset, bytes);
         }
@@ -172,7 +173,7 @@ impl KindState {
     /// # Errors
     /// Invalid Field if the drive has logical blocks.
     #[inline]
-    pub fn key_settings(&self) -> Result<&KeySettings, Status> {
+    pub fn key_settings(&self) -> Result<&KeyNamespaceSettings, Status> {
         if let KindState::Keyed(settings) = self { Ok(settings) } else { Err(Status::INVALID_FIELD) }
     }
 

@@ -46,7 +46,7 @@ pub const RESERVATION_FEATURES: [(u8, u32); 3] =
     [(HOST_IDENTIFIER, CONTROLLER_SCOPE), (NOTICE_MASK, NAMESPACE_SCOPE), (PERSISTENCE, NAMESPACE_SCOPE)];
 /// Drives whose controllers have an admin command. Others refuse it with Invalid Command Opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offered {
+pub enum AdminAvailability {
     /// All drives.
     Always,
     /// Drives whose capacity can be divided into namespaces: neither with zones nor with keys and values.
@@ -65,7 +65,7 @@ pub struct KindRow {
     /// Bits of CAP that announce the command sets (CAP.CSS).
     pub capabilities: u64,
     /// Admin commands of the controller.
-    pub admin: &'static [Offered],
+    pub admin: &'static [AdminAvailability],
     /// Formats of the sources that Copy takes (OCFS).
     pub copy_formats: u8,
     /// Attributes of the controller (CTRATT).
@@ -85,7 +85,7 @@ pub struct KindRow {
 const BLOCKS: KindRow = KindRow {
     command_sets: &[(0, &[CommandSet::Every, CommandSet::EraseBlocks])],
     capabilities: BLOCK_COMMAND_SET,
-    admin: &[Offered::Always, Offered::Divisible, Offered::WithBlocks],
+    admin: &[AdminAvailability::Always, AdminAvailability::Divisible, AdminAvailability::WithBlocks],
     copy_formats: 1,
     attributes: 0,
     endurance_groups: &[],
@@ -97,7 +97,12 @@ const BLOCKS: KindRow = KindRow {
 /// Logical blocks that hosts place: endurance groups and flexible data placement (CTRATT).
 const PLACED: KindRow = KindRow {
     command_sets: &[(0, &[CommandSet::Every, CommandSet::EraseBlocks, CommandSet::Placement])],
-    admin: &[Offered::Always, Offered::Divisible, Offered::WithBlocks, Offered::WithPlacement],
+    admin: &[
+        AdminAvailability::Always,
+        AdminAvailability::Divisible,
+        AdminAvailability::WithBlocks,
+        AdminAvailability::WithPlacement,
+    ],
     attributes: 1 << 4 | 1 << 19,
     endurance_groups: &[ENDURANCE_GROUP],
     features: &[(PLACEMENT_FEATURE, GROUP_SCOPE), (EVENTS_FEATURE, NAMESPACE_SCOPE)],
@@ -112,7 +117,7 @@ const ZONED: KindRow = KindRow {
         (zones::COMMAND_SET, &[CommandSet::Every, CommandSet::EraseBlocks, CommandSet::Zones]),
     ],
     capabilities: BLOCK_COMMAND_SET | FURTHER_COMMAND_SETS,
-    admin: &[Offered::Always, Offered::WithBlocks],
+    admin: &[AdminAvailability::Always, AdminAvailability::WithBlocks],
     format_shifts: &[],
     ..BLOCKS
 };
@@ -121,7 +126,7 @@ const ZONED: KindRow = KindRow {
 const KEYED: KindRow = KindRow {
     command_sets: &[(key_value::COMMAND_SET, &[CommandSet::Every, CommandSet::Keys])],
     capabilities: FURTHER_COMMAND_SETS,
-    admin: &[Offered::Always],
+    admin: &[AdminAvailability::Always],
     copy_formats: 0,
     features: &[(KEY_VALUE_FEATURE, NAMESPACE_SCOPE)],
     logs: &[],

@@ -6,21 +6,21 @@ use std::time::Duration;
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 
-use super::admin::{self, AdminOutcome};
-use super::arbitration::Arbitration;
+use super::admin::{self, AdminCommandOutcome};
+use super::arbitration::WeightedRoundRobin;
 use super::controller::{Controller, PendingWork};
-use super::events::{AsyncEvent, AsyncEvents};
-use super::features::Features;
+use super::events::{AsyncEvent, AsyncEventQueue};
+use super::features::FeatureValues;
 use super::host::{AdminHost, Host};
 use super::limits::QUEUE_PAIRS_MAX;
 use super::queue_set::NextCommand;
-use super::queues::{CompletionQueue, EntryBytes, SubmissionQueue};
+use super::queues::{CompletionQueue, SubmissionEntryBytes, SubmissionQueue};
 use crate::device::store::Store;
 
 impl Controller {
     /// Disables the controller because the client has disconnected. The journal and the data stay.
-    pub fn power_off(&mut self) {
-        self.disable();
+    pub fn disable_after_disconnect(&mut self) {
+        self.disable_controller();
     }
 
     /// Returns the keep-alive timeout, and true if the host has restarted the timer since the last call. None if the
@@ -32,7 +32,7 @@ impl Controller {
     }
 
     /// Sets the fatal status because the keep-alive timer has expired (section 3.9).
-    pub fn expire_keep_alive(&mut self, host: &mut impl AdminHost) {
+    pub fn fail_for_keep_alive(&mut self, host: &mut impl AdminHost) {
         self.features.keep_alive_ms = 0;
         self.fail(host);
     }
@@ -55,86 +55,87 @@ impl Controller {
         }
         self.end_faults(host);
         self.report_queue_errors(host);
-        self.follow_registers(host, store);
-        self.execute_pending(host, store);
-        self.follow_namespaces();
-        self.follow_discovery();
-        self.complete_events(host);
+        self.follow_register_changes(host, store);
+        self.execute_pending_work(host, store);
+        self.report_namespace_changes();
+        self.report_discovery_change();
+        self.complete_pending_events(host);
         self.send_interrupts(host);
-        if self.sets.iter().any(|set| set.journal.has_failures()) {
-            self.collect_journals();
+        if self.sets.iter().any(|set| set.journal.has_failed_commands()) {
+            self.collect_queue_journals();
         }
     }
 
     #[inline]
-    fn follow_registers(&mut self, host: &mut impl AdminHost, store: &Store) {
+    fn follow_register_changes(&mut self, host: &mut impl AdminHost, store: &Store) {
         let registers = host.registers();
         if registers.reset {
             registers.reset = false;
             registers.set_ready(false);
             self.sets.iter_mut().for_each(|set| set.count_last_taken(host));
-            self.disable();
+            self.disable_controller();
         }
         if host.registers().is_enabled() != self.is_enabled {
-            self.enable(host);
+            self.follow_enable_bit(host);
         }
         let registers = host.registers();
         if registers.is_shutdown_requested() != registers.is_shut_down() && !registers.is_fatal() {
-            self.shut_down(host, store);
+            self.follow_shutdown_request(host, store);
         }
         if std::mem::take(&mut host.registers().invalid_doorbell) {
             self.events.raise(AsyncEvent::InvalidDoorbell);
         }
         if std::mem::take(&mut host.registers().interrupts_unmasked) {
-            self.sets.iter_mut().for_each(|set| set.interrupt_for_unread(host));
+            self.sets.iter_mut().for_each(|set| set.mark_unread_interrupts(host));
         }
     }
 
     /// Disables the controller (section 3.7.2): removes queues, features, events and pending work. Journal, data and a
     /// sanitize operation stay.
-    fn disable(&mut self) {
+    fn disable_controller(&mut self) {
         self.is_enabled = false;
         self.drop_queues();
-        self.features = Features::new(&self.identity.limits);
-        self.events = AsyncEvents::default();
-        self.share_features();
+        self.features = FeatureValues::new(&self.identity.limits);
+        self.events = AsyncEventQueue::default();
+        self.distribute_features();
         self.sets.iter_mut().for_each(|set| (set.shadow, set.arbitration) = (None, None));
         // A sanitize operation continues after the reset. Other commands that have not started are lost with their
         // queue.
-        self.pending.retain(|work| matches!(work, PendingWork::Sanitize { .. } | PendingWork::SaveSanitize));
+        self.pending.retain(|work| matches!(work, PendingWork::SanitizeOperation { .. } | PendingWork::SaveSanitize));
         self.changed_namespaces.clear();
         self.event_context = None;
-        self.restart_reservations();
+        self.forget_reservation_notices();
     }
 
     /// Acts on a change of CC.EN. If it is set, creates the admin queue that the registers describe (section 3.5.1), or
     /// sets the fatal status if they are invalid.
-    fn enable(&mut self, host: &mut impl AdminHost) {
+    fn follow_enable_bit(&mut self, host: &mut impl AdminHost) {
         self.is_enabled = host.registers().is_enabled();
         if !self.is_enabled {
             return;
         }
         let registers = host.registers();
-        let [(submission, submission_entries), (completion, completion_entries)] = registers.admin_queues();
+        let [(submission, submission_entries), (completion, completion_entries)] = registers.admin_queue_attributes();
         if !registers.is_configuration_valid() || submission_entries < 2 || completion_entries < 2 {
-            return registers.set_fatal();
+            return registers.set_fatal_status();
         }
         registers.set_ready(true);
-        let arbitration = registers.is_weighted().then(|| Arbitration::new(self.features.arbitration));
+        let arbitration =
+            registers.is_arbitration_weighted().then(|| WeightedRoundRobin::new(self.features.arbitration));
         self.sets.iter_mut().for_each(|set| set.arbitration = arbitration);
         self.features.start_clock(host.now_ms());
         for queue in 0..=QUEUE_PAIRS_MAX as u16 {
             host.clear_doorbells(queue, true, true);
         }
-        let generation = self.next_generation();
+        let generation = self.next_queue_generation();
         let admin = &mut self.sets[0];
-        admin.add_completion(0, CompletionQueue::new(completion, completion_entries, Some(0)));
-        admin.add_submission(0, SubmissionQueue::new(submission, submission_entries, 0, generation));
+        admin.add_completion_queue(0, CompletionQueue::new(completion, completion_entries, Some(0)));
+        admin.add_submission_queue(0, SubmissionQueue::new(submission, submission_entries, 0, generation));
     }
 
     /// Acts on a change of CC.SHN (section 3.6). All data is durable when CSTS.SHST reports that the shutdown is
     /// complete. A host that clears CC.SHN sees CSTS.SHST cleared.
-    fn shut_down(&mut self, host: &mut impl AdminHost, store: &Store) {
+    fn follow_shutdown_request(&mut self, host: &mut impl AdminHost, store: &Store) {
         let is_requested = host.registers().is_shutdown_requested();
         let is_durable = !is_requested || store.flush().is_ok();
         if let Some(history) = self.identity.subsystem.history().filter(|_| is_requested) {
@@ -142,7 +143,7 @@ impl Controller {
         }
         match is_durable {
             true => host.registers().set_shut_down(is_requested),
-            false => host.registers().set_fatal(),
+            false => host.registers().set_fatal_status(),
         }
     }
 
@@ -154,7 +155,8 @@ impl Controller {
             return self.next_admin_command(host);
         }
         let set = self.set_of_submission_queue(queue);
-        let next = if set.poll_doorbell(queue, host) { set.next_io_command(queue, host) } else { NextCommand::None };
+        let next =
+            if set.poll_tail_doorbell(queue, host) { set.next_io_command(queue, host) } else { NextCommand::None };
         self.report_queue_errors(host);
         next
     }
@@ -163,7 +165,7 @@ impl Controller {
     pub fn next_admin_command(&mut self, host: &mut impl AdminHost) -> NextCommand {
         let admin = &mut self.sets[0];
         let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
-        let fetched = if admin.poll_doorbell(0, host) { admin.fetch(0, &mut bytes, host) } else { None };
+        let fetched = if admin.poll_tail_doorbell(0, host) { admin.fetch(0, &mut bytes, host) } else { None };
         self.report_queue_errors(host);
         fetched.map_or(NextCommand::None, |generation| self.accept(0, generation, &bytes, host))
     }
@@ -171,7 +173,7 @@ impl Controller {
     /// Polls the admin queue's doorbell. Returns true if the queue has commands.
     #[inline]
     pub fn has_admin_commands(&mut self, host: &mut impl Host) -> bool {
-        self.sets[0].poll_doorbell(0, host)
+        self.sets[0].poll_tail_doorbell(0, host)
     }
 
     /// Takes the 64 bytes of a command as if they had been fetched from submission queue `queue` of this generation.
@@ -184,12 +186,12 @@ impl Controller {
         &mut self,
         queue: u16,
         generation: u32,
-        bytes: &EntryBytes,
+        bytes: &SubmissionEntryBytes,
         host: &mut impl AdminHost,
     ) -> NextCommand {
         if queue > 0 {
             let set = self.set_of_submission_queue(queue);
-            let mut command = set.take_spare();
+            let mut command = set.take_spare_command();
             command.bytes = *bytes;
             return NextCommand::Io(set.accept(queue, generation, command, host));
         }
@@ -198,11 +200,13 @@ impl Controller {
         let outcome = self.execute_admin(&entry, host);
         self.report_queue_errors(host);
         match outcome {
-            Ok(AdminOutcome::Done(result)) => self.complete_admin(entry.command_id, Status::SUCCESS, result, host),
-            Ok(AdminOutcome::Pending) => {}
+            Ok(AdminCommandOutcome::Done(result)) => {
+                self.post_admin_completion(entry.command_id, Status::SUCCESS, result, host)
+            }
+            Ok(AdminCommandOutcome::Pending) => {}
             Err(status) => {
                 self.sets[0].record_failure(queue, &entry, status);
-                self.complete_admin(entry.command_id, refusal(status), 0, host);
+                self.post_admin_completion(entry.command_id, refusal(status), 0, host);
                 return NextCommand::Admin(status);
             }
         }
@@ -212,9 +216,9 @@ impl Controller {
     /// Completes Asynchronous Event Requests for which events are pending, and posts completions that waited for a free
     /// queue entry.
     #[inline]
-    fn complete_events(&mut self, host: &mut impl AdminHost) {
+    fn complete_pending_events(&mut self, host: &mut impl AdminHost) {
         while let Some((command_id, result)) = self.events.next_completion() {
-            self.complete_admin(command_id, Status::SUCCESS, result, host);
+            self.post_admin_completion(command_id, Status::SUCCESS, result, host);
         }
         self.sets.iter_mut().for_each(|set| set.post_held(host));
         self.report_queue_errors(host);

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_a_served_drive_are_those_of_its_description() {
+    fn served_limits_equal_the_drives_description() {
         let limits = limits_of_changed_drive(|drive| {
             let nvme = &mut drive.nvme;
             (nvme.queue_pairs, nvme.queue_entries, nvme.max_transfer_kib, nvme.block_bytes) = (4, 64, 64, 4096);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn drive_with_one_queue_pair_offers_hosts_a_pair_for_each_processor() {
+    fn single_queue_pair_drive_offers_one_per_processor() {
         for (queue_pairs, offered) in [(1, 64), (2, 2), (64, 64)] {
             let mut drive = Drive::shipped("nvme").expect("the drive nvme is shipped");
             drive.nvme.queue_pairs = queue_pairs;
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn value_that_nvme_cannot_express_is_refused_with_its_key() {
+    fn limit_that_nvme_cannot_express_is_refused_by_key() {
         for (change, word) in [
             ((|drive| drive.nvme.block_bytes = 256) as fn(&mut Drive), "blocks of 256 bytes"),
             (|drive| drive.nvme.queue_pairs = 65, "nvme.queue_pairs = 65"),

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::features::{FEATURES, Features};
-use super::journal::Journal;
+use super::features::{FEATURES, FeatureValues};
+use super::journal::CommandJournal;
 pub use super::kinds::{
     BLOCK_STATUS, PLACEMENT_CONFIGURATIONS, PLACEMENT_EVENTS, PLACEMENT_STATISTICS, PLACEMENT_USAGE,
 };
 use super::kinds::{KindRow, RESERVATION_FEATURES};
 use super::limits::{ERROR_LOG_ENTRIES, TEMPERATURE_KELVIN};
-use super::subsystem::{Sanitize, SanitizeState};
+use super::subsystem::{SanitizeOperation, SanitizeOperationState};
 use phaselink_core::number::{low_u16, short_length};
 use phaselink_core::protocol::nvme::commands::{CommandRow, CommandSet, rows_of};
 use phaselink_core::protocol::nvme::spec::Status;
@@ -62,15 +62,15 @@ const DATA_UNIT_BYTES: u64 = 512_000;
 
 /// State of the controller that log pages report.
 #[derive(Clone, Copy, Debug)]
-pub struct LogSources<'a> {
+pub struct LogPageSources<'a> {
     /// Numbers of commands and bytes since power-on, and the latest failed commands, over all queues of the controller.
-    pub journal: &'a Journal,
+    pub journal: &'a CommandJournal,
     /// Current values of the features.
-    pub features: &'a Features,
+    pub features: &'a FeatureValues,
     /// Identifiers of the namespaces that have changed since the host read the log page Changed Namespace List.
     pub changed_namespaces: &'a BTreeSet<u32>,
     /// Latest sanitize operation.
-    pub sanitize: Sanitize,
+    pub sanitize: SanitizeOperation,
     /// Log page Asymmetric Namespace Access.
     pub access: &'a [u8],
     /// Log page Reservation Notification, with the oldest unread notice.
@@ -84,37 +84,37 @@ pub struct LogSources<'a> {
 }
 
 /// Row of the table of log pages: identifier, and the function that fills the page.
-type LogPageRow = (u8, fn(&LogSources<'_>) -> Vec<u8>);
+type LogPageRow = (u8, fn(&LogPageSources<'_>) -> Vec<u8>);
 
 /// Log pages that every controller supports.
 const LOG_PAGES: &[LogPageRow] = &[
-    (0x00, |sources| supported_log_pages(sources.kind.logs)),
+    (0x00, |sources| supported_pages_log(sources.kind.logs)),
     (ERRORS, |sources| error_information(sources.journal)),
     (HEALTH, |sources| health_information(sources)),
-    (0x03, |_| firmware_slots()),
+    (0x03, |_| firmware_slot_log()),
     (CHANGED_NAMESPACES, |sources| changed_namespaces(sources.changed_namespaces)),
-    (EFFECTS, |_| command_effects([], &rows_of(&[CommandSet::Every, CommandSet::EraseBlocks]))),
+    (EFFECTS, |_| command_effects_log([], &rows_of(&[CommandSet::Every, CommandSet::EraseBlocks]))),
     (TELEMETRY, |sources| telemetry(TELEMETRY, sources.telemetry)),
     (0x08, |_| telemetry(0x08, (&[], 0))),
     (ACCESS, |sources| sources.access.to_vec()),
     (PERSISTENT_EVENTS, |sources| sources.persistent_events.to_vec()),
-    (0x12, |sources| feature_effects(sources.kind.features)),
+    (0x12, |sources| feature_effects_log(sources.kind.features)),
     (RESERVATION_NOTICES, |sources| sources.reservation_notice.to_vec()),
-    (SANITIZE_STATUS, |sources| sanitize_status(sources.sanitize)),
+    (SANITIZE_STATUS, |sources| sanitize_status_log(sources.sanitize)),
 ];
 
 /// Returns the whole content of the log page with an identifier.
 ///
 /// # Errors
 /// Invalid Log Page if the controller does not support the page.
-pub fn log_page(id: u8, sources: &LogSources<'_>) -> Result<Vec<u8>, Status> {
+pub fn log_page(id: u8, sources: &LogPageSources<'_>) -> Result<Vec<u8>, Status> {
     let row = LOG_PAGES.iter().find(|(known, _)| *known == id);
     row.map(|(_, fill)| fill(sources)).ok_or(Status::INVALID_LOG_PAGE)
 }
 
 /// Returns the log page Supported Log Pages: LSUPP for each page. `further` are identifiers beyond those of every
 /// controller.
-fn supported_log_pages(further: &[u8]) -> Vec<u8> {
+fn supported_pages_log(further: &[u8]) -> Vec<u8> {
     let mut page = SupportedIds::zeros();
     let own = LOG_PAGES.iter().map(|(id, _)| id);
     own.chain(further).for_each(|id| page.set(SupportedIds::IDS.element(usize::from(*id)), 1));
@@ -122,7 +122,7 @@ fn supported_log_pages(further: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the log page Error Information, the newest entry first. Unused entries are zeros.
-fn error_information(journal: &Journal) -> Vec<u8> {
+fn error_information(journal: &CommandJournal) -> Vec<u8> {
     let mut page = Vec::new();
     for failure in journal.failures.iter().take(ERROR_LOG_ENTRIES) {
         let entry = ErrorEntry::zeros()
@@ -140,7 +140,7 @@ fn error_information(journal: &Journal) -> Vec<u8> {
 }
 
 /// Returns the log page SMART / Health Information. The modelled media does not wear, and has all its spare.
-fn health_information(sources: &LogSources<'_>) -> Vec<u8> {
+fn health_information(sources: &LogPageSources<'_>) -> Vec<u8> {
     let journal = sources.journal;
     let page = Health::zeros()
         .with(Health::TEMPERATURE_WARNING, sources.features.is_temperature_critical())
@@ -157,7 +157,7 @@ fn health_information(sources: &LogSources<'_>) -> Vec<u8> {
 }
 
 /// Returns the log page Firmware Slot Information: slot 1 is active and holds the version of the program.
-fn firmware_slots() -> Vec<u8> {
+fn firmware_slot_log() -> Vec<u8> {
     let mut page = FirmwareSlots::zeros().with(FirmwareSlots::ACTIVE, 1);
     page.set_padded_text(FirmwareSlots::REVISION, env!("CARGO_PKG_VERSION"));
     page.into_bytes().to_vec()
@@ -165,7 +165,7 @@ fn firmware_slots() -> Vec<u8> {
 
 /// Returns the log page Commands Supported and Effects: CSUPP for each command, and its effects. Admin commands are
 /// pairs of opcode and effects.
-pub(super) fn command_effects(
+pub(super) fn command_effects_log(
     admin_commands: impl IntoIterator<Item = (u8, u8)>,
     io_commands: &[&CommandRow],
 ) -> Vec<u8> {
@@ -204,9 +204,9 @@ fn telemetry(id: u8, (data, generation): (&[u8], u8)) -> Vec<u8> {
 }
 
 /// Returns the log page Sanitize Status. Times are not estimated.
-fn sanitize_status(sanitize: Sanitize) -> Vec<u8> {
+fn sanitize_status_log(sanitize: SanitizeOperation) -> Vec<u8> {
     let page = SanitizeStatus::zeros()
-        .with(SanitizeStatus::PROGRESS, if sanitize.state == SanitizeState::Running { 0 } else { u16::MAX })
+        .with(SanitizeStatus::PROGRESS, if sanitize.state == SanitizeOperationState::Running { 0 } else { u16::MAX })
         .with(SanitizeStatus::STATE, sanitize.state as u8)
         .with(SanitizeStatus::COMMAND, sanitize.dword10)
         .with(SanitizeStatus::ESTIMATES, [0xff; 24]);
@@ -214,14 +214,14 @@ fn sanitize_status(sanitize: Sanitize) -> Vec<u8> {
 }
 
 /// Returns the controller's counters and settings as text, for telemetry.
-pub(super) fn telemetry_text(journal: &Journal, features: &Features) -> Vec<u8> {
+pub(super) fn telemetry_counters_text(journal: &CommandJournal, features: &FeatureValues) -> Vec<u8> {
     format!("phaselink {}\n{journal:#?}\n{features:#?}\n", env!("CARGO_PKG_VERSION")).into_bytes()
 }
 
 /// Returns the log page Feature Identifiers Supported and Effects: FSUPP and scope of each feature. Features of every
 /// controller have the scope of the controller or, for reservations, of a namespace. Those of `further` have the scope of
 /// their bit's number.
-fn feature_effects(further: &[(u8, u32)]) -> Vec<u8> {
+fn feature_effects_log(further: &[(u8, u32)]) -> Vec<u8> {
     let own = FEATURES.iter().map(|feature| (feature.id, 21));
     let mut page = SupportedIds::zeros();
     for (id, scope) in further.iter().copied().chain(own).chain(RESERVATION_FEATURES) {

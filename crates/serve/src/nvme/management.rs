@@ -13,14 +13,14 @@ use phaselink_core::protocol::nvme::spec::logs::{
 };
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
-use super::admin::AdminOutcome;
+use super::admin::AdminCommandOutcome;
 use super::command::copy_in;
-use super::controller::{Controller, HandleList, PendingWork};
+use super::controller::{Controller, PendingWork, RequestedHandles};
 use super::event_log::event;
 use super::events::AsyncEvent;
 use super::host::AdminHost;
 use super::identify::{IDENTIFY_BYTES, Identity, SANITIZE_CAPABILITIES};
-use super::subsystem::{BlockFormat, Sanitize, SanitizeState, Subsystem};
+use super::subsystem::{NamespaceBlockFormat, SanitizeOperation, SanitizeOperationState, Subsystem};
 use crate::device::store::Store;
 use crate::device::tally::locked;
 
@@ -37,17 +37,17 @@ const BLOCK_ERASE: u32 = 2;
 impl Controller {
     /// Checks Namespace Management (section 5.23) and queues it. It creates a namespace with the size and format in the
     /// host's data structure, or deletes one or all.
-    pub(super) fn manage_namespaces(
+    pub(super) fn queue_namespace_management(
         &mut self,
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
-    ) -> Result<AdminOutcome, Status> {
+    ) -> Result<AdminCommandOutcome, Status> {
         let SubmissionEntry { command_id, namespace_id: namespace, .. } = *command;
         self.check_no_sanitize()?;
         let work = match command.get(fields::SELECT) {
             CREATE => {
-                let group = self.identity.kind_row().endurance_group();
-                let (blocks, (format, metadata), handles) = new_namespace(command, group, host)?;
+                let group = self.identity.namespace_kind_row().endurance_group();
+                let (blocks, (format, metadata), handles) = decode_new_namespace(command, group, host)?;
                 let format = self.identity.choose(format, metadata, false)?;
                 PendingWork::Create { command_id, blocks, format, handles }
             }
@@ -55,22 +55,22 @@ impl Controller {
                 if namespace != ALL_NAMESPACES {
                     self.identity.subsystem.namespace(namespace)?;
                 }
-                self.check_reserved(namespace)?;
+                self.refuse_if_reserved(namespace)?;
                 PendingWork::Delete { command_id, namespace }
             }
             _ => return Err(Status::INVALID_FIELD),
         };
         self.pending.push_back(work);
-        Ok(AdminOutcome::Pending)
+        Ok(AdminCommandOutcome::Pending)
     }
 
     /// Checks Namespace Attachment (section 5.22) and queues it. Controller List Invalid unless the list has exactly
     /// this controller, the only one that the host knows.
-    pub(super) fn attach_namespace(
+    pub(super) fn queue_namespace_attachment(
         &mut self,
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
-    ) -> Result<AdminOutcome, Status> {
+    ) -> Result<AdminCommandOutcome, Status> {
         let SubmissionEntry { command_id, namespace_id: namespace, .. } = *command;
         let is_attached = match command.get(fields::SELECT) {
             ATTACH => true,
@@ -86,47 +86,47 @@ impl Controller {
             return Err(Status::CONTROLLER_LIST_INVALID);
         }
         self.pending.push_back(PendingWork::Attach { command_id, namespace, is_attached });
-        Ok(AdminOutcome::Pending)
+        Ok(AdminCommandOutcome::Pending)
     }
 
     /// Executes Sanitize (section 5.24): completes the command at once, and queues the operation.
-    pub(super) fn begin_sanitize(
+    pub(super) fn begin_sanitize_operation(
         &mut self,
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
-    ) -> Result<AdminOutcome, Status> {
+    ) -> Result<AdminCommandOutcome, Status> {
         let dword10 = command.dwords[0];
         self.check_no_sanitize()?;
         let subsystem = &self.identity.subsystem;
         match command.get(sanitize::ACTION) {
             BLOCK_ERASE => {
-                subsystem.set_sanitize(Sanitize { state: SanitizeState::Running, dword10 });
+                subsystem.set_sanitize_operation(SanitizeOperation { state: SanitizeOperationState::Running, dword10 });
                 let start = SanitizeStartEvent::zeros()
                     .with(SanitizeStartEvent::CAPABILITIES, SANITIZE_CAPABILITIES)
                     .with(SanitizeStartEvent::DWORD_10, dword10)
                     .with(SanitizeStartEvent::DWORD_11, command.dwords[1])
                     .into_bytes();
                 locked(&subsystem.events).push(event::SANITIZE_START, self.features.timestamp(host.now_ms()), &start);
-                self.pending.push_back(PendingWork::Sanitize { dword10 });
+                self.pending.push_back(PendingWork::SanitizeOperation { dword10 });
             }
             EXIT_FAILURE_MODE => {
-                let Sanitize { state, dword10 } = subsystem.sanitize();
-                if state == SanitizeState::Failed {
+                let SanitizeOperation { state, dword10 } = subsystem.sanitize();
+                if state == SanitizeOperationState::Failed {
                     if sanitize::UNRESTRICTED_EXIT.of_dword(dword10) == 0 {
                         return Err(Status::SANITIZE_FAILED);
                     }
-                    subsystem.set_sanitize(Sanitize::default());
+                    subsystem.set_sanitize_operation(SanitizeOperation::default());
                     self.pending.push_back(PendingWork::SaveSanitize);
                 }
             }
             _ => return Err(Status::INVALID_FIELD),
         }
-        Ok(AdminOutcome::Done(0))
+        Ok(AdminCommandOutcome::Done(0))
     }
 
     /// Refuses with Reservation Conflict a command that changes a namespace, or all of them, if a reservation does not
     /// let the host write there.
-    pub(super) fn check_reserved(&self, namespace: u32) -> Result<(), Status> {
+    pub(super) fn refuse_if_reserved(&self, namespace: u32) -> Result<(), Status> {
         let (Identity { subsystem, host, .. }, count) = (&self.identity, self.identity.limits.namespaces);
         let mut meant = (1..=count).filter(|id| [*id, ALL_NAMESPACES].contains(&namespace));
         match meant.all(|id| subsystem.reservations.access(id, *host).access == NamespaceAccess::Write) {
@@ -138,14 +138,14 @@ impl Controller {
     /// Refuses a command with Sanitize In Progress while a sanitize operation runs.
     pub(super) fn check_no_sanitize(&self) -> Result<(), Status> {
         match self.identity.subsystem.sanitize().state {
-            SanitizeState::Running => Err(Status::SANITIZE_IN_PROGRESS),
+            SanitizeOperationState::Running => Err(Status::SANITIZE_IN_PROGRESS),
             _ => Ok(()),
         }
     }
 
     /// Executes the queued work of admin commands that needs the store, and completes the commands.
     #[inline]
-    pub(super) fn execute_pending(&mut self, host: &mut impl AdminHost, store: &Store) {
+    pub(super) fn execute_pending_work(&mut self, host: &mut impl AdminHost, store: &Store) {
         while let Some(work) = self.pending.pop_front() {
             self.execute_work(work, host, store);
         }
@@ -155,7 +155,7 @@ impl Controller {
     fn execute_work(&mut self, work: PendingWork, host: &mut impl AdminHost, store: &Store) {
         let timestamp = self.features.timestamp(host.now_ms());
         if let Some(history) = self.identity.subsystem.history()
-            && work.divides_or_erases()
+            && work.affects_blocks()
         {
             history.give_up("format, sanitize or divide the drive");
         }
@@ -169,25 +169,27 @@ impl Controller {
             PendingWork::Delete { command_id, namespace } => (command_id, self.delete(namespace, timestamp, store)),
             PendingWork::Attach { command_id, namespace, is_attached } => {
                 let (subsystem, number) = (&self.identity.subsystem, self.identity.number);
-                let attached = undone_on_failure(subsystem, || {
+                let attached = restore_on_failure(subsystem, || {
                     subsystem.attach(namespace, number, is_attached)?;
                     subsystem.save(store).map_err(|_| Status::INTERNAL_ERROR)
                 });
                 (command_id, attached.map(|()| 0))
             }
-            PendingWork::ReportBlocks { command } => (command.command_id, self.report_blocks(&command, host, store)),
-            PendingWork::Sanitize { dword10 } => return self.sanitize(dword10, timestamp, store),
+            PendingWork::ReportBlocks { command } => {
+                (command.command_id, self.execute_block_status(&command, host, store))
+            }
+            PendingWork::SanitizeOperation { dword10 } => return self.sanitize(dword10, timestamp, store),
             // If saving fails, the settings are lost when the server ends, so ignore the error.
             PendingWork::SaveReservations => return drop(self.identity.subsystem.reservations.save(store)),
             PendingWork::SaveSettings => return drop(self.identity.subsystem.kind.save(store)),
             // If the store cannot save that the host has left failure mode (Exit Failure Mode), the sanitize operation counts
             // as failed again at the next start.
-            PendingWork::SaveSanitize => return drop(self.identity.subsystem.save_sanitize(store)),
+            PendingWork::SaveSanitize => return drop(self.identity.subsystem.save_sanitize_operation(store)),
         };
         match done {
-            Ok(result) => self.complete_admin(command_id, Status::SUCCESS, result, host),
-            Err(status @ Status::WRITE_FAULT) => self.complete_admin(command_id, status, 0, host),
-            Err(status) => self.complete_admin(command_id, refusal(status), 0, host),
+            Ok(result) => self.post_admin_completion(command_id, Status::SUCCESS, result, host),
+            Err(status @ Status::WRITE_FAULT) => self.post_admin_completion(command_id, status, 0, host),
+            Err(status) => self.post_admin_completion(command_id, refusal(status), 0, host),
         }
     }
 
@@ -195,16 +197,16 @@ impl Controller {
     fn format(
         &mut self,
         namespace: u32,
-        format: BlockFormat,
+        format: NamespaceBlockFormat,
         timestamp: [u8; 8],
         store: &Store,
     ) -> Result<u32, Status> {
         let subsystem = &self.identity.subsystem;
-        undone_on_failure(subsystem, || {
+        restore_on_failure(subsystem, || {
             format.make_room(true, store).map_err(|_| Status::WRITE_FAULT)?;
             for (start, bytes) in subsystem.format(namespace, format)? {
                 store.zero(start, bytes, false).map_err(|_| Status::WRITE_FAULT)?;
-                subsystem.kind.note_erased(start, bytes);
+                subsystem.kind.note_erased_range(start, bytes);
             }
             store.clear_command_set_state();
             store.flush().and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)
@@ -212,7 +214,7 @@ impl Controller {
         let completion = FormatCompletionEvent::zeros().with(FormatCompletionEvent::NAMESPACE, namespace).into_bytes();
         locked(&subsystem.events).push(event::FORMAT_COMPLETION, timestamp, &completion);
         // The event log is informational, so a format succeeds even if its event cannot be saved.
-        let _ = subsystem.save_events(store);
+        let _ = subsystem.save_event_log(store);
         Ok(0)
     }
 
@@ -220,19 +222,22 @@ impl Controller {
     fn create(
         &mut self,
         blocks: u64,
-        format: BlockFormat,
+        format: NamespaceBlockFormat,
         handles: &[u16],
         timestamp: [u8; 8],
         store: &Store,
     ) -> Result<u32, Status> {
         let subsystem = &self.identity.subsystem;
-        let (id, namespace) = undone_on_failure(subsystem, || {
+        let (id, namespace) = restore_on_failure(subsystem, || {
             format.make_room(true, store).map_err(|_| Status::WRITE_FAULT)?;
-            let differs =
-                |id| subsystem.namespace(id).is_ok_and(|other| other.format.lba_format() != format.lba_format());
+            let differs = |id| {
+                subsystem
+                    .namespace(id)
+                    .is_ok_and(|other| other.format.matching_lba_format() != format.matching_lba_format())
+            };
             let id = subsystem.kind.create(handles, differs, || subsystem.create(blocks, format))?;
             subsystem.kind.save(store).map_err(|_| Status::WRITE_FAULT)?;
-            subsystem.note_change();
+            subsystem.raise_version();
             let namespace = subsystem.namespace(id)?;
             let zeroed = store.zero(namespace.start, namespace.bytes, false).and_then(|()| store.flush());
             zeroed.and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)?;
@@ -245,13 +250,13 @@ impl Controller {
     /// Deletes a namespace, or all of them, and saves the change in the store.
     fn delete(&mut self, namespace: u32, timestamp: [u8; 8], store: &Store) -> Result<u32, Status> {
         let subsystem = &self.identity.subsystem;
-        undone_on_failure(subsystem, || {
+        restore_on_failure(subsystem, || {
             subsystem.delete(namespace)?;
             subsystem.save(store).map_err(|_| Status::INTERNAL_ERROR)
         })?;
         subsystem.kind.delete(|id| namespace == ALL_NAMESPACES || namespace == id);
         subsystem.reservations.delete(|id| namespace == ALL_NAMESPACES || namespace == id);
-        subsystem.note_change();
+        subsystem.raise_version();
         // Save that the handles of the deleted namespace are free, for the next start of the server.
         let _ = subsystem.kind.save(store);
         self.add_change_event(DELETE, namespace, 0, timestamp, store);
@@ -270,7 +275,7 @@ impl Controller {
         let subsystem = &self.identity.subsystem;
         locked(&subsystem.events).push(event::CHANGE_NAMESPACE, timestamp, &data);
         // The change is valid even if its event cannot be saved.
-        let _ = subsystem.save_events(store);
+        let _ = subsystem.save_event_log(store);
     }
 
     /// Erases all data of the drive, also outside namespaces, and records the outcome of the sanitize operation.
@@ -278,38 +283,39 @@ impl Controller {
         let subsystem = &self.identity.subsystem;
         let keeps_space = sanitize::NO_DEALLOCATE.of_dword(dword10) == 1;
         // Save the state before changing any data: if the server ends during the operation, it counts as failed.
-        let begun = subsystem.save_sanitize(store);
+        let begun = subsystem.save_sanitize_operation(store);
         let erased = begun.and_then(|()| store.zero(0, store.geometry().capacity_bytes, keeps_space)).and_then(|()| {
             store.clear_command_set_state();
-            subsystem.kind.note_erased(0, store.geometry().capacity_bytes);
+            subsystem.kind.note_erased_range(0, store.geometry().capacity_bytes);
             store.flush()
         });
-        let state = if erased.is_ok() { SanitizeState::CompletedInjection } else { SanitizeState::Failed };
-        subsystem.set_sanitize(Sanitize { state, dword10 });
+        let state =
+            if erased.is_ok() { SanitizeOperationState::CompletedInjection } else { SanitizeOperationState::Failed };
+        subsystem.set_sanitize_operation(SanitizeOperation { state, dword10 });
         let completion = SanitizeCompletionEvent::zeros()
             .with(SanitizeCompletionEvent::PROGRESS, u16::MAX)
             .with(SanitizeCompletionEvent::STATE, state as u16)
             .into_bytes();
         locked(&subsystem.events).push(event::SANITIZE_COMPLETION, timestamp, &completion);
         // If the store cannot save the records, the state is lost when the server ends.
-        let _ = subsystem.save_sanitize(store).and_then(|()| subsystem.save_events(store));
+        let _ = subsystem.save_sanitize_operation(store).and_then(|()| subsystem.save_event_log(store));
         self.events.raise(AsyncEvent::SanitizeEnd);
     }
 }
 
 /// Runs `change` on the namespaces of a drive, and restores them as they were if it fails.
-fn undone_on_failure<T>(subsystem: &Subsystem, change: impl FnOnce() -> Result<T, Status>) -> Result<T, Status> {
+fn restore_on_failure<T>(subsystem: &Subsystem, change: impl FnOnce() -> Result<T, Status>) -> Result<T, Status> {
     let before = subsystem.namespaces();
     change().inspect_err(|_| subsystem.restore(before))
 }
 
 /// Decodes a namespace to be created from the host's data structure: number of blocks, number of its LBA format with
 /// metadata settings, and reclaim unit handles, which need an endurance group.
-fn new_namespace(
+fn decode_new_namespace(
     command: &SubmissionEntry,
     endurance_group: u16,
     host: &mut impl AdminHost,
-) -> Result<(u64, (usize, BlockMetadataFormat), HandleList), Status> {
+) -> Result<(u64, (usize, BlockMetadataFormat), RequestedHandles), Status> {
     let mut structure = [0; IDENTIFY_BYTES];
     copy_in(command, host, &mut structure)?;
     let structure = NewNamespace::over(structure);

@@ -92,7 +92,7 @@ pub mod subsystem;
 pub use command::Command;
 pub use controller::Controller;
 pub use execution::CommandProgress;
-pub use host::{AdminHost, Host, Unreachable};
+pub use host::{AdminHost, Host, UnreachableMemory};
 pub use identify::{FabricIdentity, Identity};
 pub use limits::{QUEUE_PAIRS_MAX, interrupt_vectors};
 pub use queue_set::{NextCommand, QueueSet};

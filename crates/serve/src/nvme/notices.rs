@@ -7,34 +7,34 @@ use phaselink_core::number::{low_u8, short_length};
 use phaselink_core::protocol::nvme::spec::layout::Layout;
 use phaselink_core::protocol::nvme::spec::logs::ReservationNotice;
 
-use super::reservations::NamespaceNotice;
+use super::reservations::HostNamespaceNotice;
 
 /// Number of unread notices that a controller keeps, as many as the log page can count; older ones are lost.
 const UNREAD_MAX: usize = 256;
 
 /// Notices of reservations on their way to the host of a controller.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ReservationNotices {
+pub(super) struct PendingReservationNotices {
     /// Number of notices of the drive when the controller last looked for new ones.
     known: u64,
     /// Notices that the host has not read yet, the oldest first, each with its number.
-    unread: VecDeque<(u64, NamespaceNotice)>,
+    unread: VecDeque<(u64, HostNamespaceNotice)>,
     /// Number of notices to this host so far.
     count: u64,
     /// Value of Reservation Notification Mask by namespace; 0 where there is none.
     masks: BTreeMap<u32, u32>,
 }
 
-impl ReservationNotices {
+impl PendingReservationNotices {
     /// Returns notices of a controller that is enabled when the drive has had `known` notices.
-    pub(super) fn starting_at(known: u64) -> ReservationNotices {
-        ReservationNotices { known, ..ReservationNotices::default() }
+    pub(super) fn starting_at(known: u64) -> PendingReservationNotices {
+        PendingReservationNotices { known, ..PendingReservationNotices::default() }
     }
 
     /// Returns the log page with the oldest unread notice; zeros if there is none.
     pub(super) fn page(&self) -> Vec<u8> {
         let mut page = ReservationNotice::zeros();
-        if let Some((number, NamespaceNotice { kind, namespace, .. })) = self.unread.front() {
+        if let Some((number, HostNamespaceNotice { kind, namespace, .. })) = self.unread.front() {
             page = page
                 .with(ReservationNotice::NUMBER, *number)
                 .with(ReservationNotice::KIND, kind.number())
@@ -45,7 +45,7 @@ impl ReservationNotices {
     }
 
     /// Drops the notice that the host has read. Returns true if there are more.
-    pub(super) fn end_reading(&mut self) -> bool {
+    pub(super) fn drop_read_notice(&mut self) -> bool {
         self.unread.pop_front();
         !self.unread.is_empty()
     }
@@ -61,12 +61,12 @@ impl ReservationNotices {
     }
 
     /// Sets the value of Reservation Notification Mask of a namespace.
-    pub(super) fn set_mask(&mut self, namespace: u32, mask: u32) {
+    pub(super) fn set_notification_mask(&mut self, namespace: u32, mask: u32) {
         self.masks.insert(namespace, mask);
     }
 
     /// Adds notices, unless they are masked. The drive has had `known` by now. Returns true if one was added.
-    pub(super) fn add(&mut self, known: u64, notices: Vec<NamespaceNotice>) -> bool {
+    pub(super) fn add(&mut self, known: u64, notices: Vec<HostNamespaceNotice>) -> bool {
         self.known = known;
         let before = self.count;
         for notice in notices {

@@ -26,7 +26,7 @@ const IS_DIRECTED: u8 = 2;
 
 /// Reclaim unit handles that a namespace uses, and the state of its Data Placement directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct NamespaceHandles {
+struct NamespaceReclaimHandles {
     /// Reclaim unit handle of each placement handle, by its index.
     unit_handles: Vec<u8>,
     /// True if the host has chosen the handles when it created the namespace.
@@ -39,17 +39,17 @@ struct NamespaceHandles {
 #[derive(Debug)]
 pub struct Placement {
     limits: PlacementLimits,
-    state: Mutex<PlacementState>,
+    state: Mutex<SharedPlacementState>,
 }
 
 /// State of data placement that all controllers of a drive share.
 #[derive(Debug)]
-struct PlacementState {
+struct SharedPlacementState {
     is_enabled: bool,
     drive: UntimedPlacedDrive,
     /// Handles of namespace n at index n - 1; none if the namespace does not exist or was created while data placement
     /// was disabled.
-    namespaces: Vec<Option<NamespaceHandles>>,
+    namespaces: Vec<Option<NamespaceReclaimHandles>>,
     /// Bits of the event types that are enabled, for each reclaim unit handle.
     enabled_events: Vec<u8>,
     /// Events of hosts, the oldest first; `controller_events` are those of the controller.
@@ -61,8 +61,8 @@ impl Placement {
     /// Returns the state of a drive with this number of namespaces, each of which may use all reclaim unit handles.
     pub fn new(limits: &PlacementLimits, namespaces: u32) -> Placement {
         let handles = limits.streams.handles;
-        let all = NamespaceHandles { unit_handles: (0..handles).collect(), is_of_host: true, is_directed: true };
-        let state = PlacementState {
+        let all = NamespaceReclaimHandles { unit_handles: (0..handles).collect(), is_of_host: true, is_directed: true };
+        let state = SharedPlacementState {
             is_enabled: true,
             drive: UntimedPlacedDrive::new(limits.shape, limits.unit_bytes),
             namespaces: vec![Some(all); index(namespaces)],
@@ -80,7 +80,7 @@ impl Placement {
 
     /// Returns the data placement limits of one namespace: number of its handles, and if placement and the directive
     /// are enabled.
-    pub fn limits_of(&self, namespace: u32) -> PlacementLimits {
+    pub fn placement_limits_of(&self, namespace: u32) -> PlacementLimits {
         let state = locked(&self.state);
         let own = state.handles(namespace);
         PlacementLimits {
@@ -95,7 +95,7 @@ impl Placement {
     /// reclaim unit handles, as the drive description says.
     pub fn is_plain(&self, namespace: u32) -> bool {
         let state = locked(&self.state);
-        let is_all = |own: &NamespaceHandles| {
+        let is_all = |own: &NamespaceReclaimHandles| {
             own.is_directed && own.unit_handles.iter().copied().eq(0..self.limits.streams.handles)
         };
         state.is_enabled && state.handles(namespace).is_some_and(is_all)
@@ -119,7 +119,7 @@ impl Placement {
         let mut state = locked(&self.state);
         let unit_handle = state.unit_handle(namespace, placement.handle);
         if placement.is_invalid {
-            state.note(
+            state.record_placement_event(
                 unit_handle,
                 PlacementEvent {
                     kind: PlacementEventKind::InvalidIdentifier,
@@ -133,7 +133,7 @@ impl Placement {
         }
         let streams = self.limits.streams;
         for moved in state.drive.write(offset, bytes, streams.stream(placement.group, unit_handle)) {
-            state.note_moves(&self.limits, moved.stream, moved.bytes);
+            state.record_moved_data(&self.limits, moved.stream, moved.bytes);
         }
     }
 
@@ -145,7 +145,7 @@ impl Placement {
     /// Returns the report of I/O Management Receive about the reclaim units of a namespace with blocks of
     /// 2^`block_shift` bytes.
     pub fn report(&self, receive: UnitReceive, namespace: u32, block_shift: u32) -> Vec<u8> {
-        let limits = self.limits_of(namespace);
+        let limits = self.placement_limits_of(namespace);
         let state = locked(&self.state);
         let unit_handles = state.handles(namespace).map_or(&[][..], |own| &own.unit_handles);
         let streams = self.limits.streams;
@@ -161,7 +161,7 @@ impl Placement {
             let unit_handle = state.unit_handle(namespace, handle);
             let streams = self.limits.streams;
             if state.drive.renew(streams.stream(group, unit_handle)) > 0 {
-                state.note(
+                state.record_placement_event(
                     unit_handle,
                     PlacementEvent {
                         kind: PlacementEventKind::NotFullyWritten,
@@ -258,7 +258,7 @@ impl Placement {
             return Err(Status::INVALID_PLACEMENT_HANDLES);
         }
         let chosen: Vec<u8> = list.iter().map(|handle| low_u8(*handle)).collect();
-        let shares = |own: &NamespaceHandles| own.unit_handles.iter().any(|handle| chosen.contains(handle));
+        let shares = |own: &NamespaceReclaimHandles| own.unit_handles.iter().any(|handle| chosen.contains(handle));
         let mut others = (1..).zip(&state.namespaces).filter(|(_, own)| own.as_ref().is_some_and(shares));
         if others.any(|(id, _)| differs(id)) {
             return Err(Status::INVALID_FORMAT);
@@ -275,7 +275,7 @@ impl Placement {
             state.namespaces.resize(place + 1, None);
         }
         state.namespaces[place] =
-            chosen.map(|unit_handles| NamespaceHandles { unit_handles, is_of_host, is_directed: true });
+            chosen.map(|unit_handles| NamespaceReclaimHandles { unit_handles, is_of_host, is_directed: true });
     }
 
     /// Removes the handles of the namespaces for which `is_deleted` is true.
@@ -343,7 +343,7 @@ impl Placement {
         let mut namespaces = Vec::new();
         while let Some((&[count, flags], list)) = rest.split_first_chunk() {
             let Some((unit_handles, behind)) = list.split_at_checked(count.into()) else { return false };
-            let own = NamespaceHandles {
+            let own = NamespaceReclaimHandles {
                 unit_handles: unit_handles.to_vec(),
                 is_of_host: flags & OF_HOST != 0,
                 is_directed: flags & IS_DIRECTED != 0,
@@ -362,8 +362,8 @@ impl Placement {
     }
 }
 
-impl PlacementState {
-    fn handles(&self, namespace: u32) -> Option<&NamespaceHandles> {
+impl SharedPlacementState {
+    fn handles(&self, namespace: u32) -> Option<&NamespaceReclaimHandles> {
         self.namespaces.get(index(namespace.wrapping_sub(1)))?.as_ref()
     }
 
@@ -383,7 +383,7 @@ impl PlacementState {
     }
 
     /// Records an event if its type is enabled for the reclaim unit handle. A full log drops its oldest event.
-    fn note(&mut self, unit_handle: u8, event: PlacementEvent) {
+    fn record_placement_event(&mut self, unit_handle: u8, event: PlacementEvent) {
         if !self.is_enabled || self.enabled_events[usize::from(unit_handle)] & event.kind.bit() == 0 {
             return;
         }
@@ -396,7 +396,7 @@ impl PlacementState {
 
     /// Records a Media Reallocated event after garbage collection has moved bytes to a stream. With initially isolated
     /// handles, that stream has data of all handles of its group, so the event names none.
-    fn note_moves(&mut self, limits: &PlacementLimits, stream: u8, bytes: u64) {
+    fn record_moved_data(&mut self, limits: &PlacementLimits, stream: u8, bytes: u64) {
         let streams = limits.streams;
         let is_of_one = streams.moved_stream_count() == streams.user();
         let first = if is_of_one { stream % streams.handles } else { 0 };
@@ -404,7 +404,7 @@ impl PlacementState {
         let kind = PlacementEventKind::MediaReallocated;
         let enabled = handles.clone().find(|it| self.enabled_events[usize::from(*it)] & kind.bit() != 0);
         let Some(handle) = enabled else { return };
-        self.note(
+        self.record_placement_event(
             handle,
             PlacementEvent {
                 kind,

@@ -16,14 +16,14 @@ use phaselink_core::protocol::nvme::rules::completion::Done;
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use smallvec::SmallVec;
 
-use super::arbitration::{Arbitration, QueuePriority};
+use super::arbitration::{QueuePriorityClass, WeightedRoundRobin};
 use super::command::Command;
-use super::host::{EndedFault, Host, Unreachable};
-use super::journal::Journal;
+use super::host::{EndedFault, Host, UnreachableMemory};
+use super::journal::CommandJournal;
 use super::limits::QUEUE_PAIRS_MAX;
-use super::queues::{CompletionQueue, ENTRIES_AHEAD, EntryBytes, PlacedEntry, SubmissionQueue};
-use super::strict::{self, StrictChecks};
-use super::subsystem::NamespaceView;
+use super::queues::{CompletionQueue, ENTRIES_AHEAD, SubmissionEntryBytes, SubmissionQueue, UnwrittenCompletion};
+use super::strict::{self, StrictQueueChecks};
+use super::subsystem::AttachedNamespaceView;
 use crate::device::gate::GatePass;
 use crate::device::history::Ticket;
 use crate::device::store::Store;
@@ -49,7 +49,7 @@ pub enum NextCommand {
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct QueueSet {
-    pub(super) namespaces: NamespaceView,
+    pub(super) namespaces: AttachedNamespaceView,
     /// Tells whether a command of the set executes.
     pub(super) pass: GatePass,
     /// Submission queues by identifier; 0 is the admin queue.
@@ -69,13 +69,13 @@ pub struct QueueSet {
     /// Shadow doorbells, if the host has configured them.
     pub(super) shadow: Option<ShadowDoorbellPages>,
     /// Weighted round robin arbitration, or none if the host has selected plain round robin.
-    pub arbitration: Option<Arbitration>,
+    pub arbitration: Option<WeightedRoundRobin>,
     /// True if the volatile write cache is enabled, so that a write is durable only after a flush.
     pub(super) write_cache: bool,
     /// Command counters and failures since the controller last collected them.
-    pub(super) journal: Journal,
+    pub(super) journal: CommandJournal,
     /// Strict checks, if they are on.
-    pub(super) strict: Option<Box<StrictChecks>>,
+    pub(super) strict: Option<Box<StrictQueueChecks>>,
     /// Statistics of the I/O completion queue entries that the host has consumed since they were last returned.
     taken: ConsumedCompletionCounts,
     /// Non-zero values for dwords 0 and 1 of the completions of executed commands, by submission queue and command
@@ -86,8 +86,8 @@ pub struct QueueSet {
     pub(super) recorded: BTreeMap<(u16, u16), Vec<Ticket>>,
     /// Namespaces of the commands that get no completion because of a fault, by submission queue and command identifier.
     pub(super) unanswered: BTreeMap<(u16, u16), u32>,
-    /// Entries of completion queues that [`QueueSet::write_completions`] is going to write, the oldest first.
-    placed: Vec<PlacedEntry>,
+    /// Entries of completion queues that [`QueueSet::write_batched_completions`] is going to write, the oldest first.
+    placed: Vec<UnwrittenCompletion>,
     /// Memory of completed commands, for the next ones. A command is written there once, and only its address moves.
     #[allow(clippy::vec_box, reason = "a command moves between owners by its address alone")]
     spare: Vec<Box<Command>>,
@@ -98,7 +98,7 @@ const _: () = assert!(align_of::<QueueSet>() >= 64 && size_of::<QueueSet>().is_m
 
 impl QueueSet {
     /// Returns a set without queues, for a controller with these namespaces.
-    pub(super) fn new(namespaces: NamespaceView) -> QueueSet {
+    pub(super) fn new(namespaces: AttachedNamespaceView) -> QueueSet {
         QueueSet {
             pass: namespaces.subsystem().pass(),
             namespaces,
@@ -112,7 +112,7 @@ impl QueueSet {
             shadow: None,
             arbitration: None,
             write_cache: true,
-            journal: Journal::default(),
+            journal: CommandJournal::default(),
             strict: None,
             taken: ConsumedCompletionCounts::default(),
             results: BTreeMap::new(),
@@ -131,20 +131,20 @@ impl QueueSet {
 
     /// Counts the completions that the host has consumed, before the queues are removed.
     pub(super) fn count_last_taken(&mut self, host: &mut impl Host) {
-        self.io_queues().for_each(|queue| self.poll_head(queue, host));
+        self.io_queue_ids().for_each(|queue| self.poll_head_doorbell(queue, host));
     }
 
     /// Ends the faults of completions and doorbells whose duration is over.
     #[inline]
     pub fn end_faults(&mut self, host: &mut impl Host) {
         while let Some(ended) = host.take_ended_fault() {
-            self.end_fault(ended, host);
+            self.end_queue_fault(ended, host);
         }
     }
 
     /// Ends a fault of a completion or a doorbell. Returns false if no queue of this set has it.
     #[cold]
-    pub(super) fn end_fault(&mut self, ended: EndedFault, host: &mut impl Host) -> bool {
+    pub(super) fn end_queue_fault(&mut self, ended: EndedFault, host: &mut impl Host) -> bool {
         let address = match ended {
             EndedFault::Doorbell(queue) => {
                 let submission = self.submissions[usize::from(queue)].as_mut();
@@ -154,16 +154,16 @@ impl QueueSet {
         };
         for queue in self.queues() {
             // Read the completion queue head first: entries that the host has consumed must not change.
-            self.poll_head(queue, host);
+            self.poll_head_doorbell(queue, host);
             let Some(completion) = &mut self.completions[usize::from(queue)] else { continue };
-            match completion.make_whole(address, host) {
+            match completion.complete_entry_at(address, host) {
                 Ok(false) => {}
                 Ok(true) => {
                     self.interrupt_pending |= completion.interrupt_pending;
                     return true;
                 }
-                Err(Unreachable) => {
-                    self.fail(host);
+                Err(UnreachableMemory) => {
+                    self.fail_all_queues(host);
                     return true;
                 }
             }
@@ -178,7 +178,7 @@ impl QueueSet {
 
     /// Runs `check` on the set's strict checks, if they are on.
     #[inline]
-    pub(super) fn check_strictly(&mut self, check: impl FnOnce(&mut StrictChecks)) {
+    pub(super) fn check_strictly(&mut self, check: impl FnOnce(&mut StrictQueueChecks)) {
         if let Some(checks) = &mut self.strict {
             check(checks);
         }
@@ -192,14 +192,14 @@ impl QueueSet {
 
     /// Returns the range of identifiers of I/O queues to poll. Some of them may have no queue.
     #[inline]
-    pub fn io_queues(&self) -> Range<u16> {
+    pub fn io_queue_ids(&self) -> Range<u16> {
         1..self.queues_end
     }
 
     /// Returns true if the set has an error for the controller to report: unmapped queue memory, or an invalid doorbell
     /// value.
     #[inline]
-    pub fn has_errors(&self) -> bool {
+    pub fn has_reportable_errors(&self) -> bool {
         self.has_failed | self.invalid_doorbell_value
     }
 
@@ -209,7 +209,7 @@ impl QueueSet {
     }
 
     /// Returns the host address and the length in bytes of each queue of the set.
-    pub fn memory_ranges(&self) -> impl Iterator<Item = (u64, usize)> {
+    pub fn queue_memory_ranges(&self) -> impl Iterator<Item = (u64, usize)> {
         let submissions = self.submissions.iter().flatten().map(SubmissionQueue::memory_range);
         submissions.chain(self.completions.iter().flatten().map(CompletionQueue::memory_range))
     }
@@ -225,13 +225,13 @@ impl QueueSet {
     }
 
     /// Adds a completion queue under an identifier.
-    pub(super) fn add_completion(&mut self, queue: u16, completion: CompletionQueue) {
+    pub(super) fn add_completion_queue(&mut self, queue: u16, completion: CompletionQueue) {
         self.completions[usize::from(queue)] = Some(completion);
         self.update_queues_end();
     }
 
     /// Adds a submission queue under an identifier. Its completion queue must be in this set.
-    pub(super) fn add_submission(&mut self, queue: u16, submission: SubmissionQueue) {
+    pub(super) fn add_submission_queue(&mut self, queue: u16, submission: SubmissionQueue) {
         if let Some(completion) = &mut self.completions[usize::from(submission.completion_queue)] {
             completion.users += 1;
         }
@@ -241,20 +241,20 @@ impl QueueSet {
     }
 
     /// Removes a submission queue. Its commands in flight get no completion.
-    pub(super) fn remove_submission(&mut self, queue: u16) {
+    pub(super) fn remove_submission_queue(&mut self, queue: u16) {
         let removed = self.submissions[usize::from(queue)].take();
         let completion = removed.and_then(|removed| self.completions[usize::from(removed.completion_queue)].as_mut());
         completion.into_iter().for_each(|completion| completion.users -= 1);
         self.results.retain(|(of, _), _| *of != queue);
         self.recorded.retain(|(of, _), _| *of != queue);
         self.unanswered.retain(|(of, _), _| *of != queue);
-        self.check_strictly(|checks| checks.forget_queue(Some(queue)));
+        self.check_strictly(|checks| checks.forget_deleted_queue(Some(queue)));
         self.update_queues_end();
     }
 
     /// Removes a completion queue, after counting the completions that the host has consumed.
-    pub(super) fn remove_completion(&mut self, queue: u16, host: &mut impl Host) {
-        self.poll_head(queue, host);
+    pub(super) fn remove_completion_queue(&mut self, queue: u16, host: &mut impl Host) {
+        self.poll_head_doorbell(queue, host);
         self.completions[usize::from(queue)] = None;
         self.update_queues_end();
     }
@@ -268,7 +268,7 @@ impl QueueSet {
         self.results.clear();
         self.recorded.clear();
         self.unanswered.clear();
-        self.check_strictly(|checks| checks.forget_queue(None));
+        self.check_strictly(|checks| checks.forget_deleted_queue(None));
         self.update_queues_end();
     }
 
@@ -280,11 +280,11 @@ impl QueueSet {
     }
 
     /// Fetches the next entry of a submission queue into `bytes`, and returns the queue's generation. Returns none if
-    /// the queue is empty or its completion queue is full. Only entries that [`QueueSet::poll_doorbell`] has seen
+    /// the queue is empty or its completion queue is full. Only entries that [`QueueSet::poll_tail_doorbell`] has seen
     /// count. The host writes the doorbell's cache line at every command, and reading it here would move it between
     /// cores.
     #[inline]
-    pub(super) fn fetch(&mut self, queue: u16, bytes: &mut EntryBytes, host: &mut impl Host) -> Option<u32> {
+    pub(super) fn fetch(&mut self, queue: u16, bytes: &mut SubmissionEntryBytes, host: &mut impl Host) -> Option<u32> {
         if !self.has_completion_entry(queue, host) {
             return None;
         }
@@ -292,32 +292,32 @@ impl QueueSet {
         let generation = submission.generation;
         match submission.fetch(bytes, host) {
             Ok(found) => found.then_some(generation),
-            Err(Unreachable) => {
-                self.fail(host);
+            Err(UnreachableMemory) => {
+                self.fail_all_queues(host);
                 None
             }
         }
     }
 
     /// Fetches and checks the next command of an I/O queue. Only commands up to the tail that
-    /// [`QueueSet::poll_doorbell`] has read count.
+    /// [`QueueSet::poll_tail_doorbell`] has read count.
     #[inline]
     pub fn next_io_command(&mut self, queue: u16, host: &mut impl Host) -> NextCommand {
-        let mut command = self.take_spare();
+        let mut command = self.take_spare_command();
         match self.fetch(queue, &mut command.bytes, host) {
             Some(generation) => NextCommand::Io(self.accept(queue, generation, command, host)),
-            None => self.keep_spare(command),
+            None => self.return_spare_command(command),
         }
     }
 
     /// Returns memory for a command.
     #[inline]
-    pub(super) fn take_spare(&mut self) -> Box<Command> {
+    pub(super) fn take_spare_command(&mut self) -> Box<Command> {
         self.spare.pop().unwrap_or_else(|| Box::new(Command::blank()))
     }
 
     /// Keeps the memory of a command for which nothing was fetched.
-    fn keep_spare(&mut self, command: Box<Command>) -> NextCommand {
+    fn return_spare_command(&mut self, command: Box<Command>) -> NextCommand {
         self.recycle(command);
         NextCommand::None
     }
@@ -326,7 +326,7 @@ impl QueueSet {
     /// dropped.
     #[inline]
     pub fn recycle(&mut self, command: Box<Command>) {
-        if self.spare.len() < SPARE_MAX && !command.has_lists() {
+        if self.spare.len() < SPARE_MAX && !command.has_memory_lists() {
             self.spare.push(command);
         }
     }
@@ -334,24 +334,29 @@ impl QueueSet {
     /// Prefetches the first block of each of the next Reads of a queue, among up to `most` commands. Each is in another
     /// page of the store, and the processor looks up several pages at once only if few other instructions are between.
     #[inline]
-    pub fn prefetch_reads(&mut self, queue: u16, most: u32, host: &mut impl Host, store: &Store) {
-        self.next_reads(queue, most, host).iter().for_each(|offset| store.prefetch(*offset, 1));
+    pub fn prefetch_next_reads(&mut self, queue: u16, most: u32, host: &mut impl Host, store: &Store) {
+        self.next_read_offsets(queue, most, host).iter().for_each(|offset| store.prefetch(*offset, 1));
     }
 
     /// Returns the offsets in bytes of the next Reads of a queue, among up to `most` commands; none while the completion
     /// queue is full, because no command can be fetched then.
     #[inline]
-    pub fn next_reads(&mut self, queue: u16, most: u32, host: &mut impl Host) -> SmallVec<[u64; index(ENTRIES_AHEAD)]> {
+    pub fn next_read_offsets(
+        &mut self,
+        queue: u16,
+        most: u32,
+        host: &mut impl Host,
+    ) -> SmallVec<[u64; index(ENTRIES_AHEAD)]> {
         let (mut offsets, mut bytes) = (SmallVec::new(), [0; SUBMISSION_ENTRY_BYTES]);
         if !self.has_completion_entry(queue, host) {
             return offsets;
         }
         let Some(submission) = &self.submissions[usize::from(queue)] else { return offsets };
         self.namespaces.follow();
-        for address in submission.next_addresses(most.min(ENTRIES_AHEAD)) {
+        for address in submission.next_entry_addresses(most.min(ENTRIES_AHEAD)) {
             let is_read = host.peek(address).is_some_and(|word| low_u8(word) == opcode::READ);
             if is_read && host.read_mapped(address, &mut bytes) {
-                offsets.extend(Command::blocks_to_read(&bytes, &self.namespaces).map(|(offset, _)| offset));
+                offsets.extend(Command::readable_block_range(&bytes, &self.namespaces).map(|(offset, _)| offset));
             }
         }
         offsets
@@ -361,10 +366,12 @@ impl QueueSet {
     /// executing it needs.
     #[inline]
     pub fn next_io_command_ahead(&mut self, queue: u16, host: &mut impl Host, store: &Store) -> NextCommand {
-        let mut command = self.take_spare();
-        let Some(generation) = self.fetch(queue, &mut command.bytes, host) else { return self.keep_spare(command) };
+        let mut command = self.take_spare_command();
+        let Some(generation) = self.fetch(queue, &mut command.bytes, host) else {
+            return self.return_spare_command(command);
+        };
         self.namespaces.follow();
-        if let Some((offset, bytes)) = Command::blocks_to_read(&command.bytes, &self.namespaces) {
+        if let Some((offset, bytes)) = Command::readable_block_range(&command.bytes, &self.namespaces) {
             store.prefetch(offset, bytes.min(AHEAD_BYTES as u32));
         }
         let command = self.accept(queue, generation, command, host);
@@ -384,18 +391,22 @@ impl QueueSet {
     ) -> Box<Command> {
         if let Some(checks) = &mut self.strict {
             let entry = command.entry();
-            checks.on_command(queue, &entry, strict::reserved_bits(entry.opcode, self.namespaces.plain_limits()));
+            checks.on_command(
+                queue,
+                &entry,
+                strict::reserved_bits(entry.opcode, self.namespaces.limits_of_description()),
+            );
         }
         self.in_flight[usize::from(queue)] += 1;
         self.namespaces.follow();
         command.check(queue, generation, &self.namespaces, host);
-        self.check_strictly(|checks| checks.on_checked(&command.entry(), &command.checked));
+        self.check_strictly(|checks| checks.check_prp_entries(&command.entry(), &command.checked));
         command
     }
 
     /// Checks a command again, for one whose lists or data were not reachable when it was fetched.
     #[cold]
-    pub fn recheck(&self, command: &Command, host: &mut impl Host) -> Command {
+    pub fn recheck_reachability(&self, command: &Command, host: &mut impl Host) -> Command {
         let mut anew = Command { bytes: command.bytes, ..Command::blank() };
         anew.check(command.queue, command.generation, &self.namespaces, host);
         anew
@@ -428,7 +439,7 @@ impl QueueSet {
             if completion.interrupt_pending {
                 completion.interrupt_pending = false;
                 if let Some(vector) = completion.vector {
-                    completion.note_interrupt();
+                    completion.note_interrupt_sent();
                     host.interrupt(vector);
                 }
             }
@@ -437,9 +448,9 @@ impl QueueSet {
 
     /// Marks an interrupt as pending for each completion queue with unread entries, after pin-based interrupts are
     /// unmasked.
-    pub(super) fn interrupt_for_unread(&mut self, host: &mut impl Host) {
+    pub(super) fn mark_unread_interrupts(&mut self, host: &mut impl Host) {
         for queue in self.queues() {
-            self.poll_head(queue, host);
+            self.poll_head_doorbell(queue, host);
             if let Some(completion) = &mut self.completions[usize::from(queue)] {
                 completion.interrupt_pending |= completion.ring.has_unread();
                 self.interrupt_pending |= completion.interrupt_pending;
@@ -457,7 +468,7 @@ impl QueueSet {
         }
         for (number, completion) in (0..).zip(&self.completions) {
             let Some(completion) = completion else { continue };
-            if completion.ring.is_full() || completion.is_holding() {
+            if completion.ring.is_full() || completion.holds_completions() {
                 host.poke(shadow.head_event_index_address(number), completion.ring.head());
             }
         }
@@ -468,17 +479,17 @@ impl QueueSet {
     /// free entry first.
     pub fn has_work(&mut self, host: &mut impl Host) -> bool {
         self.post_held(host);
-        self.queues().fold(self.interrupt_pending, |any, queue| self.poll_doorbell(queue, host) | any)
+        self.queues().fold(self.interrupt_pending, |any, queue| self.poll_tail_doorbell(queue, host) | any)
     }
 
     /// Returns the submission queue of a priority class whose turn it is, and the most commands of it that may be
     /// fetched now. `left` is the rest of the class's share of this round. None if no queue of the class has commands.
     #[cold]
-    pub fn take_turn(&mut self, class: QueuePriority, left: u32, host: &mut impl Host) -> Option<(u16, u32)> {
+    pub fn take_turn(&mut self, class: QueuePriorityClass, left: u32, host: &mut impl Host) -> Option<(u16, u32)> {
         let (mut arbitration, end) = (self.arbitration.take()?, self.queues_end);
         let is_ready = |queue: u16| {
             let submission = self.submissions[usize::from(queue)].as_ref();
-            submission.is_some_and(|submission| submission.priority == class) && self.poll_doorbell(queue, host)
+            submission.is_some_and(|submission| submission.priority == class) && self.poll_tail_doorbell(queue, host)
         };
         let queue = arbitration.take_turn(class, end, is_ready);
         self.arbitration = Some(arbitration);
@@ -487,13 +498,13 @@ impl QueueSet {
 
     /// Reads the tail doorbell, or shadow doorbell, of a submission queue. Returns true if the queue has commands.
     #[inline]
-    pub fn poll_doorbell(&mut self, queue: u16, host: &mut impl Host) -> bool {
+    pub fn poll_tail_doorbell(&mut self, queue: u16, host: &mut impl Host) -> bool {
         let Some(submission) = &mut self.submissions[usize::from(queue)] else { return false };
         let doorbell = match self.shadow.filter(|_| queue > 0) {
             None => Some(host.doorbells(queue).0),
             Some(shadow) => host.peek(shadow.tail(queue.into())),
         };
-        match doorbell.map(|tail| submission.set_tail(queue, tail, host)) {
+        match doorbell.map(|tail| submission.set_tail_from_doorbell(queue, tail, host)) {
             None | Some(Ok(false)) => {}
             Some(Ok(true)) => self.check_strictly(|checks| checks.count(&strict::SUBMISSION_OVERRUN)),
             Some(Err(_)) => self.report_invalid_doorbell(),
@@ -532,39 +543,39 @@ impl QueueSet {
         if self.in_flight[usize::from(queue)] >= submission.ring.entries() {
             return false;
         }
-        let is_short = |completion: &CompletionQueue| completion.ring.is_full() || completion.is_holding();
+        let is_short = |completion: &CompletionQueue| completion.ring.is_full() || completion.holds_completions();
         if !self.completions[usize::from(target)].as_ref().is_none_or(is_short) {
             return true;
         }
-        self.poll_head(target, host);
+        self.poll_head_doorbell(target, host);
         self.completions[usize::from(target)].as_ref().is_some_and(|completion| !is_short(completion))
     }
 
     /// Reads the head doorbell of a completion queue, counts the entries that the host has consumed, and posts
     /// completions that waited for a free entry.
-    fn poll_head(&mut self, queue: u16, host: &mut impl Host) {
+    fn poll_head_doorbell(&mut self, queue: u16, host: &mut impl Host) {
         let Some(completion) = &mut self.completions[usize::from(queue)] else { return };
         let doorbell = match self.shadow.filter(|_| queue > 0) {
             None => Some(host.doorbells(queue).1),
             Some(shadow) => host.peek(shadow.head(queue.into())),
         };
-        let is_invalid = doorbell.is_some_and(|head| completion.set_head(head).is_err());
+        let is_invalid = doorbell.is_some_and(|head| completion.set_head_from_doorbell(head).is_err());
         let posted = completion.post_held(host);
-        let taken = completion.take_counts();
+        let taken = completion.take_completion_counts();
         self.interrupt_pending |= completion.interrupt_pending;
-        self.count_taken(queue, taken);
+        self.add_taken_counts(queue, taken);
         if is_invalid {
             self.report_invalid_doorbell();
         }
         if posted.is_err() {
-            self.fail(host);
+            self.fail_all_queues(host);
         }
     }
 
     /// Adds counts of completions that the host has consumed to the statistics, those of I/O queues, and to the strict
     /// checks.
     #[inline]
-    fn count_taken(&mut self, queue: u16, taken: ConsumedCompletionCounts) {
+    fn add_taken_counts(&mut self, queue: u16, taken: ConsumedCompletionCounts) {
         if taken == ConsumedCompletionCounts::default() {
             return;
         }
@@ -572,8 +583,8 @@ impl QueueSet {
             self.taken.merge(&taken);
         }
         self.check_strictly(|checks| {
-            checks.count_times(taken.torn, &strict::COMPLETION_TORN);
-            checks.count_times(taken.stale, &strict::COMPLETION_STALE);
+            checks.count_occurrences(taken.torn, &strict::COMPLETION_TORN);
+            checks.count_occurrences(taken.stale, &strict::COMPLETION_STALE);
         });
     }
 
@@ -582,8 +593,8 @@ impl QueueSet {
     #[inline]
     pub fn post_held(&mut self, host: &mut impl Host) {
         for queue in self.queues() {
-            if self.completions[usize::from(queue)].as_ref().is_some_and(CompletionQueue::needs_head) {
-                self.poll_head(queue, host);
+            if self.completions[usize::from(queue)].as_ref().is_some_and(CompletionQueue::needs_head_polling) {
+                self.poll_head_doorbell(queue, host);
             }
         }
     }
@@ -591,13 +602,13 @@ impl QueueSet {
     /// Writes the completion queue entries of all completed commands to host memory, the newest first. A host that
     /// polls the oldest one so finds a whole batch, and takes the cache line away once, not after each entry.
     #[inline]
-    pub fn write_completions(&mut self, host: &mut impl Host) {
+    pub fn write_batched_completions(&mut self, host: &mut impl Host) {
         let mut is_lost = false;
-        while let Some(PlacedEntry { address, bytes }) = self.placed.pop() {
+        while let Some(UnwrittenCompletion { address, bytes }) = self.placed.pop() {
             is_lost |= host.post(address, &bytes).is_err();
         }
         if is_lost {
-            self.fail(host);
+            self.fail_all_queues(host);
         }
     }
 
@@ -605,11 +616,11 @@ impl QueueSet {
     #[inline]
     pub(super) fn post(&mut self, queue: u16, command_id: u16, status: Status, result: u64, host: &mut impl Host) {
         self.place(queue, command_id, status, result, host);
-        self.write_completions(host);
+        self.write_batched_completions(host);
     }
 
     /// Takes an entry of the completion queue of a submission queue for a completion, which
-    /// [`QueueSet::write_completions`] writes.
+    /// [`QueueSet::write_batched_completions`] writes.
     #[inline]
     pub(super) fn place(&mut self, queue: u16, command_id: u16, status: Status, result: u64, host: &mut impl Host) {
         self.check_strictly(|checks| checks.on_completion(queue, command_id));
@@ -621,16 +632,16 @@ impl QueueSet {
         self.interrupt_pending |= completion.interrupt_pending;
         match placed {
             Ok(placed) => self.placed.extend(placed),
-            Err(Unreachable) => self.fail(host),
+            Err(UnreachableMemory) => self.fail_all_queues(host),
         }
     }
 
     /// Removes all queues because the memory of one is no longer mapped. The controller then reports a fatal status.
     /// Completions of other queues are written before, because their commands have been executed.
     #[cold]
-    fn fail(&mut self, host: &mut impl Host) {
+    fn fail_all_queues(&mut self, host: &mut impl Host) {
         self.has_failed = true;
-        for PlacedEntry { address, bytes } in std::mem::take(&mut self.placed) {
+        for UnwrittenCompletion { address, bytes } in std::mem::take(&mut self.placed) {
             // If the entry's memory is not mapped, the completion is lost, so ignore the error.
             let _ = host.post(address, &bytes);
         }

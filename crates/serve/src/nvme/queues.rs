@@ -12,13 +12,13 @@ use phaselink_core::protocol::nvme::rules::queues::{
 };
 use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
 
-use super::arbitration::QueuePriority;
-use super::host::{Host, Unreachable};
+use super::arbitration::QueuePriorityClass;
+use super::host::{Host, UnreachableMemory};
 use crate::device::faults::DelayedCompletionPart;
 use crate::device::tally::ConsumedCompletionCounts;
 
 /// Raw bytes of a submission queue entry.
-pub type EntryBytes = [u8; SUBMISSION_ENTRY_BYTES];
+pub type SubmissionEntryBytes = [u8; SUBMISSION_ENTRY_BYTES];
 
 /// Offset in a completion queue entry of the byte whose lowest bit is the phase tag.
 const PHASE_AT: usize = 14;
@@ -38,7 +38,7 @@ pub struct SubmissionQueue {
     /// Number that tells this queue from an earlier or later one with the same identifier.
     pub generation: u32,
     /// Priority class, which matters only with weighted round robin arbitration.
-    pub priority: QueuePriority,
+    pub priority: QueuePriorityClass,
     /// Number of entries that the host has submitted by doorbell values seen so far and that have not been fetched.
     announced: u32,
     /// True if an injected fault hides the doorbell's new value from the device.
@@ -54,14 +54,14 @@ impl SubmissionQueue {
             completion_queue,
             last_doorbell: 0,
             generation,
-            priority: QueuePriority::default(),
+            priority: QueuePriorityClass::default(),
             announced: 0,
             is_late: false,
         }
     }
 
     /// Sets the queue's priority class.
-    pub fn with_priority(self, priority: QueuePriority) -> SubmissionQueue {
+    pub fn with_priority_class(self, priority: QueuePriorityClass) -> SubmissionQueue {
         SubmissionQueue { priority, ..self }
     }
 
@@ -77,11 +77,16 @@ impl SubmissionQueue {
     ///
     /// If the value is not below the queue's size; the tail then stays as it is.
     #[inline]
-    pub fn set_tail(&mut self, queue: u16, value: u32, host: &mut impl Host) -> Result<bool, InvalidDoorbell> {
+    pub fn set_tail_from_doorbell(
+        &mut self,
+        queue: u16,
+        value: u32,
+        host: &mut impl Host,
+    ) -> Result<bool, InvalidDoorbell> {
         if value == self.last_doorbell {
             return Ok(false);
         }
-        let overruns = self.count_announced(value);
+        let overruns = self.count_new_entries(value);
         self.last_doorbell = value;
         if self.is_late || host.is_doorbell_late(queue) {
             self.is_late = true;
@@ -98,10 +103,10 @@ impl SubmissionQueue {
     }
 
     /// Adds the entries that a new doorbell value submits to the count. Returns true if the queue has no room for them.
-    fn count_announced(&mut self, value: u32) -> bool {
+    fn count_new_entries(&mut self, value: u32) -> bool {
         let entries = self.ring.entries();
         if value >= entries || self.last_doorbell >= entries {
-            self.announced = self.waiting();
+            self.announced = self.unfetched_entries();
             return false;
         }
         self.announced += wrapped(value + entries - self.last_doorbell, entries);
@@ -117,7 +122,7 @@ impl SubmissionQueue {
     #[inline]
     pub fn prefetch(&self, host: &mut impl Host) {
         let next = self.ring.head() + 1;
-        let entries = self.waiting().min(ENTRIES_AHEAD).min(self.ring.entries() - next + 1);
+        let entries = self.unfetched_entries().min(ENTRIES_AHEAD).min(self.ring.entries() - next + 1);
         if entries > 1 {
             host.prefetch(self.address(next), (entries - 1) * SUBMISSION_ENTRY_BYTES as u32);
         }
@@ -125,7 +130,7 @@ impl SubmissionQueue {
 
     /// Returns the number of entries that the host has submitted and the device has not fetched.
     #[inline]
-    fn waiting(&self) -> u32 {
+    fn unfetched_entries(&self) -> u32 {
         wrapped(self.ring.tail() + self.ring.entries() - self.ring.head(), self.ring.entries())
     }
 
@@ -136,10 +141,10 @@ impl SubmissionQueue {
 
     /// Returns the host addresses of up to `most` submitted entries, the next one first.
     #[inline]
-    pub fn next_addresses(&self, most: u32) -> impl Iterator<Item = u64> {
+    pub fn next_entry_addresses(&self, most: u32) -> impl Iterator<Item = u64> {
         let (head, entries, base) = (self.ring.head(), self.ring.entries(), self.base);
         let address = move |ahead| entry_address(base, wrapped(head + ahead, entries), SUBMISSION_ENTRY_BYTES);
-        (0..self.waiting().min(most)).map(address)
+        (0..self.unfetched_entries().min(most)).map(address)
     }
 
     /// Copies the next entry from host memory into `bytes`; returns false if the queue is empty.
@@ -147,10 +152,10 @@ impl SubmissionQueue {
     /// # Errors
     /// If the queue's memory is no longer mapped. The commands in the queue are lost.
     #[inline]
-    pub fn fetch(&mut self, bytes: &mut EntryBytes, host: &mut impl Host) -> Result<bool, Unreachable> {
+    pub fn fetch(&mut self, bytes: &mut SubmissionEntryBytes, host: &mut impl Host) -> Result<bool, UnreachableMemory> {
         let Some((slot, _)) = self.ring.take(1) else { return Ok(false) };
         self.announced = self.announced.saturating_sub(1);
-        if self.waiting() >= ENTRIES_AHEAD {
+        if self.unfetched_entries() >= ENTRIES_AHEAD {
             let later = wrapped(slot + ENTRIES_AHEAD, self.ring.entries());
             host.prefetch(self.address(later), SUBMISSION_ENTRY_BYTES as u32);
         }
@@ -180,12 +185,12 @@ pub struct CompletionQueue {
     /// Statistics of the entries that the host has consumed since they were last returned.
     taken: ConsumedCompletionCounts,
     /// Entries that an injected fault has written incompletely and that are not completed yet.
-    spoiled: Vec<SpoiledEntry>,
+    spoiled: Vec<IncompleteCompletion>,
 }
 
 /// Completion queue entry that is still to be written to host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlacedEntry {
+pub struct UnwrittenCompletion {
     /// Host address of the entry.
     pub address: u64,
     /// Bytes of the entry.
@@ -194,7 +199,7 @@ pub struct PlacedEntry {
 
 /// Completion queue entry that an injected fault has written without its first dword or its phase tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SpoiledEntry {
+struct IncompleteCompletion {
     slot: u32,
     missing: DelayedCompletionPart,
     /// Complete entry, which is written when the fault ends.
@@ -229,7 +234,7 @@ impl CompletionQueue {
     ///
     /// If the value does not lie between the head and the tail.
     #[inline]
-    pub fn set_head(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
+    pub fn set_head_from_doorbell(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
         if value == self.last_doorbell {
             return Ok(());
         }
@@ -242,14 +247,14 @@ impl CompletionQueue {
         self.taken.after_interrupt += u64::from(after_interrupt);
         self.taken.polled += u64::from(taken - after_interrupt);
         if !self.spoiled.is_empty() {
-            self.take_spoiled(before, taken);
+            self.count_taken_incomplete(before, taken);
         }
         Ok(())
     }
 
     /// Counts the incomplete entries among the `count` entries from slot `first` on that the host has consumed.
     #[cold]
-    fn take_spoiled(&mut self, first: u32, count: u32) {
+    fn count_taken_incomplete(&mut self, first: u32, count: u32) {
         let entries = self.ring.entries();
         for entry in self.spoiled.extract_if(.., |entry| wrapped(entry.slot + entries - first, entries) < count) {
             match entry.missing {
@@ -261,26 +266,26 @@ impl CompletionQueue {
 
     /// Returns statistics of the entries that the host has consumed since the last call.
     #[inline]
-    pub fn take_counts(&mut self) -> ConsumedCompletionCounts {
+    pub fn take_completion_counts(&mut self) -> ConsumedCompletionCounts {
         std::mem::take(&mut self.taken)
     }
 
     /// Records that an interrupt has been sent for all entries so far.
     #[inline]
-    pub fn note_interrupt(&mut self) {
+    pub fn note_interrupt_sent(&mut self) {
         self.unsignalled = 0;
     }
 
     /// Returns true if the head doorbell must be polled although the queue is not full: completions wait for a free
     /// entry, or the host may consume an incomplete entry.
     #[inline]
-    pub fn needs_head(&self) -> bool {
-        self.is_holding() || !self.spoiled.is_empty()
+    pub fn needs_head_polling(&self) -> bool {
+        self.holds_completions() || !self.spoiled.is_empty()
     }
 
     /// Returns true if completions wait for a free entry.
     #[inline]
-    pub fn is_holding(&self) -> bool {
+    pub fn holds_completions(&self) -> bool {
         !self.held.is_empty()
     }
 
@@ -290,13 +295,17 @@ impl CompletionQueue {
     /// # Errors
     /// If the fault's entry cannot be written since the queue's memory is no longer mapped.
     #[inline]
-    pub fn place(&mut self, completion: Done, host: &mut impl Host) -> Result<Option<PlacedEntry>, Unreachable> {
+    pub fn place(
+        &mut self,
+        completion: Done,
+        host: &mut impl Host,
+    ) -> Result<Option<UnwrittenCompletion>, UnreachableMemory> {
         if self.ring.is_full() || !self.held.is_empty() {
             self.held.push_back(completion);
             return Ok(None);
         }
         let (slot, phase) = self.ring.post();
-        let placed = PlacedEntry {
+        let placed = UnwrittenCompletion {
             address: entry_address(self.base, slot, COMPLETION_ENTRY_BYTES),
             bytes: completion.entry(phase).encode(),
         };
@@ -304,26 +313,26 @@ impl CompletionQueue {
         self.unsignalled += 1;
         self.interrupt_pending = true;
         let Some(fault) = fault else { return Ok(Some(placed)) };
-        self.post_spoiled(slot, fault.missing, placed.bytes, host)?;
+        self.post_incomplete(slot, fault.missing, placed.bytes, host)?;
         Ok(None)
     }
 
     /// Writes a completion queue entry with its first dword or phase tag as they were before, for an injected fault.
     #[cold]
-    fn post_spoiled(
+    fn post_incomplete(
         &mut self,
         slot: u32,
         missing: DelayedCompletionPart,
         bytes: [u8; COMPLETION_ENTRY_BYTES],
         host: &mut impl Host,
-    ) -> Result<(), Unreachable> {
+    ) -> Result<(), UnreachableMemory> {
         let address = entry_address(self.base, slot, COMPLETION_ENTRY_BYTES);
         let mut spoiled = bytes;
         match missing {
             DelayedCompletionPart::FirstWord => host.read(address, &mut spoiled[..4])?,
             DelayedCompletionPart::NbdConnectionPhase => spoiled[PHASE_AT] ^= 1,
         }
-        self.spoiled.push(SpoiledEntry { slot, missing, bytes });
+        self.spoiled.push(IncompleteCompletion { slot, missing, bytes });
         host.post(address, &spoiled)
     }
 
@@ -332,7 +341,7 @@ impl CompletionQueue {
     ///
     /// # Errors
     /// If the queue's memory is no longer mapped.
-    pub fn make_whole(&mut self, address: u64, host: &mut impl Host) -> Result<bool, Unreachable> {
+    pub fn complete_entry_at(&mut self, address: u64, host: &mut impl Host) -> Result<bool, UnreachableMemory> {
         let place = |slot| entry_address(self.base, slot, COMPLETION_ENTRY_BYTES);
         if !(place(0)..place(self.ring.entries())).contains(&address) {
             return Ok(false);
@@ -348,7 +357,7 @@ impl CompletionQueue {
     ///
     /// # Errors
     /// If the queue's memory is no longer mapped.
-    pub fn post_held(&mut self, host: &mut impl Host) -> Result<(), Unreachable> {
+    pub fn post_held(&mut self, host: &mut impl Host) -> Result<(), UnreachableMemory> {
         let mut held = std::mem::take(&mut self.held);
         while !self.ring.is_full() {
             let Some(completion) = held.pop_front() else { break };

@@ -10,28 +10,28 @@ use crate::device::store::{Store, StoredCommandSetState};
 
 /// States of the zones of a store, if it has any.
 #[derive(Debug, Default)]
-pub(super) struct ZoneStates {
+pub(super) struct StoreZoneStates {
     block_shift: u32,
     zone_bytes: u64,
     /// State and number of written blocks of each zone, for a command that changes zones. Empty for other commands.
     states: Vec<(ZoneState, u64)>,
 }
 
-impl ZoneStates {
+impl StoreZoneStates {
     /// Returns the zones of the store as they are now. Their states are those for a Zone Management Send.
-    pub(super) fn note(command: &Command, store: &Store) -> ZoneStates {
-        let StoredCommandSetState::Zones(zones) = store.command_set_state() else { return ZoneStates::default() };
+    pub(super) fn note(command: &Command, store: &Store) -> StoreZoneStates {
+        let StoredCommandSetState::Zones(zones) = store.command_set_state() else { return StoreZoneStates::default() };
         let is_action = command.checked.as_ref().is_ok_and(|checked| checked.row.changes == ChangedState::Zones);
         let block_shift = zones.block_shift();
         zones.with(|zones| {
             let layout = *zones.layout();
             let states = (0..layout.zones).filter(|_| is_action).map(|zone| zones.zone(zone)).collect();
-            ZoneStates { block_shift, zone_bytes: layout.zone_blocks << block_shift, states }
+            StoreZoneStates { block_shift, zone_bytes: layout.zone_blocks << block_shift, states }
         })
     }
 
     /// Returns the numbers of the zones that differ from these earlier states.
-    fn changed_zones(&self, now: &ZoneStates) -> Vec<u32> {
+    fn zones_changed_since(&self, now: &StoreZoneStates) -> Vec<u32> {
         let pairs = (0..).zip(self.states.iter().zip(&now.states));
         pairs.filter(|(_, (before, after))| before != after).map(|(zone, _)| zone).collect()
     }
@@ -42,7 +42,7 @@ impl ZoneStates {
 pub(super) fn changes(
     command: &Command,
     placed: u64,
-    before: &ZoneStates,
+    before: &StoreZoneStates,
     store: &Store,
     needs_flush: bool,
 ) -> Vec<StoreChange> {
@@ -60,7 +60,7 @@ pub(super) fn changes(
             command.ranges.iter().map(|(offset, bytes)| change(StoreChangeKind::Trim, *offset, *bytes)).collect()
         }
         (ChangedState::Zones, Action::SendZones(send)) => {
-            zone_changes(send.action, before, &ZoneStates::note(command, store))
+            recorded_zone_changes(send.action, before, &StoreZoneStates::note(command, store))
         }
         _ => Vec::new(),
     }
@@ -69,7 +69,7 @@ pub(super) fn changes(
 /// Returns the changes that a Zone Management Send has made, one for each changed zone. Open and closed zones do not
 /// survive a power cut, so opening and closing change nothing. Nor does Offline, since no zone of a drive is ever
 /// read-only.
-fn zone_changes(action: ZoneAction, before: &ZoneStates, now: &ZoneStates) -> Vec<StoreChange> {
+fn recorded_zone_changes(action: ZoneAction, before: &StoreZoneStates, now: &StoreZoneStates) -> Vec<StoreChange> {
     let kind = match action {
         ZoneAction::Reset => StoreChangeKind::Reset,
         ZoneAction::Finish => StoreChangeKind::Finish,
@@ -78,5 +78,5 @@ fn zone_changes(action: ZoneAction, before: &ZoneStates, now: &ZoneStates) -> Ve
     let zone_bytes = now.zone_bytes;
     let change =
         |zone: u32| StoreChange { kind, durable: true, offset: u64::from(zone) * zone_bytes, bytes: zone_bytes };
-    before.changed_zones(now).into_iter().map(change).collect()
+    before.zones_changed_since(now).into_iter().map(change).collect()
 }

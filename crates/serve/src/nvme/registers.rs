@@ -63,7 +63,7 @@ const SHUTDOWN_BITS: u32 = 0b11 << 2;
 
 /// Register values, and the register changes that the controller has yet to act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registers {
+pub struct ControllerRegisters {
     capabilities: u64,
     configuration: u32,
     status: u32,
@@ -78,19 +78,19 @@ pub struct Registers {
     pub interrupts_unmasked: bool,
     /// True if the host has written the doorbell of a queue that cannot exist, until that is reported.
     pub invalid_doorbell: bool,
-    /// Undefined host behaviour seen since the last [`Registers::take_undefined`], or none if strict checks are off.
+    /// Undefined host behaviour seen since the last [`ControllerRegisters::take_undefined`], or none if strict checks are off.
     undefined: Option<Vec<&'static UndefinedBehaviour>>,
 }
 
-impl Registers {
+impl ControllerRegisters {
     /// Returns the registers of a controller with these limits after power-on.
-    pub fn new(limits: &Limits) -> Registers {
+    pub fn new(limits: &Limits) -> ControllerRegisters {
         let command_sets = KindRow::of(&limits.kind).capabilities;
-        Registers::with(CAPABILITIES | command_sets | u64::from(limits.entries_field()))
+        ControllerRegisters::with(CAPABILITIES | command_sets | u64::from(limits.entries_field()))
     }
 
-    fn with(capabilities: u64) -> Registers {
-        Registers {
+    fn with(capabilities: u64) -> ControllerRegisters {
+        ControllerRegisters {
             capabilities,
             configuration: 0,
             status: 0,
@@ -174,7 +174,7 @@ impl Registers {
 
     fn write_word(&mut self, offset: u64, value: u32) {
         if self.is_strict() {
-            self.check_write(offset, value);
+            self.check_register_write(offset, value);
         }
         let low = |whole: u64| whole & !0xffff_ffff | u64::from(value & !0xfff);
         let high = |whole: u64| whole & 0xffff_ffff | u64::from(value) << 32;
@@ -197,10 +197,10 @@ impl Registers {
     }
 
     /// Records the undefined behaviour in the write of a 32-bit word to a register, for strict checks.
-    fn check_write(&mut self, offset: u64, value: u32) {
+    fn check_register_write(&mut self, offset: u64, value: u32) {
         let reserved = match offset {
             at::CC => {
-                self.check_configuration(value);
+                self.check_configuration_write(value);
                 value & !CONFIGURATION_BITS
             }
             at::AQA => value & !0x0fff_0fff,
@@ -215,7 +215,7 @@ impl Registers {
     }
 
     /// Records the undefined behaviour in a write to CC, for strict checks.
-    fn check_configuration(&mut self, value: u32) {
+    fn check_configuration_write(&mut self, value: u32) {
         let (was_enabled, is_ready) = (self.is_enabled(), self.is_ready());
         let enables = value & ENABLE != 0;
         self.note(!was_enabled && enables && is_ready, &strict::ENABLE_BEFORE_DISABLED);
@@ -232,7 +232,11 @@ impl Registers {
 
     /// Sets all registers to their values after power-on, for a function-level reset of the PCI device.
     pub fn reset_device(&mut self) {
-        *self = Registers { reset: true, undefined: self.undefined.take(), ..Registers::with(self.capabilities) };
+        *self = ControllerRegisters {
+            reset: true,
+            undefined: self.undefined.take(),
+            ..ControllerRegisters::with(self.capabilities)
+        };
     }
 
     /// Returns true if CC.EN is set.
@@ -257,18 +261,18 @@ impl Registers {
     }
 
     /// Returns true if CC.AMS selects weighted round robin arbitration.
-    pub fn is_weighted(&self) -> bool {
+    pub fn is_arbitration_weighted(&self) -> bool {
         self.configuration >> 11 & 7 == WEIGHTED_ROUND_ROBIN
     }
 
     /// Returns CC.IOSQES and CC.IOCQES, the binary logarithms of the queue entry sizes.
-    pub fn entry_sizes(&self) -> (u32, u32) {
+    pub fn queue_entry_sizes(&self) -> (u32, u32) {
         (self.configuration >> 16 & 15, self.configuration >> 20 & 15)
     }
 
     /// Returns host address and number of entries of the admin submission queue, then of the admin completion queue
     /// (ASQ, ACQ, AQA).
-    pub fn admin_queues(&self) -> [(u64, u32); 2] {
+    pub fn admin_queue_attributes(&self) -> [(u64, u32); 2] {
         let entries = |shift: u32| (self.admin_entries >> shift & 0xfff) + 1;
         [(self.admin_submission, entries(0)), (self.admin_completion, entries(16))]
     }
@@ -284,7 +288,7 @@ impl Registers {
     }
 
     /// Sets CSTS.CFS: the controller accepts no command until it is reset.
-    pub fn set_fatal(&mut self) {
+    pub fn set_fatal_status(&mut self) {
         self.status |= FATAL;
     }
 
@@ -308,15 +312,15 @@ impl Registers {
 mod tests {
     use super::*;
 
-    fn word(registers: &Registers, offset: u64) -> u32 {
+    fn word(registers: &ControllerRegisters, offset: u64) -> u32 {
         let mut bytes = [0; 4];
         registers.read(offset, &mut bytes);
         u32::from_le_bytes(bytes)
     }
 
     #[test]
-    fn register_reads_the_same_as_quadword_as_words_and_as_bytes() {
-        let registers = Registers::with(BLOCK_COMMAND_SET | CAPABILITIES | 63);
+    fn register_reads_agree_for_all_access_sizes() {
+        let registers = ControllerRegisters::with(BLOCK_COMMAND_SET | CAPABILITIES | 63);
         let mut whole = [0; 8];
         registers.read(0, &mut whole);
         let halves = u64::from(word(&registers, 0)) | u64::from(word(&registers, 4)) << 32;
@@ -330,19 +334,19 @@ mod tests {
     }
 
     #[test]
-    fn admin_queue_address_can_change_only_while_the_controller_is_disabled() {
-        let mut registers = Registers::with(BLOCK_COMMAND_SET | CAPABILITIES);
+    fn admin_queue_registers_are_writable_only_while_disabled() {
+        let mut registers = ControllerRegisters::with(BLOCK_COMMAND_SET | CAPABILITIES);
         registers.write(0x28, &0x1234_5678_9abc_def0_u64.to_le_bytes());
         registers.write(0x24, &0x00ff_003f_u32.to_le_bytes());
-        assert_eq!(registers.admin_queues(), [(0x1234_5678_9abc_d000, 64), (0, 256)]);
+        assert_eq!(registers.admin_queue_attributes(), [(0x1234_5678_9abc_d000, 64), (0, 256)]);
         registers.write(0x14, &1_u32.to_le_bytes());
         registers.write(0x28, &[0; 8]);
-        assert_eq!(registers.admin_queues()[0].0, 0x1234_5678_9abc_d000);
+        assert_eq!(registers.admin_queue_attributes()[0].0, 0x1234_5678_9abc_d000);
     }
 
     #[test]
-    fn disable_is_remembered_if_the_host_enables_again_before_the_controller_follows() {
-        let mut registers = Registers::with(BLOCK_COMMAND_SET | CAPABILITIES);
+    fn disabling_is_noticed_even_if_the_host_enables_again() {
+        let mut registers = ControllerRegisters::with(BLOCK_COMMAND_SET | CAPABILITIES);
         for value in [1_u32, 0, 1] {
             registers.write(0x14, &value.to_le_bytes());
         }
@@ -351,12 +355,12 @@ mod tests {
 
     /// Base Specification 2.0, sections 3.1.3.5 and 3.1.3.8 to 3.1.3.10, define the reserved bits.
     #[test]
-    fn strict_checks_report_only_reserved_bits_of_writable_registers() {
+    fn strict_checks_report_only_reserved_register_bits() {
         for (offset, value) in
             [(at::CC, CONFIGURATION_BITS), (at::AQA, 0x0fff_0fff), (at::ASQ, !0xfff), (at::ACQ, !0xfff)]
         {
             let reserved = |value: u32| {
-                let mut registers = Registers::with(BLOCK_COMMAND_SET | CAPABILITIES);
+                let mut registers = ControllerRegisters::with(BLOCK_COMMAND_SET | CAPABILITIES);
                 registers.check_strictly();
                 registers.write(offset, &value.to_le_bytes());
                 registers.take_undefined().contains(&&strict::RESERVED_REGISTER_BITS)
@@ -366,11 +370,11 @@ mod tests {
     }
 
     #[test]
-    fn write_of_less_than_a_word_changes_no_register() {
-        let mut registers = Registers::with(BLOCK_COMMAND_SET | CAPABILITIES);
+    fn partial_word_write_changes_no_register() {
+        let mut registers = ControllerRegisters::with(BLOCK_COMMAND_SET | CAPABILITIES);
         registers.write(0x14, &[1]);
         registers.write(0x16, &1_u32.to_le_bytes());
         registers.write(u64::MAX - 3, &[1; 8]);
-        assert_eq!(registers, Registers::with(BLOCK_COMMAND_SET | CAPABILITIES));
+        assert_eq!(registers, ControllerRegisters::with(BLOCK_COMMAND_SET | CAPABILITIES));
     }
 }

@@ -18,14 +18,14 @@ use phaselink_core::protocol::nvme::spec::Status;
 
 use crate::device::store::{StateRecordTag, Store};
 use crate::device::tally::locked;
-use crate::planted::{PlantedBug, is_planted};
+use crate::planted::{PlantableBug, is_planted};
 
 /// Number of notices that controllers can fetch; older ones are counted as lost.
 const NOTICES_MAX: usize = 256;
 
 /// Notice to a host about a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NamespaceNotice {
+pub struct HostNamespaceNotice {
     /// Host that is told.
     pub host: ReservingHost,
     /// What has happened.
@@ -36,14 +36,14 @@ pub struct NamespaceNotice {
 
 /// Reservations of all namespaces, with their notices and the commands that they have aborted.
 #[derive(Debug, Default)]
-struct ReservationState {
+struct SharedReservationState {
     /// Reservations of namespace n at index n - 1. Namespaces beyond the end have none.
     of: Vec<Reservations>,
     /// Hosts whose commands another host has aborted, each with its namespace and the version of the subsystem from
     /// which on its commands count as new.
     aborted: Vec<(ReservingHost, u32, u64)>,
     /// Latest notices, the oldest first.
-    notices: VecDeque<NamespaceNotice>,
+    notices: VecDeque<HostNamespaceNotice>,
     /// Number of all notices so far.
     noticed: u64,
 }
@@ -51,12 +51,12 @@ struct ReservationState {
 /// Reservations of all namespaces of a drive.
 #[derive(Debug, Default)]
 pub struct NamespaceReservations {
-    state: Mutex<ReservationState>,
+    state: Mutex<SharedReservationState>,
 }
 
 /// What reservations leave to a host in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostAccess {
+pub struct HostReservationAccess {
     /// Access that the reservation leaves to the host.
     pub access: NamespaceAccess,
     /// Version of the subsystem before which the host's commands have been aborted; 0 if they have not.
@@ -108,14 +108,14 @@ impl NamespaceReservations {
     }
 
     /// Returns what reservations leave to a host in a namespace.
-    pub fn access(&self, namespace: u32, host: ReservingHost) -> HostAccess {
+    pub fn access(&self, namespace: u32, host: ReservingHost) -> HostReservationAccess {
         let state = locked(&self.state);
         let access =
             state.of.get(index(namespace.wrapping_sub(1))).map_or(NamespaceAccess::Write, |it| it.access(host));
         let aborted = state.aborted.iter().find(|(of, id, _)| (*of, *id) == (host, namespace));
-        let is_admitted = is_planted(PlantedBug::AbortedAdmitted) && aborted.is_some();
+        let is_admitted = is_planted(PlantableBug::AbortedAdmitted) && aborted.is_some();
         let access = if is_admitted { NamespaceAccess::Write } else { access };
-        HostAccess { access, aborted_before: aborted.map_or(0, |(_, _, version)| *version) }
+        HostReservationAccess { access, aborted_before: aborted.map_or(0, |(_, _, version)| *version) }
     }
 
     /// Unregisters a host that is gone for good from all namespaces. Returns true if it was registered anywhere.
@@ -164,14 +164,14 @@ impl NamespaceReservations {
     /// Restores what the store has saved. A damaged record counts as none.
     pub fn load(&self, store: &Store) {
         let Some(record) = store.record(StateRecordTag::Reservations) else { return };
-        if is_planted(PlantedBug::ReservationsLost) {
+        if is_planted(PlantableBug::ReservationsLost) {
             return;
         }
         locked(&self.state).of = decode(&record).unwrap_or_default();
     }
 
     /// Returns the number of all notices so far, and those after the first `known` that are for a host.
-    pub fn notices_after(&self, known: u64, host: ReservingHost) -> (u64, Vec<NamespaceNotice>) {
+    pub fn host_notices_after(&self, known: u64, host: ReservingHost) -> (u64, Vec<HostNamespaceNotice>) {
         let state = locked(&self.state);
         let kept_from = state.noticed - length(state.notices.len());
         let unknown = (kept_from..).zip(&state.notices).filter(|(number, it)| *number >= known && it.host == host);
@@ -179,23 +179,23 @@ impl NamespaceReservations {
     }
 }
 
-impl ReservationState {
+impl SharedReservationState {
     fn tell(&mut self, namespace: u32, notices: Vec<Notice>) {
         for (host, kind) in notices {
-            if is_planted(PlantedBug::NoticeLost) && kind == ReservationNoticeKind::RegistrationPreempted {
+            if is_planted(PlantableBug::NoticeLost) && kind == ReservationNoticeKind::RegistrationPreempted {
                 continue;
             }
             if self.notices.len() == NOTICES_MAX {
                 self.notices.pop_front();
             }
-            self.notices.push_back(NamespaceNotice { host, kind, namespace });
+            self.notices.push_back(HostNamespaceNotice { host, kind, namespace });
             self.noticed += 1;
         }
     }
 }
 
 /// Saves the reservations of all namespaces: the length of each, and the reservations themselves.
-fn save(state: &ReservationState, store: &Store) -> io::Result<()> {
+fn save(state: &SharedReservationState, store: &Store) -> io::Result<()> {
     let mut record = Vec::new();
     for reservations in &state.of {
         let encoded = reservations.encode();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn reservations_outlive_the_server_if_they_are_to_persist() {
+    fn persistent_reservations_outlive_the_server() {
         let store = Store::in_memory(Geometry { capacity_bytes: 1 << 20, block_bytes: 512 }).unwrap();
         for persists in [false, true] {
             let before = NamespaceReservations::default();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn preempted_host_is_told_once_and_its_older_commands_count_as_aborted() {
+    fn preempted_host_is_notified_once_and_its_commands_abort() {
         let store = Store::in_memory(Geometry { capacity_bytes: 1 << 20, block_bytes: 512 }).unwrap();
         let reservations = NamespaceReservations::default();
         reservations.execute(1, register(false), key(1), A, (1, &store)).unwrap();
@@ -268,10 +268,13 @@ mod tests {
         let preempt = ReservationCommand::Acquire { action, kind: ReservationType::WriteExclusive };
         let keys = ReservationCommandKeys { current: 1, other: 2 };
         reservations.execute(1, preempt, keys, A, (3, &store)).unwrap();
-        assert_eq!(reservations.access(1, B), HostAccess { access: NamespaceAccess::Write, aborted_before: 3 });
-        let notice = NamespaceNotice { host: B, kind: ReservationNoticeKind::RegistrationPreempted, namespace: 1 };
-        assert_eq!(reservations.notices_after(0, B), (1, vec![notice]));
-        assert_eq!(reservations.notices_after(1, B), (1, vec![]));
-        assert_eq!(reservations.notices_after(0, A), (1, vec![]));
+        assert_eq!(
+            reservations.access(1, B),
+            HostReservationAccess { access: NamespaceAccess::Write, aborted_before: 3 }
+        );
+        let notice = HostNamespaceNotice { host: B, kind: ReservationNoticeKind::RegistrationPreempted, namespace: 1 };
+        assert_eq!(reservations.host_notices_after(0, B), (1, vec![notice]));
+        assert_eq!(reservations.host_notices_after(1, B), (1, vec![]));
+        assert_eq!(reservations.host_notices_after(0, A), (1, vec![]));
     }
 }

@@ -77,13 +77,13 @@ behaviours! {
 
 /// Strict checks of one queue set: counts of undefined behaviour by kind, and the commands in flight.
 #[derive(Clone, Debug, Default)]
-pub struct StrictChecks {
+pub struct StrictQueueChecks {
     counts: Vec<(&'static UndefinedBehaviour, u64)>,
     /// Submission queue and command identifier of each command in flight.
     in_flight: BTreeSet<(u16, u16)>,
 }
 
-impl StrictChecks {
+impl StrictQueueChecks {
     /// Counts one occurrence of an undefined behaviour.
     pub fn count(&mut self, behaviour: &'static UndefinedBehaviour) {
         match self.counts.iter_mut().find(|(counted, _)| counted.kind == behaviour.kind) {
@@ -93,7 +93,7 @@ impl StrictChecks {
     }
 
     /// Counts `times` occurrences of an undefined behaviour.
-    pub fn count_times(&mut self, times: u64, behaviour: &'static UndefinedBehaviour) {
+    pub fn count_occurrences(&mut self, times: u64, behaviour: &'static UndefinedBehaviour) {
         (0..times).for_each(|_| self.count(behaviour));
     }
 
@@ -118,7 +118,7 @@ impl StrictChecks {
 
     /// Checks the PRP entries of a command after its PRP lists have been read. `checked` is the result of the command's
     /// check.
-    pub fn on_checked(&mut self, entry: &SubmissionEntry, checked: &Result<commands::Command, Status>) {
+    pub fn check_prp_entries(&mut self, entry: &SubmissionEntry, checked: &Result<commands::Command, Status>) {
         let data = match checked {
             Ok(command) => command.data.runs(),
             Err(Status::INVALID_PRP_OFFSET) if !entry.prp1.is_multiple_of(4) => return self.count(&PRP_NOT_ALIGNED),
@@ -136,13 +136,13 @@ impl StrictChecks {
     }
 
     /// Counts an Abort whose submission queue and command identifier belong to no command in flight.
-    pub fn on_abort(&mut self, queue: u16, command_id: u16) {
+    pub fn check_abort_target(&mut self, queue: u16, command_id: u16) {
         let is_known = self.in_flight.contains(&(queue, command_id));
         self.count_if(!is_known, &ABORT_OF_UNKNOWN);
     }
 
     /// Removes the commands of a deleted submission queue from those in flight; of all queues if `queue` is none.
-    pub fn forget_queue(&mut self, queue: Option<u16>) {
+    pub fn forget_deleted_queue(&mut self, queue: Option<u16>) {
         self.in_flight.retain(|(other, _)| queue.is_some_and(|queue| queue != *other));
     }
 }
@@ -169,14 +169,14 @@ mod tests {
     use phaselink_core::protocol::nvme::rules::{KeyValueLimits, NamespaceKindLimits};
 
     #[test]
-    fn every_behaviour_has_a_unique_kind_and_cites_a_section() {
+    fn undefined_behaviours_have_unique_kinds_and_sections() {
         let names: BTreeSet<&str> = ALL.iter().map(|behaviour| behaviour.kind).collect();
         assert_eq!(names.len(), ALL.len());
         assert!(ALL.iter().all(|behaviour| behaviour.section.contains(|letter: char| letter.is_ascii_digit())));
     }
 
     #[test]
-    fn only_bits_without_a_definition_count_as_reserved() {
+    fn only_undefined_bits_count_as_reserved() {
         let blocks = Limits::of(&Drive::shipped("nvme").expect("a shipped drive"));
         let layout = KeyLayout { capacity_bytes: 1 << 20, granule_bytes: 512, keys_max: 24 };
         let key_value = KeyValueLimits { layout, key_bytes_max: 16, value_bytes_max: 4096, reports_missing: true };

@@ -16,10 +16,10 @@ use phaselink_core::protocol::nvme::rules::{BlockMetadataFormat, Limits};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::access::refusal_status;
-use super::event_log::EventLog;
+use super::event_log::PersistentEventLog;
 use super::kind_state::KindState;
 use super::kinds::KindRow;
-use super::reservations::{HostAccess, NamespaceReservations};
+use super::reservations::{HostReservationAccess, NamespaceReservations};
 use crate::device::faults::Faults;
 use crate::device::gate::{CommandGate, GatePass};
 use crate::device::history::History;
@@ -50,21 +50,21 @@ pub struct LbaFormat {
 
 /// Format of a namespace: block size, and the settings of its metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockFormat {
+pub struct NamespaceBlockFormat {
     /// Binary logarithm of the size of a logical block in bytes (LBADS).
     pub block_shift: u32,
     /// Format of the metadata, or none if logical blocks have no metadata.
     pub metadata: Option<BlockMetadataFormat>,
 }
 
-impl BlockFormat {
+impl NamespaceBlockFormat {
     /// Returns the LBA format to which this format belongs, without the metadata settings.
-    pub fn lba_format(self) -> LbaFormat {
-        LbaFormat { block_shift: self.block_shift, metadata_bytes: self.metadata_fields().0 }
+    pub fn matching_lba_format(self) -> LbaFormat {
+        LbaFormat { block_shift: self.block_shift, metadata_bytes: self.metadata_size_and_dps().0 }
     }
 
     /// Returns the metadata of a logical block in bytes (MS) and the value of DPS for its settings; 0 without metadata.
-    pub fn metadata_fields(self) -> (u8, u8) {
+    pub fn metadata_size_and_dps(self) -> (u8, u8) {
         self.metadata.map_or((0, 0), |metadata| (METADATA_BYTES as u8, metadata.settings()))
     }
 
@@ -86,16 +86,16 @@ impl BlockFormat {
 
     /// Encodes the format for a namespace's record in the store.
     fn encode(self) -> u64 {
-        let (metadata_bytes, settings) = self.metadata_fields();
+        let (metadata_bytes, settings) = self.metadata_size_and_dps();
         let metadata = if metadata_bytes > 0 { RECORD_METADATA } else { 0 };
         u64::from(self.block_shift) | metadata | u64::from(settings) << RECORD_SETTINGS_AT
     }
 
     /// Decodes the format from a namespace's record in the store, or returns none if the record is invalid.
-    fn decode(record: u32) -> Option<BlockFormat> {
+    fn decode(record: u32) -> Option<NamespaceBlockFormat> {
         let has_metadata = u64::from(record) & RECORD_METADATA != 0;
         let settings = BlockMetadataFormat::of_dps_value(low_u8(record >> RECORD_SETTINGS_AT)).ok()?;
-        let format = BlockFormat { block_shift: record & 0xff, metadata: has_metadata.then_some(settings) };
+        let format = NamespaceBlockFormat { block_shift: record & 0xff, metadata: has_metadata.then_some(settings) };
         (format.encode() == u64::from(record)).then_some(format)
     }
 }
@@ -108,7 +108,7 @@ pub struct Namespace {
     /// Length in bytes, a multiple of the block size.
     pub bytes: u64,
     /// Format of the namespace's logical blocks and their metadata.
-    pub format: BlockFormat,
+    pub format: NamespaceBlockFormat,
     /// Number of namespaces that hosts had created when this one was created; 0 for a namespace of the drive
     /// description.
     pub generation: u32,
@@ -128,7 +128,7 @@ impl Namespace {
     }
 
     /// Returns a copy that is attached to no controller, for comparing two states of a namespace.
-    pub fn without_attachments(self) -> Namespace {
+    pub fn detached_copy(self) -> Namespace {
         Namespace { attached: 0, ..self }
     }
 
@@ -148,24 +148,24 @@ impl Namespace {
     fn decode(record: &[u8; RECORD_BYTES]) -> Option<Namespace> {
         let [start, bytes, sizes, attached] = [0, 1, 2, 3].map(|place| u64::from_le_bytes(record.as_chunks().0[place]));
         // An unknown format gets a block size that no drive has, so later checks refuse it.
-        let none = BlockFormat { block_shift: 0, metadata: None };
-        let (format, generation) = (BlockFormat::decode(low_u32(sizes)).unwrap_or(none), low_u32(sizes >> 32));
+        let none = NamespaceBlockFormat { block_shift: 0, metadata: None };
+        let (format, generation) = (NamespaceBlockFormat::decode(low_u32(sizes)).unwrap_or(none), low_u32(sizes >> 32));
         (bytes > 0).then_some(Namespace { start, bytes, format, generation, attached })
     }
 }
 
 /// Latest sanitize operation of the drive: its state, and the parameters of its command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sanitize {
+pub struct SanitizeOperation {
     /// State of the operation.
-    pub state: SanitizeState,
+    pub state: SanitizeOperationState,
     /// Dword 10 of the Sanitize command that started the operation.
     pub dword10: u32,
 }
 
 /// State of the latest sanitize operation, with the numbers of the log page Sanitize Status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SanitizeState {
+pub enum SanitizeOperationState {
     /// The drive has never been sanitized.
     #[default]
     Never = 0,
@@ -177,13 +177,13 @@ pub enum SanitizeState {
     Failed = 3,
 }
 
-impl SanitizeState {
+impl SanitizeOperationState {
     /// Returns the status with which I/O commands are refused in this state, or none if they are allowed.
     pub(super) fn refusal_status(self) -> Option<Status> {
         match self {
-            SanitizeState::Never | SanitizeState::CompletedInjection => None,
-            SanitizeState::Running => Some(Status::SANITIZE_IN_PROGRESS),
-            SanitizeState::Failed => Some(Status::SANITIZE_FAILED),
+            SanitizeOperationState::Never | SanitizeOperationState::CompletedInjection => None,
+            SanitizeOperationState::Running => Some(Status::SANITIZE_IN_PROGRESS),
+            SanitizeOperationState::Failed => Some(Status::SANITIZE_FAILED),
         }
     }
 }
@@ -195,7 +195,7 @@ struct SubsystemState {
     /// Namespace n at index n - 1, or none if it does not exist.
     namespaces: Vec<Option<Namespace>>,
     created: u32,
-    sanitize: Sanitize,
+    sanitize: SanitizeOperation,
 }
 
 /// State that all controllers of a drive share.
@@ -209,7 +209,7 @@ pub struct Subsystem {
     sanitized: AtomicU64,
     state: Mutex<SubsystemState>,
     /// Persistent event log, which survives power cycles.
-    pub events: Mutex<EventLog>,
+    pub events: Mutex<PersistentEventLog>,
     /// State that the kind of the namespaces adds.
     pub kind: KindState,
     /// Reservations of the namespaces.
@@ -225,8 +225,11 @@ pub struct Subsystem {
 impl Subsystem {
     /// Returns the state of a new drive, with the namespaces of its description.
     pub fn new(limits: &Limits) -> Subsystem {
-        let state =
-            SubsystemState { namespaces: described_namespaces(limits), created: 0, sanitize: Sanitize::default() };
+        let state = SubsystemState {
+            namespaces: namespaces_of_description(limits),
+            created: 0,
+            sanitize: SanitizeOperation::default(),
+        };
         let (version, sanitized) = (Arc::default(), AtomicU64::new(0));
         Subsystem {
             limits: *limits,
@@ -254,14 +257,14 @@ impl Subsystem {
     }
 
     /// Adds a path with this address on which hosts reach the drive, and returns its number.
-    pub fn add_path(&self, faults: &Arc<Faults>, address: String) -> u32 {
+    pub fn add_host_path(&self, faults: &Arc<Faults>, address: String) -> u32 {
         // All front-ends of a server share the same paths, so `set` may find them set.
         let _ = self.paths.set(Arc::clone(faults));
         faults.paths.add(address, &self.version)
     }
 
     /// Returns the number of changes of a path so far.
-    pub(super) fn path_changes(&self, path: u32) -> u64 {
+    pub(super) fn path_change_count(&self, path: u32) -> u64 {
         self.paths.get().map_or(0, |faults| faults.paths.changes(path, 0).0)
     }
 
@@ -291,17 +294,17 @@ impl Subsystem {
         }
         let may_add = is_new || store.is_in_memory();
         state.namespaces.iter().flatten().try_for_each(|namespace| namespace.format.make_room(may_add, store))?;
-        if let Some([kept, dword10 @ ..]) = store.record(StateRecordTag::Sanitize).as_deref() {
-            let states = [SanitizeState::Never, SanitizeState::CompletedInjection];
+        if let Some([kept, dword10 @ ..]) = store.record(StateRecordTag::SanitizeOperation).as_deref() {
+            let states = [SanitizeOperationState::Never, SanitizeOperationState::CompletedInjection];
             // If the server ended during the operation, the operation counts as failed.
-            let kept = states.get(usize::from(*kept)).copied().unwrap_or(SanitizeState::Failed);
+            let kept = states.get(usize::from(*kept)).copied().unwrap_or(SanitizeOperationState::Failed);
             let dword10 = u32::from_le_bytes(dword10.first_chunk().copied().unwrap_or_default());
-            state.sanitize = Sanitize { state: kept, dword10 };
+            state.sanitize = SanitizeOperation { state: kept, dword10 };
         }
         self.kind.load(store)?;
         self.reservations.load(store);
         if let Some(record) = store.record(StateRecordTag::TraceEventReader) {
-            *locked(&self.events) = EventLog::decode(&record);
+            *locked(&self.events) = PersistentEventLog::decode(&record);
         }
         self.version.fetch_add(1, Ordering::Release);
         Ok(())
@@ -313,7 +316,8 @@ impl Subsystem {
     /// If the store does not take the record.
     pub fn save(&self, store: &Store) -> io::Result<()> {
         let state = locked(&self.state).clone();
-        if state.namespaces == described_namespaces(&self.limits) && store.record(StateRecordTag::Namespaces).is_none()
+        if state.namespaces == namespaces_of_description(&self.limits)
+            && store.record(StateRecordTag::Namespaces).is_none()
         {
             return Ok(());
         }
@@ -326,14 +330,14 @@ impl Subsystem {
     }
 
     /// Raises the version, because something has changed against which commands are checked.
-    pub fn note_change(&self) {
+    pub fn raise_version(&self) {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Raises the version as [`Subsystem::note_change`] does, and waits until no thread executes a command that was
+    /// Raises the version as [`Subsystem::raise_version`] does, and waits until no thread executes a command that was
     /// allowed before. The caller must have left its own pass.
-    pub(super) fn note_change_and_wait(&self) {
-        self.note_change();
+    pub(super) fn raise_version_and_wait(&self) {
+        self.raise_version();
         self.gate.wait();
     }
 
@@ -346,7 +350,7 @@ impl Subsystem {
     ///
     /// # Errors
     /// If the store does not take the record.
-    pub fn save_events(&self, store: &Store) -> io::Result<()> {
+    pub fn save_event_log(&self, store: &Store) -> io::Result<()> {
         store.save_state_record(StateRecordTag::TraceEventReader, locked(&self.events).encode())
     }
 
@@ -379,7 +383,7 @@ impl Subsystem {
     }
 
     /// Returns the bytes of the capacity that belong to no namespace (UNVMCAP).
-    pub fn unallocated_bytes(&self) -> u64 {
+    pub fn unallocated_capacity_bytes(&self) -> u64 {
         let allocated: u64 = self.namespaces().iter().flatten().map(|namespace| namespace.bytes).sum();
         self.capacity_bytes() - allocated
     }
@@ -387,7 +391,7 @@ impl Subsystem {
     /// Returns the LBA formats that hosts can choose: the drive's own first, then those without and those with
     /// metadata.
     pub fn formats(&self) -> Vec<LbaFormat> {
-        let own = self.own_format().lba_format();
+        let own = self.described_block_format().matching_lba_format();
         let shifts = KindRow::of(&self.limits.kind).format_shifts;
         let further = |metadata_bytes| shifts.iter().map(move |&block_shift| LbaFormat { block_shift, metadata_bytes });
         let others = further(0).chain(further(METADATA_BYTES as u8));
@@ -395,8 +399,8 @@ impl Subsystem {
     }
 
     /// Returns the format of the namespaces in the drive description.
-    pub fn own_format(&self) -> BlockFormat {
-        BlockFormat { block_shift: self.limits.block_shift, metadata: self.limits.kind.metadata() }
+    pub fn described_block_format(&self) -> NamespaceBlockFormat {
+        NamespaceBlockFormat { block_shift: self.limits.block_shift, metadata: self.limits.kind.metadata() }
     }
 
     /// Returns the namespace format for the number of an LBA format and metadata settings that a host has chosen.
@@ -410,13 +414,13 @@ impl Subsystem {
         format: usize,
         metadata: BlockMetadataFormat,
         is_extended: bool,
-    ) -> Result<BlockFormat, Status> {
+    ) -> Result<NamespaceBlockFormat, Status> {
         let LbaFormat { block_shift, metadata_bytes } = *self.formats().get(format).ok_or(Status::INVALID_FORMAT)?;
         match (metadata_bytes, metadata.protection) {
             (0, Some(_)) => Err(Status::INVALID_FORMAT),
-            (0, None) => Ok(BlockFormat { block_shift, metadata: None }),
+            (0, None) => Ok(NamespaceBlockFormat { block_shift, metadata: None }),
             _ if is_extended => Err(Status::INVALID_FORMAT),
-            _ => Ok(BlockFormat { block_shift, metadata: Some(metadata) }),
+            _ => Ok(NamespaceBlockFormat { block_shift, metadata: Some(metadata) }),
         }
     }
 
@@ -440,12 +444,12 @@ impl Subsystem {
     /// # Errors
     ///
     /// Namespace Identifier Unavailable if the maximum number exists, Namespace Insufficient Capacity.
-    pub fn create(&self, blocks: u64, format: BlockFormat) -> Result<u32, Status> {
+    pub fn create(&self, blocks: u64, format: NamespaceBlockFormat) -> Result<u32, Status> {
         let mut state = locked(&self.state);
         let id = state.namespaces.iter().position(Option::is_none).ok_or(Status::NAMESPACE_ID_UNAVAILABLE)?;
         let bytes = blocks.checked_mul(1 << format.block_shift).filter(|bytes| *bytes <= self.capacity_bytes());
         let bytes = bytes.ok_or(Status::NAMESPACE_INSUFFICIENT_CAPACITY)?;
-        let start = first_gap(&state.namespaces, bytes, self.capacity_bytes());
+        let start = first_free_range(&state.namespaces, bytes, self.capacity_bytes());
         let start = start.ok_or(Status::NAMESPACE_INSUFFICIENT_CAPACITY)?;
         state.created += 1;
         let generation = state.created;
@@ -494,7 +498,7 @@ impl Subsystem {
     /// # Errors
     ///
     /// Invalid Format if a namespace would be shorter than a block, Invalid Namespace if none exists.
-    pub fn format(&self, id: u32, format: BlockFormat) -> Result<Vec<(u64, u64)>, Status> {
+    pub fn format(&self, id: u32, format: NamespaceBlockFormat) -> Result<Vec<(u64, u64)>, Status> {
         let mut state = locked(&self.state);
         let is_meant = |place: usize| id == ALL_NAMESPACES || place + 1 == index(id);
         let numbered = state.namespaces.iter_mut().enumerate().filter(|(place, _)| is_meant(*place));
@@ -515,14 +519,14 @@ impl Subsystem {
     }
 
     /// Returns the state and parameters of the latest sanitize operation.
-    pub fn sanitize(&self) -> Sanitize {
+    pub fn sanitize(&self) -> SanitizeOperation {
         locked(&self.state).sanitize
     }
 
     /// Records that a sanitize operation begins or ends, or that the host has left the failure mode of one.
-    pub fn set_sanitize(&self, sanitize: Sanitize) {
+    pub fn set_sanitize_operation(&self, sanitize: SanitizeOperation) {
         locked(&self.state).sanitize = sanitize;
-        if sanitize.state == SanitizeState::Running {
+        if sanitize.state == SanitizeOperationState::Running {
             self.sanitized.store(self.version() + 1, Ordering::Release);
         }
         self.version.fetch_add(1, Ordering::Release);
@@ -538,16 +542,16 @@ impl Subsystem {
     ///
     /// # Errors
     /// If the store does not take the record.
-    pub fn save_sanitize(&self, store: &Store) -> io::Result<()> {
-        let Sanitize { state, dword10 } = self.sanitize();
+    pub fn save_sanitize_operation(&self, store: &Store) -> io::Result<()> {
+        let SanitizeOperation { state, dword10 } = self.sanitize();
         let record = [&[state as u8][..], &dword10.to_le_bytes()].concat();
-        store.save_state_record(StateRecordTag::Sanitize, record)
+        store.save_state_record(StateRecordTag::SanitizeOperation, record)
     }
 }
 
 /// Returns the namespaces of the drive description, attached to all controllers.
-fn described_namespaces(limits: &Limits) -> Vec<Option<Namespace>> {
-    let format = BlockFormat { block_shift: limits.block_shift, metadata: limits.kind.metadata() };
+fn namespaces_of_description(limits: &Limits) -> Vec<Option<Namespace>> {
+    let format = NamespaceBlockFormat { block_shift: limits.block_shift, metadata: limits.kind.metadata() };
     let bytes = limits.capacity_bytes();
     let namespace = |id| Namespace { start: limits.start(id), bytes, format, generation: 0, attached: u64::MAX };
     (1..=limits.namespaces).map(|id| Some(namespace(id))).collect()
@@ -564,7 +568,7 @@ fn bit_of(controller: u32) -> u32 {
 
 /// Returns the aligned start, in bytes, of the first gap between namespaces that has room for `bytes`. None if there is
 /// no such gap.
-fn first_gap(namespaces: &[Option<Namespace>], bytes: u64, capacity_bytes: u64) -> Option<u64> {
+fn first_free_range(namespaces: &[Option<Namespace>], bytes: u64, capacity_bytes: u64) -> Option<u64> {
     let mut taken: Vec<Namespace> = namespaces.iter().flatten().copied().collect();
     taken.sort_by_key(|namespace| namespace.start);
     let ends = taken.iter().map(Namespace::end);
@@ -575,7 +579,7 @@ fn first_gap(namespaces: &[Option<Namespace>], bytes: u64, capacity_bytes: u64) 
 
 /// Namespace attached to a controller, with its limits and its place on the drive, against which commands are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ActiveNamespace {
+pub struct AttachedNamespace {
     /// Limits of a drive that consists of this namespace alone.
     pub limits: Limits,
     /// Offset on the drive of the namespace's first byte.
@@ -583,12 +587,12 @@ pub struct ActiveNamespace {
     /// True if range, format and placement handles of the namespace are those of the drive description.
     pub is_plain: bool,
     /// What reservations leave to the controller's host.
-    pub reserved: HostAccess,
+    pub reserved: HostReservationAccess,
 }
 
 /// Namespaces of a drive that are attached to one controller, in a copy that commands read without a lock.
 #[derive(Clone, Debug)]
-pub struct NamespaceView {
+pub struct AttachedNamespaceView {
     subsystem: Arc<Subsystem>,
     controller: u32,
     /// Path on which the controller's host reaches the namespaces.
@@ -599,18 +603,22 @@ pub struct NamespaceView {
     /// Status that refuses all I/O commands, while a sanitize operation runs and after one has failed.
     barred: Option<Status>,
     /// Namespaces, or the status of commands for those that are not attached or have no access on the path.
-    active: Vec<Result<ActiveNamespace, Status>>,
+    active: Vec<Result<AttachedNamespace, Status>>,
     /// History in which the drive's changes are recorded, if they are.
     history: Option<Arc<History>>,
     /// Limits of a drive without namespaces, for commands that address none.
     none: Limits,
 }
 
-impl NamespaceView {
+impl AttachedNamespaceView {
     /// Returns the view of the controller with this number, and of its host on this path.
-    pub fn new(subsystem: &Arc<Subsystem>, controller: u32, (path, host): (u32, ReservingHost)) -> NamespaceView {
+    pub fn new(
+        subsystem: &Arc<Subsystem>,
+        controller: u32,
+        (path, host): (u32, ReservingHost),
+    ) -> AttachedNamespaceView {
         let none = Limits { namespaces: 0, ..subsystem.limits };
-        let mut view = NamespaceView {
+        let mut view = AttachedNamespaceView {
             subsystem: Arc::clone(subsystem),
             controller,
             path,
@@ -652,7 +660,7 @@ impl NamespaceView {
     /// Returns the status that a reservation gives to a command which needs this access to a namespace, or to all of
     /// them; none if it allows the command.
     #[cold]
-    pub(super) fn conflict(&self, namespace: u32, needed: NamespaceAccess) -> Option<Status> {
+    pub(super) fn reservation_conflict(&self, namespace: u32, needed: NamespaceAccess) -> Option<Status> {
         let reserved = (1..).zip(&self.active).filter(|(id, _)| [*id, ALL_NAMESPACES].contains(&namespace));
         let mut allowed = reserved.filter_map(|(_, active)| Some(active.as_ref().ok()?.reserved.access));
         allowed.any(|access| access < needed).then_some(Status::RESERVATION_CONFLICT)
@@ -685,19 +693,19 @@ impl NamespaceView {
     fn read(&mut self) {
         self.version = self.subsystem.version();
         self.barred = self.subsystem.sanitize().state.refusal_status();
-        let (limits, plain) = (self.subsystem.limits, described_namespaces(&self.subsystem.limits));
+        let (limits, plain) = (self.subsystem.limits, namespaces_of_description(&self.subsystem.limits));
         let active = |(id, (namespace, plain)): (u32, (Option<Namespace>, Option<Namespace>))| {
             let attached = namespace.filter(|namespace| namespace.is_attached(self.controller));
             let namespace = attached.ok_or(Status::INVALID_FIELD)?;
             refusal_status(self.subsystem.path_state(self.path, id)).map_or(Ok(()), Err)?;
-            let Namespace { start, format: BlockFormat { block_shift, metadata }, .. } = namespace;
+            let Namespace { start, format: NamespaceBlockFormat { block_shift, metadata }, .. } = namespace;
             let place = |namespace: Namespace| (namespace.start, namespace.bytes, namespace.format);
-            let (parts, is_placed_plainly) = self.subsystem.kind.parts_of(id, metadata);
+            let (parts, is_placed_plainly) = self.subsystem.kind.parts_with_metadata(id, metadata);
             let is_plain = plain.map(place) == Some(place(namespace)) && is_placed_plainly;
             let (blocks, kind) = (namespace.blocks(), limits.kind.with_parts(parts));
             let limits = Limits { namespaces: 1, blocks, block_shift, kind, ..limits };
             let reserved = self.subsystem.reservations.access(id, self.host);
-            Ok(ActiveNamespace { limits, start, is_plain, reserved })
+            Ok(AttachedNamespace { limits, start, is_plain, reserved })
         };
         self.active = (1..).zip(self.subsystem.namespaces().into_iter().zip(plain)).map(active).collect();
     }
@@ -709,7 +717,7 @@ impl NamespaceView {
     /// Invalid Namespace if the identifier is out of range, Invalid Field if the namespace is not attached. A path related
     /// status if the path to it has no access. Sanitize In Progress or Sanitize Failed after a Sanitize.
     #[inline]
-    pub fn find(&self, id: u32) -> Result<&ActiveNamespace, Status> {
+    pub fn find(&self, id: u32) -> Result<&AttachedNamespace, Status> {
         if let Some(status) = self.barred {
             return Err(status);
         }
@@ -733,12 +741,12 @@ impl NamespaceView {
 
     /// Returns the limits of a drive without namespaces, for commands that address none.
     #[inline]
-    pub fn without_namespaces(&self) -> &Limits {
+    pub fn limits_without_namespaces(&self) -> &Limits {
         &self.none
     }
 
     /// Returns the limits of the drive, with the namespaces of its description.
-    pub fn plain_limits(&self) -> &Limits {
+    pub fn limits_of_description(&self) -> &Limits {
         &self.subsystem.limits
     }
 }
@@ -751,29 +759,29 @@ mod tests {
     use crate::device::store::Geometry;
 
     #[test]
-    fn sanitize_operation_that_was_cut_short_has_failed_and_bars_commands() {
+    fn interrupted_sanitize_has_failed_and_blocks_commands() {
         let limits = Limits::of(&Drive::shipped("nvme").unwrap());
         let geometry = Geometry { capacity_bytes: limits.capacity_bytes(), block_bytes: 512 };
         let store = Store::in_memory(geometry).unwrap();
         let before = Subsystem::new(&limits);
-        before.set_sanitize(Sanitize { state: SanitizeState::Running, dword10: 2 });
-        before.save_sanitize(&store).unwrap();
+        before.set_sanitize_operation(SanitizeOperation { state: SanitizeOperationState::Running, dword10: 2 });
+        before.save_sanitize_operation(&store).unwrap();
         let after = Arc::new(Subsystem::new(&limits));
-        let mut view = NamespaceView::new(&after, 0, (0, ReservingHost::OfController(0)));
+        let mut view = AttachedNamespaceView::new(&after, 0, (0, ReservingHost::OfController(0)));
         assert!(view.find(1).is_ok());
         after.load(&store).unwrap();
         view.follow();
-        assert_eq!(after.sanitize(), Sanitize { state: SanitizeState::Failed, dword10: 2 });
+        assert_eq!(after.sanitize(), SanitizeOperation { state: SanitizeOperationState::Failed, dword10: 2 });
         assert_eq!(view.find(1), Err(Status::SANITIZE_FAILED));
     }
 
     #[test]
-    fn a_store_of_another_division_is_refused_with_its_namespaces_kept() {
+    fn store_with_other_namespaces_is_refused_and_kept() {
         let limits = Limits::of(&Drive::shipped("nvme").unwrap());
         let geometry = Geometry { capacity_bytes: limits.capacity_bytes(), block_bytes: 512 };
         let store = Store::in_memory(geometry).unwrap();
         let before = Subsystem::new(&limits);
-        before.format(1, BlockFormat { block_shift: 12, metadata: None }).unwrap();
+        before.format(1, NamespaceBlockFormat { block_shift: 12, metadata: None }).unwrap();
         before.save(&store).unwrap();
         assert!(Subsystem::new(&limits).load(&store).is_ok());
         let smaller = Limits { blocks: limits.blocks / 2, ..limits };

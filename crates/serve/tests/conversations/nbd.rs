@@ -25,17 +25,17 @@ impl Server {
     /// A server whose client has chosen the export.
     fn open(structured: bool) -> Server {
         let mut server = Server::new();
-        server.say(&3u32.to_be_bytes());
+        server.receive_client_bytes(&3u32.to_be_bytes());
         if structured {
-            server.say(&option_bytes(option::STRUCTURED_REPLY, b""));
+            server.receive_client_bytes(&option_bytes(option::STRUCTURED_REPLY, b""));
         }
-        server.say(&option_bytes(option::GO, &info_data(b"disk")));
+        server.receive_client_bytes(&option_bytes(option::GO, &info_data(b"disk")));
         server.heard();
         server
     }
 
     /// The client sends `bytes`.
-    fn say(&mut self, bytes: &[u8]) {
+    fn receive_client_bytes(&mut self, bytes: &[u8]) {
         self.session.input.push(bytes);
         while let Some(wanted) = self.session.next(&self.export, &mut self.errors) {
             let payload = wanted.command.payload_bytes(wanted.bytes);
@@ -63,7 +63,7 @@ impl Server {
     }
 
     /// Types of the option replies that have been sent.
-    fn replies(&mut self) -> Vec<u32> {
+    fn option_reply_types(&mut self) -> Vec<u32> {
         let bytes = self.heard();
         let (mut at, mut kinds) = (0, Vec::new());
         while let NbdParseResult::DescribedThing((kind, length), head) = wire::parse_option_reply(&bytes[at..]) {
@@ -75,8 +75,8 @@ impl Server {
     }
 
     /// The error of a simple reply to a request.
-    fn error_of(&mut self, request: Request, data: &[u8]) -> u32 {
-        self.say(&[&request.encode()[..], data].concat());
+    fn simple_reply_error(&mut self, request: Request, data: &[u8]) -> u32 {
+        self.receive_client_bytes(&[&request.encode()[..], data].concat());
         let heard = self.heard();
         let NbdParseResult::DescribedThing((cookie, error), _) = wire::parse_simple_reply(&heard) else {
             panic!("no reply: {heard:?}")
@@ -106,19 +106,19 @@ fn request(command: u16, offset: u64, length: u32) -> Request {
 }
 
 #[test]
-fn the_greeting_offers_fixed_newstyle_without_padding() {
+fn nbd_greeting_offers_fixed_newstyle_without_padding() {
     let mut server = Server::new();
     assert_eq!(server.heard(), b"NBDMAGICIHAVEOPT\x00\x03");
 }
 
 #[test]
-fn every_option_has_its_answer_and_unknown_ones_are_unsupported() {
+fn nbd_options_are_answered_and_unknown_ones_unsupported() {
     let mut server = Server::new();
     server.heard();
-    server.say(&3u32.to_be_bytes());
+    server.receive_client_bytes(&3u32.to_be_bytes());
     let asked = |server: &mut Server, option, data: &[u8]| {
-        server.say(&option_bytes(option, data));
-        server.replies()
+        server.receive_client_bytes(&option_bytes(option, data));
+        server.option_reply_types()
     };
     assert_eq!(asked(&mut server, option::LIST, b""), [reply::SERVER, reply::ACK]);
     assert_eq!(asked(&mut server, option::LIST, b"x"), [reply::INVALID]);
@@ -134,16 +134,16 @@ fn every_option_has_its_answer_and_unknown_ones_are_unsupported() {
 }
 
 #[test]
-fn refused_structured_replies_are_unsupported_and_reads_get_simple_replies() {
+fn refused_structured_replies_leave_simple_replies() {
     let mut server = Server::new();
     server.export.structured_replies = false;
     server.heard();
-    server.say(&[&3u32.to_be_bytes()[..], &option_bytes(option::STRUCTURED_REPLY, b"")].concat());
-    assert_eq!(server.replies(), [reply::UNSUPPORTED]);
-    server.say(&option_bytes(option::GO, &info_data(b"disk")));
+    server.receive_client_bytes(&[&3u32.to_be_bytes()[..], &option_bytes(option::STRUCTURED_REPLY, b"")].concat());
+    assert_eq!(server.option_reply_types(), [reply::UNSUPPORTED]);
+    server.receive_client_bytes(&option_bytes(option::GO, &info_data(b"disk")));
     server.heard();
     let read = request(command::READ, 0, 512);
-    server.say(&read.encode());
+    server.receive_client_bytes(&read.encode());
     let heard = server.heard();
     assert_eq!(
         (heard.len(), wire::parse_simple_reply(&heard)),
@@ -152,48 +152,48 @@ fn refused_structured_replies_are_unsupported_and_reads_get_simple_replies() {
 }
 
 #[test]
-fn a_client_too_many_is_told_so_when_it_asks_for_an_export() {
+fn client_beyond_the_limit_is_refused_at_export_selection() {
     for option in [option::INFO, option::GO] {
         let mut server = Server::new();
         server.session = Session::session_that_refuses_client("too many");
-        server.say(&3u32.to_be_bytes());
-        server.say(&option_bytes(option::STRUCTURED_REPLY, b""));
-        server.say(&option_bytes(option, &info_data(b"disk")));
+        server.receive_client_bytes(&3u32.to_be_bytes());
+        server.receive_client_bytes(&option_bytes(option::STRUCTURED_REPLY, b""));
+        server.receive_client_bytes(&option_bytes(option, &info_data(b"disk")));
         let heard = server.heard();
         assert!(heard.ends_with(b"too many") && server.session.is_closed(), "{heard:?}");
     }
 }
 
 #[test]
-fn the_oldest_option_gets_size_and_flags_and_a_wrong_name_ends_the_connection() {
+fn export_name_option_gets_size_and_flags() {
     let mut server = Server::new();
     server.heard();
-    server.say(&[&1u32.to_be_bytes()[..], &option_bytes(option::EXPORT_NAME, b"disk")].concat());
+    server.receive_client_bytes(&[&1u32.to_be_bytes()[..], &option_bytes(option::EXPORT_NAME, b"disk")].concat());
     let heard = server.heard();
     assert_eq!((heard.len(), &heard[..8]), (8 + 2 + 124, &(1u64 << 20).to_be_bytes()[..]));
     let mut server = Server::new();
-    server.say(&[&3u32.to_be_bytes()[..], &option_bytes(option::EXPORT_NAME, b"other")].concat());
+    server.receive_client_bytes(&[&3u32.to_be_bytes()[..], &option_bytes(option::EXPORT_NAME, b"other")].concat());
     assert!(server.session.is_closed());
 }
 
 /// "Transmission flags" of the protocol's document: flags, flush, FUA, trim, zeroes, fragments, several connections.
 #[test]
-fn export_offers_all_its_commands_and_unfragmented_reads_with_structured_replies() {
+fn nbd_export_announces_its_commands_and_unfragmented_reads() {
     for (structured, expected) in [(false, 0b1_0110_1101), (true, 0b1_1110_1101)] {
         let mut server = Server::new();
-        server.say(&3u32.to_be_bytes());
+        server.receive_client_bytes(&3u32.to_be_bytes());
         if structured {
-            server.say(&option_bytes(option::STRUCTURED_REPLY, b""));
+            server.receive_client_bytes(&option_bytes(option::STRUCTURED_REPLY, b""));
         }
         server.heard();
-        server.say(&option_bytes(option::EXPORT_NAME, b"disk"));
+        server.receive_client_bytes(&option_bytes(option::EXPORT_NAME, b"disk"));
         let answer = server.heard();
         assert_eq!(u16::from_be_bytes([answer[8], answer[9]]), expected, "structured: {structured}");
     }
 }
 
 #[test]
-fn zeroes_keep_their_space_only_where_no_hole_is_asked_for() {
+fn nbd_zeroes_keep_space_only_without_holes() {
     let export = Server::new().export;
     for (flags, keep_space) in
         [(0, false), (flag::FUA, false), (flag::NO_HOLE, true), (flag::FUA | flag::NO_HOLE, true)]
@@ -205,20 +205,20 @@ fn zeroes_keep_their_space_only_where_no_hole_is_asked_for() {
 }
 
 #[test]
-fn abort_is_acknowledged_and_ends_the_connection() {
+fn nbd_abort_is_acknowledged_and_disconnects() {
     let mut server = Server::new();
     server.heard();
-    server.say(&[&3u32.to_be_bytes()[..], &option_bytes(option::ABORT, b"")].concat());
-    assert_eq!(server.replies(), [reply::ACK]);
+    server.receive_client_bytes(&[&3u32.to_be_bytes()[..], &option_bytes(option::ABORT, b"")].concat());
+    assert_eq!(server.option_reply_types(), [reply::ACK]);
     assert!(server.session.is_closed());
 }
 
 #[test]
-fn what_is_written_is_read_in_simple_and_in_structured_replies() {
+fn written_data_reads_back_in_simple_and_structured_replies() {
     for structured in [false, true] {
         let mut server = Server::open(structured);
-        assert_eq!(server.error_of(request(command::WRITE, 4096, 512), &[7; 512]), 0);
-        server.say(&request(command::READ, 4096, 1024).encode());
+        assert_eq!(server.simple_reply_error(request(command::WRITE, 4096, 512), &[7; 512]), 0);
+        server.receive_client_bytes(&request(command::READ, 4096, 1024).encode());
         let heard = server.heard();
         let head = if structured { 28 } else { 16 };
         assert_eq!(heard[head..head + 512], [7; 512]);
@@ -231,7 +231,7 @@ fn what_is_written_is_read_in_simple_and_in_structured_replies() {
 }
 
 /// The data of an option about metadata contexts of the export `disk`.
-fn contexts(queries: &[&str]) -> Vec<u8> {
+fn metadata_context_option(queries: &[&str]) -> Vec<u8> {
     let mut data = b"\0\0\0\x04disk".to_vec();
     data.extend((queries.len() as u32).to_be_bytes());
     for query in queries {
@@ -243,19 +243,22 @@ fn contexts(queries: &[&str]) -> Vec<u8> {
 
 impl Server {
     /// A server with this store, whose client may ask for block status.
-    fn with_allocation(store: Store) -> Server {
+    fn with_block_status(store: Store) -> Server {
         let mut server = Server { store, ..Server::new() };
-        server.say(&3u32.to_be_bytes());
-        server.say(&option_bytes(option::STRUCTURED_REPLY, b""));
-        server.say(&option_bytes(option::SET_META_CONTEXT, &contexts(&["base:allocation"])));
-        server.say(&option_bytes(option::GO, &info_data(b"disk")));
+        server.receive_client_bytes(&3u32.to_be_bytes());
+        server.receive_client_bytes(&option_bytes(option::STRUCTURED_REPLY, b""));
+        server.receive_client_bytes(&option_bytes(
+            option::SET_META_CONTEXT,
+            &metadata_context_option(&["base:allocation"]),
+        ));
+        server.receive_client_bytes(&option_bytes(option::GO, &info_data(b"disk")));
         server.heard();
         server
     }
 
     /// Length and state of each extent in the reply to a question about blocks.
-    fn status_of(&mut self, flags: u16, offset: u64, length: u32) -> Vec<[u32; 2]> {
-        self.say(&Request { flags, ..request(command::BLOCK_STATUS, offset, length) }.encode());
+    fn block_status_extents(&mut self, flags: u16, offset: u64, length: u32) -> Vec<[u32; 2]> {
+        self.receive_client_bytes(&Request { flags, ..request(command::BLOCK_STATUS, offset, length) }.encode());
         let heard = self.heard();
         assert_eq!(heard[..8], [0x66, 0x8e, 0x33, 0xef, 0, 1, 0, 5], "one chunk of block status, the last");
         let word = |at: usize| u32::from_be_bytes(heard[at..at + 4].try_into().unwrap());
@@ -265,44 +268,48 @@ impl Server {
 }
 
 #[test]
-fn block_status_tells_written_blocks_from_unwritten_and_trimmed_ones() {
+fn block_status_distinguishes_written_unwritten_and_trimmed() {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("block-status");
     let _ = std::fs::remove_file(&path);
     for store in [Store::in_memory(GEOMETRY).unwrap(), Store::open(&path, GEOMETRY).unwrap()] {
-        let mut server = Server::with_allocation(store);
+        let mut server = Server::with_block_status(store);
         let whole = 1 << 20;
-        assert_eq!(server.status_of(0, 0, whole), [[whole, 3]]);
-        assert_eq!(server.error_of(request(command::WRITE, 8192, 16384), &[7; 16384]), 0);
-        assert_eq!(server.status_of(0, 0, whole), [[8192, 3], [16384, 0], [whole - 24576, 3]]);
-        assert_eq!(server.status_of(0, 8704, 1024), [[1024, 0]], "no extent is longer than the request");
-        assert_eq!(server.status_of(flag::REQ_ONE, 512, whole - 512), [[7680, 3]]);
+        assert_eq!(server.block_status_extents(0, 0, whole), [[whole, 3]]);
+        assert_eq!(server.simple_reply_error(request(command::WRITE, 8192, 16384), &[7; 16384]), 0);
+        assert_eq!(server.block_status_extents(0, 0, whole), [[8192, 3], [16384, 0], [whole - 24576, 3]]);
+        assert_eq!(server.block_status_extents(0, 8704, 1024), [[1024, 0]], "no extent is longer than the request");
+        assert_eq!(server.block_status_extents(flag::REQ_ONE, 512, whole - 512), [[7680, 3]]);
         // This trim begins and ends within pages, whose other data must stay.
-        assert_eq!(server.error_of(request(command::TRIM, 8704, 11776), b""), 0);
-        assert_eq!(server.status_of(0, 8192, 16384), [[4096, 0], [8192, 3], [4096, 0]]);
-        assert_eq!(server.error_of(request(command::TRIM, 0, whole), b""), 0);
-        assert_eq!(server.status_of(0, 0, whole), [[whole, 3]]);
+        assert_eq!(server.simple_reply_error(request(command::TRIM, 8704, 11776), b""), 0);
+        assert_eq!(server.block_status_extents(0, 8192, 16384), [[4096, 0], [8192, 3], [4096, 0]]);
+        assert_eq!(server.simple_reply_error(request(command::TRIM, 0, whole), b""), 0);
+        assert_eq!(server.block_status_extents(0, 0, whole), [[whole, 3]]);
         assert_eq!(server.errors, 0);
     }
 }
 
 #[test]
-fn block_status_is_for_clients_that_have_chosen_its_context_by_the_export_and_name() {
+fn block_status_needs_its_negotiated_context() {
     let mut server = Server::new();
     server.heard();
-    server.say(&3u32.to_be_bytes());
+    server.receive_client_bytes(&3u32.to_be_bytes());
     let (list, set) = (option::LIST_META_CONTEXT, option::SET_META_CONTEXT);
     let asked = |server: &mut Server, option, data: &[u8]| {
-        server.say(&option_bytes(option, data));
-        server.replies()
+        server.receive_client_bytes(&option_bytes(option, data));
+        server.option_reply_types()
     };
-    let allocation = contexts(&["base:allocation"]);
+    let allocation = metadata_context_option(&["base:allocation"]);
     assert_eq!(asked(&mut server, set, &allocation), [reply::INVALID], "structured replies come first");
     assert_eq!(asked(&mut server, option::STRUCTURED_REPLY, b""), [reply::ACK]);
     for queries in [&[][..], &["base:"], &["base:allocation"], &["x:y", "base:"]] {
-        assert_eq!(asked(&mut server, list, &contexts(queries)), [reply::META_CONTEXT, reply::ACK], "{queries:?}");
+        assert_eq!(
+            asked(&mut server, list, &metadata_context_option(queries)),
+            [reply::META_CONTEXT, reply::ACK],
+            "{queries:?}"
+        );
     }
     for queries in [&[][..], &["base:"], &["x:y"]] {
-        assert_eq!(asked(&mut server, set, &contexts(queries)), [reply::ACK], "{queries:?}");
+        assert_eq!(asked(&mut server, set, &metadata_context_option(queries)), [reply::ACK], "{queries:?}");
     }
     assert_eq!(asked(&mut server, set, b"\0\0\0\x05other\0\0\0\0"), [reply::UNKNOWN]);
     for broken in [&allocation[..allocation.len() - 1], &[&allocation[..], b"x"].concat(), b"", &[0xff; 12]] {
@@ -312,65 +319,65 @@ fn block_status_is_for_clients_that_have_chosen_its_context_by_the_export_and_na
     // The context was selected for the named export, so it does not apply to the default export.
     asked(&mut server, option::GO, &info_data(b""));
     let question = request(command::BLOCK_STATUS, 0, 512);
-    server.say(&question.encode());
+    server.receive_client_bytes(&question.encode());
     assert_eq!(server.heard()[..8], [0x66, 0x8e, 0x33, 0xef, 0, 1, 0x80, 1], "an error");
-    let mut server = Server::with_allocation(Store::in_memory(GEOMETRY).unwrap());
+    let mut server = Server::with_block_status(Store::in_memory(GEOMETRY).unwrap());
     for (offset, length) in [(0, 0), (1 << 20, 512), (100, 512)] {
-        server.say(&request(command::BLOCK_STATUS, offset, length).encode());
+        server.receive_client_bytes(&request(command::BLOCK_STATUS, offset, length).encode());
         assert_eq!(server.heard()[20..24], [0, 0, 0, 22], "NBD_EINVAL");
     }
 }
 
 #[test]
-fn a_request_that_is_wrong_gets_its_error_and_the_connection_goes_on() {
+fn wrong_nbd_request_gets_an_error_and_the_connection_continues() {
     let mut server = Server::open(false);
     let (invalid, no_space) = (22, 28);
     let last = (1 << 20) - 512;
-    assert_eq!(server.error_of(request(command::READ, last + 512, 512), b""), invalid);
-    assert_eq!(server.error_of(request(command::READ, u64::MAX - 511, 512), b""), invalid);
-    assert_eq!(server.error_of(request(command::READ, 0, 0), b""), invalid);
-    assert_eq!(server.error_of(request(command::READ, 100, 512), b""), invalid);
-    assert_eq!(server.error_of(request(command::WRITE, last, 1024), &[0; 1024]), no_space);
-    assert_eq!(server.error_of(request(command::WRITE_ZEROES, last, 1024), b""), no_space);
-    assert_eq!(server.error_of(request(command::FLUSH, 512, 0), b""), invalid);
-    assert_eq!(server.error_of(request(77, 0, 512), b""), invalid);
+    assert_eq!(server.simple_reply_error(request(command::READ, last + 512, 512), b""), invalid);
+    assert_eq!(server.simple_reply_error(request(command::READ, u64::MAX - 511, 512), b""), invalid);
+    assert_eq!(server.simple_reply_error(request(command::READ, 0, 0), b""), invalid);
+    assert_eq!(server.simple_reply_error(request(command::READ, 100, 512), b""), invalid);
+    assert_eq!(server.simple_reply_error(request(command::WRITE, last, 1024), &[0; 1024]), no_space);
+    assert_eq!(server.simple_reply_error(request(command::WRITE_ZEROES, last, 1024), b""), no_space);
+    assert_eq!(server.simple_reply_error(request(command::FLUSH, 512, 0), b""), invalid);
+    assert_eq!(server.simple_reply_error(request(77, 0, 512), b""), invalid);
     let odd = Request { flags: 1 << 9, ..request(command::READ, 0, 512) };
-    assert_eq!(server.error_of(odd, b""), invalid);
+    assert_eq!(server.simple_reply_error(odd, b""), invalid);
     assert_eq!(server.errors, 9);
-    assert_eq!(server.error_of(request(command::WRITE, last, 512), &[9; 512]), 0);
+    assert_eq!(server.simple_reply_error(request(command::WRITE, last, 512), &[9; 512]), 0);
 }
 
 #[test]
-fn flush_trim_and_zeroing_work_with_and_without_force_unit_access() {
+fn flush_trim_and_zeroes_work_with_and_without_fua() {
     let mut server = Server::open(false);
-    assert_eq!(server.error_of(request(command::WRITE, 0, 8192), &[5; 8192]), 0);
-    assert_eq!(server.error_of(request(command::FLUSH, 0, 0), b""), 0);
+    assert_eq!(server.simple_reply_error(request(command::WRITE, 0, 8192), &[5; 8192]), 0);
+    assert_eq!(server.simple_reply_error(request(command::FLUSH, 0, 0), b""), 0);
     let durable = Request { flags: flag::FUA, ..request(command::TRIM, 0, 4096) };
-    assert_eq!(server.error_of(durable, b""), 0);
+    assert_eq!(server.simple_reply_error(durable, b""), 0);
     let kept = Request { flags: flag::FUA | flag::NO_HOLE, ..request(command::WRITE_ZEROES, 4096, 512) };
-    assert_eq!(server.error_of(kept, b""), 0);
+    assert_eq!(server.simple_reply_error(kept, b""), 0);
     let mut found = vec![1; 8192];
     server.store.read(0, &mut found).unwrap();
     assert_eq!((&found[..4608], &found[4608..]), (&[0; 4608][..], &[5; 3584][..]));
 }
 
 #[test]
-fn a_write_longer_than_any_may_be_ends_the_connection_before_its_data_comes() {
+fn overlong_nbd_write_disconnects_before_its_data() {
     let mut server = Server::open(false);
-    server.say(&request(command::WRITE, 0, (32 << 20) + 512).encode());
+    server.receive_client_bytes(&request(command::WRITE, 0, (32 << 20) + 512).encode());
     assert!(server.session.is_closed());
     assert!(server.heard().is_empty());
 }
 
 #[test]
-fn a_request_without_its_magic_number_ends_the_connection() {
+fn nbd_request_without_magic_disconnects() {
     let mut server = Server::open(false);
-    server.say(&[0; 28]);
+    server.receive_client_bytes(&[0; 28]);
     assert!(server.session.is_closed());
 }
 
 /// Bytes that are nearly right lead further than random ones.
-fn message() -> impl Strategy<Value = Vec<u8>> {
+fn nearly_valid_message() -> impl Strategy<Value = Vec<u8>> {
     let asked = (0u16..9, any::<u16>(), 0u64..2 << 20, 0u32..3000);
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..60),
@@ -389,8 +396,8 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
 
     #[test]
-    fn no_bytes_make_the_server_fail_and_cutting_them_changes_nothing(
-        messages in prop::collection::vec(message(), 0..12),
+    fn no_nbd_bytes_crash_the_server_however_they_are_split(
+        messages in prop::collection::vec(nearly_valid_message(), 0..12),
         cut in 1usize..50,
         open in any::<bool>(),
     ) {
@@ -398,8 +405,8 @@ proptest! {
         let (mut whole, mut pieces) = (start(), start());
         let bytes = [&3u32.to_be_bytes()[..], &messages.concat()].concat();
         let bytes = if open { &bytes[4..] } else { &bytes[..] };
-        whole.say(bytes);
-        bytes.chunks(cut).for_each(|piece| pieces.say(piece));
+        whole.receive_client_bytes(bytes);
+        bytes.chunks(cut).for_each(|piece| pieces.receive_client_bytes(piece));
         prop_assert_eq!(whole.heard(), pieces.heard());
         prop_assert_eq!(whole.session.is_closed(), pieces.session.is_closed());
     }

@@ -11,7 +11,7 @@ use phaselink_serve::nvme::Identity;
 use phaselink_serve::nvme::identify::IdentifySelection;
 
 #[test]
-fn identify_tells_what_the_controller_and_its_namespace_are() {
+fn identify_describes_controller_and_namespace() {
     let mut bench = Bench::enabled();
     let (status, page) = bench.identify(1, 0);
     assert_eq!(status, Status::SUCCESS);
@@ -43,7 +43,7 @@ fn identify_tells_what_the_controller_and_its_namespace_are() {
 
 /// Identify Controller of the Base Specification 2.0, by bytes.
 #[test]
-fn identify_tells_what_the_controller_can_do() {
+fn identify_controller_reports_its_capabilities() {
     let (_, page) = Bench::enabled().identify(1, 0);
     let firmware_slots = 1 | 1 << 1;
     let log_pages = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4;
@@ -54,7 +54,7 @@ fn identify_tells_what_the_controller_can_do() {
 }
 
 #[test]
-fn a_namespace_has_a_uuid_of_version_8_and_the_controller_is_named_by_it() {
+fn namespace_has_a_version_8_uuid_that_names_the_controller() {
     for front in 0..16 {
         let identity = Identity::new("test", LIMITS, front);
         let uuid = identity_uuid(front);
@@ -80,7 +80,7 @@ fn identity_uuid(front: usize) -> Vec<u8> {
 }
 
 #[test]
-fn queues_are_created_and_deleted_only_as_the_specification_allows() {
+fn queues_are_created_and_deleted_as_specified() {
     let mut bench = Bench::enabled();
     let base = create_completion_queue(1, ENTRIES);
     let with = |change: fn(&mut Fields)| {
@@ -128,7 +128,7 @@ fn queues_are_created_and_deleted_only_as_the_specification_allows() {
 }
 
 #[test]
-fn malformed_commands_of_a_queue_get_the_status_that_the_specification_asks_for() {
+fn malformed_io_commands_get_their_statuses() {
     let mut bench = Bench::new();
     let read = transfer(opcode::READ, 0, 8, [DATA, 0]);
     let with = |change: fn(&mut Fields)| {
@@ -166,7 +166,7 @@ fn malformed_commands_of_a_queue_get_the_status_that_the_specification_asks_for(
 }
 
 #[test]
-fn features_are_checked_and_forgotten_at_a_reset() {
+fn features_are_validated_and_reset() {
     let mut bench = Bench::enabled();
     let set = |feature, value| Fields {
         opcode: admin::SET_FEATURES,
@@ -208,7 +208,7 @@ fn features_are_checked_and_forgotten_at_a_reset() {
 }
 
 #[test]
-fn a_host_may_want_to_be_watched_and_says_that_it_is_there() {
+fn keep_alive_feature_works() {
     let mut bench = Bench::enabled();
     let ask = |opcode, feature, value| Fields {
         opcode,
@@ -233,7 +233,7 @@ fn a_host_may_want_to_be_watched_and_says_that_it_is_there() {
 }
 
 #[test]
-fn data_goes_through_lists_of_pages_that_chain_and_begin_anywhere() {
+fn chained_prp_lists_transfer_data_at_any_offset() {
     let mut bench = Bench::new();
     let bytes: Vec<u8> = (0..128 << 10_u32).map(|place| (place * 7 / 3) as u8).collect();
     // The data pages are in reverse order. The list begins two entries before the end of a page, so it continues on
@@ -265,7 +265,7 @@ fn data_goes_through_lists_of_pages_that_chain_and_begin_anywhere() {
 }
 
 #[test]
-fn compare_zeroes_and_deallocation_do_what_they_say() {
+fn compare_write_zeroes_and_deallocate_work() {
     let mut bench = Bench::new();
     bench.machine.memory[DATA as usize..][..4096].fill(5);
     assert_eq!(bench.ask(transfer(opcode::WRITE, 8, 8, [DATA, 0])).status, Status::SUCCESS);
@@ -293,7 +293,7 @@ fn compare_zeroes_and_deallocation_do_what_they_say() {
 }
 
 #[test]
-fn blocks_of_a_dataset_management_hint_keep_their_data() {
+fn dataset_hint_keeps_block_data() {
     let mut bench = Bench::new();
     bench.machine.memory[DATA as usize..][..512].fill(5);
     assert_eq!(bench.ask(transfer(opcode::WRITE, 8, 1, [DATA, 0])).status, Status::SUCCESS);
@@ -316,7 +316,7 @@ fn blocks_of_a_dataset_management_hint_keep_their_data() {
 }
 
 #[test]
-fn log_pages_are_handed_out_in_parts() {
+fn log_pages_can_be_read_in_parts() {
     let mut bench = Bench::new();
     bench.ask(transfer(opcode::READ, BLOCKS, 1, [DATA, 0]));
     let log = |page: u32, words: u32, offset: u32| Fields {
@@ -344,18 +344,18 @@ fn log_pages_are_handed_out_in_parts() {
 }
 
 /// The list of a Copy: first blocks and numbers of blocks.
-fn sources(list: &[(u64, u16)]) -> Vec<u8> {
+fn copy_source_list(list: &[(u64, u16)]) -> Vec<u8> {
     let source = |&(slba, blocks): &(u64, u16)| [0, slba, u64::from(blocks - 1), 0].map(u64::to_le_bytes).concat();
     list.iter().flat_map(source).collect()
 }
 
 #[test]
-fn a_copy_brings_its_sources_one_behind_the_other_even_over_themselves() {
+fn copy_concatenates_sources_even_when_overlapping() {
     let mut bench = Bench::new();
     let written: Vec<u8> = (0..4096_u32).map(|byte| (byte / 512) as u8 + 1).collect();
     bench.store.write(0, &written).unwrap();
     let mut copy = |list: &[(u64, u16)], to: u32| {
-        let bytes = sources(list);
+        let bytes = copy_source_list(list);
         bench.machine.memory[DATA as usize..][..bytes.len()].copy_from_slice(&bytes);
         let dwords = [to, 0, list.len() as u32 - 1, 0, 0, 0];
         let fields = Fields { opcode: opcode::COPY, namespace: 1, prp: [DATA, 0], dwords, ..Fields::default() };
@@ -371,7 +371,7 @@ fn a_copy_brings_its_sources_one_behind_the_other_even_over_themselves() {
 }
 
 #[test]
-fn what_can_be_read_is_verified_without_moving_any_of_it() {
+fn verify_reads_without_transfer() {
     let mut bench = Bench::new();
     bench.machine.memory[DATA as usize..][..4096].fill(0xee);
     assert_eq!(bench.ask(transfer(opcode::VERIFY, 0, BLOCKS as u32, [DATA, 0])).status, Status::SUCCESS);
@@ -381,7 +381,7 @@ fn what_can_be_read_is_verified_without_moving_any_of_it() {
 }
 
 #[test]
-fn unreadable_disk_blocks_are_an_unrecovered_read_error_for_every_command() {
+fn unreadable_blocks_fail_all_reading_commands() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cut-short");
     let _ = fs::remove_file(&path);
     let mut bench = Bench::new();
@@ -397,7 +397,7 @@ fn unreadable_disk_blocks_are_an_unrecovered_read_error_for_every_command() {
 }
 
 #[test]
-fn timestamp_counts_from_the_value_of_the_host_and_restarts_with_the_controller() {
+fn timestamp_counts_from_the_hosts_value_until_a_restart() {
     let mut bench = Bench::enabled();
     let command = |opcode| Fields { opcode, prp: [DATA, 0], dwords: [0x0e, 0, 0, 0, 0, 0], ..Fields::default() };
     let get = |bench: &mut Bench| {
@@ -418,7 +418,7 @@ fn timestamp_counts_from_the_value_of_the_host_and_restarts_with_the_controller(
 }
 
 #[test]
-fn a_format_leaves_zeros_and_knows_blocks_of_512_and_4096_bytes() {
+fn format_zeroes_blocks_of_512_and_4096_bytes() {
     let mut bench = Bench::new();
     bench.store.write(4096, &[7; 512]).unwrap();
     let format = |first, namespace| {

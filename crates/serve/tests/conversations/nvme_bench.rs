@@ -98,11 +98,11 @@ fn store_of(limits: Limits) -> Store {
 impl Bench {
     /// A controller that has not been enabled.
     pub(crate) fn off() -> Bench {
-        Bench::off_with(LIMITS)
+        Bench::controller_off_with_limits(LIMITS)
     }
 
     /// The same with other limits.
-    pub(crate) fn off_with(limits: Limits) -> Bench {
+    pub(crate) fn controller_off_with_limits(limits: Limits) -> Bench {
         Bench {
             machine: ArrayHost::new(MEMORY, &limits),
             controller: Controller::new(Identity::new("test", limits, 0)),
@@ -135,7 +135,7 @@ impl Bench {
 
     /// The same with other limits.
     pub(crate) fn with(limits: Limits) -> Bench {
-        let mut bench = Bench::off_with(limits);
+        let mut bench = Bench::controller_off_with_limits(limits);
         bench.enable();
         assert_eq!(bench.administer(create_completion_queue(1, ENTRIES)).status, Status::SUCCESS);
         assert_eq!(bench.administer(create_submission_queue(1, ENTRIES)).status, Status::SUCCESS);
@@ -233,11 +233,11 @@ impl Bench {
     }
 
     pub(crate) fn identify(&mut self, cns: u32, namespace: u32) -> (Status, Vec<u8>) {
-        self.identify_set(cns, 0, namespace)
+        self.identify_command_set(cns, 0, namespace)
     }
 
     /// Asks for a data structure of a command set.
-    pub(crate) fn identify_set(&mut self, cns: u32, command_set: u32, namespace: u32) -> (Status, Vec<u8>) {
+    pub(crate) fn identify_command_set(&mut self, cns: u32, command_set: u32, namespace: u32) -> (Status, Vec<u8>) {
         self.machine.memory[DATA as usize..][..4096].fill(0xee);
         let dwords = [cns, command_set << 24, 0, 0, 0, 0];
         let fields = Fields { opcode: admin::IDENTIFY, namespace, prp: [DATA, 0], dwords, ..Fields::default() };

@@ -22,7 +22,7 @@ const IF_NEW: u32 = 1 << 9;
 const CONFIGURATION: u32 = 0x20;
 
 /// A command for a key, with dword 10 and options, and data of up to 16 pages at `DATA`.
-fn about(opcode: u8, key: &str, bytes: u32, options: u32) -> Fields {
+fn key_command_with_data(opcode: u8, key: &str, bytes: u32, options: u32) -> Fields {
     let mut padded = [0; 16];
     padded[..key.len()].copy_from_slice(key.as_bytes());
     let high = u64_at(&padded, 8);
@@ -32,7 +32,7 @@ fn about(opcode: u8, key: &str, bytes: u32, options: u32) -> Fields {
 }
 
 /// Puts the list of the pages behind the first one of the data into the host's memory.
-fn put_list(bench: &mut Bench) {
+fn put_page_list(bench: &mut Bench) {
     for page in 1..17 {
         let at = LISTS as usize + (page as usize - 1) * 8;
         bench.machine.memory[at..at + 8].copy_from_slice(&(DATA + page * PAGE).to_le_bytes());
@@ -40,26 +40,26 @@ fn put_list(bench: &mut Bench) {
 }
 
 fn ask(bench: &mut Bench, opcode: u8, key: &str) -> CompletionEntry {
-    bench.ask(about(opcode, key, 0, 0))
+    bench.ask(key_command_with_data(opcode, key, 0, 0))
 }
 
 fn store(bench: &mut Bench, key: &str, value: &[u8], options: u32) -> Status {
-    put_list(bench);
+    put_page_list(bench);
     bench.machine.memory[DATA as usize..][..value.len()].copy_from_slice(value);
-    bench.ask(about(opcode::STORE, key, value.len() as u32, options)).status
+    bench.ask(key_command_with_data(opcode::STORE, key, value.len() as u32, options)).status
 }
 
 /// Status and length of a value, and as much of it as a buffer of so many bytes has.
 fn retrieve(bench: &mut Bench, key: &str, buffer_bytes: u32) -> (Status, u64, Vec<u8>) {
-    put_list(bench);
+    put_page_list(bench);
     bench.machine.memory[DATA as usize..][..64 << 10].fill(0xee);
-    let found = bench.ask(about(opcode::RETRIEVE, key, buffer_bytes, 0));
+    let found = bench.ask(key_command_with_data(opcode::RETRIEVE, key, buffer_bytes, 0));
     (found.status, found.result, bench.machine.memory[DATA as usize..][..buffer_bytes as usize].to_vec())
 }
 
 /// Keys of a list from one of them on.
 fn list(bench: &mut Bench, key: &str, buffer_bytes: u32) -> Vec<String> {
-    assert_eq!(bench.ask(about(opcode::LIST, key, buffer_bytes, 0)).status, Status::SUCCESS);
+    assert_eq!(bench.ask(key_command_with_data(opcode::LIST, key, buffer_bytes, 0)).status, Status::SUCCESS);
     let bytes = &bench.machine.memory[DATA as usize..][..buffer_bytes as usize];
     let (count, mut rest) = (u32::from_le_bytes(*bytes.first_chunk().unwrap()), &bytes[4..]);
     let mut keys = Vec::new();
@@ -76,22 +76,22 @@ fn pattern(bytes: usize, seed: u8) -> Vec<u8> {
 }
 
 #[test]
-fn drive_of_values_announces_its_command_set_alone_and_its_only_format() {
+fn key_value_drive_announces_only_its_command_set() {
     let mut bench = Bench::with(KEYED);
     assert_eq!(bench.get(4) >> 5 & 0x41, 0x40, "CAP.CSS: others, and not NVM");
     assert_eq!(bench.identify(0x1c, 0).1[..2], [0b10, 0], "combination 0");
     assert_eq!(bench.identify(3, 1).1[20..25], [4, 1, 0, 0, 1], "command set identifier");
-    let (status, page) = bench.identify_set(5, 1, 1);
+    let (status, page) = bench.identify_command_set(5, 1, 1);
     assert_eq!((status, u64_at(&page, 0)), (Status::SUCCESS, (1 << 20) + 64 * 16));
     assert_eq!(page[72..84], [16, 0, 0, 0, 0, 0, 1, 0, 64, 0, 0, 0]);
-    assert_eq!(bench.identify_set(6, 1, 0), (Status::SUCCESS, vec![0; 4096]));
-    assert_eq!(bench.identify_set(7, 1, 0).1[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(bench.identify_set(7, 0, 0).1[..4], [0; 4]);
+    assert_eq!(bench.identify_command_set(6, 1, 0), (Status::SUCCESS, vec![0; 4096]));
+    assert_eq!(bench.identify_command_set(7, 1, 0).1[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bench.identify_command_set(7, 0, 0).1[..4], [0; 4]);
     for (cns, command_set) in [(0, 0), (0x11, 0), (5, 0), (6, 0), (5, 2), (6, 2)] {
-        assert_eq!(bench.identify_set(cns, command_set, 1).0, Status::INVALID_FIELD, "{cns:x} {command_set}");
+        assert_eq!(bench.identify_command_set(cns, command_set, 1).0, Status::INVALID_FIELD, "{cns:x} {command_set}");
     }
     for cns in [5, 6, 7] {
-        assert_eq!(Bench::new().identify_set(cns, 1, 1).0, Status::INVALID_FIELD, "no keys");
+        assert_eq!(Bench::new().identify_command_set(cns, 1, 1).0, Status::INVALID_FIELD, "no keys");
     }
     let controller = bench.identify(1, 0).1;
     assert_eq!(
@@ -102,9 +102,9 @@ fn drive_of_values_announces_its_command_set_alone_and_its_only_format() {
 }
 
 #[test]
-fn controller_starts_only_with_all_command_sets() {
+fn key_value_controller_starts_only_with_all_command_sets() {
     let start = |command_sets: u32| {
-        let mut bench = Bench::off_with(KEYED);
+        let mut bench = Bench::controller_off_with_limits(KEYED);
         bench.set(0x24, 15 | 15 << 16);
         bench.set(0x28, crate::nvme_bench::ADMIN_QUEUE as u32);
         bench.set(0x30, crate::nvme_bench::ADMIN_ANSWERS as u32);
@@ -115,7 +115,7 @@ fn controller_starts_only_with_all_command_sets() {
 }
 
 #[test]
-fn effects_of_commands_are_those_of_the_command_set_of_keys() {
+fn key_command_effects_are_logged() {
     let mut bench = Bench::with(KEYED);
     let mut effects = |command_set: u32| {
         let dwords = [5 | 1023 << 16, 0, 0, 0, command_set << 24, 0];
@@ -132,7 +132,7 @@ fn effects_of_commands_are_those_of_the_command_set_of_keys() {
 }
 
 #[test]
-fn values_come_back_whole_and_as_far_as_the_buffer_goes() {
+fn values_are_retrieved_up_to_the_buffer_size() {
     let mut bench = Bench::with(KEYED);
     for (key, bytes) in [("a", 1), ("b", 511), ("c", 4096), ("sixteen bytes on", 9001), ("e", 64 << 10)] {
         let value = pattern(bytes, bytes as u8);
@@ -148,11 +148,14 @@ fn values_come_back_whole_and_as_far_as_the_buffer_goes() {
     assert_eq!(store(&mut bench, "none", &[], 0), Status::SUCCESS);
     assert_eq!(retrieve(&mut bench, "none", 8), (Status::SUCCESS, 0, vec![0xee; 8]));
     assert_eq!(ask(&mut bench, opcode::EXIST, "none").status, Status::SUCCESS, "a key without a value is one");
-    assert_eq!(bench.ask(about(opcode::STORE, "a", (64 << 10) + 1, 0)).status, Status::INVALID_VALUE_SIZE);
+    assert_eq!(
+        bench.ask(key_command_with_data(opcode::STORE, "a", (64 << 10) + 1, 0)).status,
+        Status::INVALID_VALUE_SIZE
+    );
 }
 
 #[test]
-fn scattered_buffers_give_and_take_values() {
+fn scattered_buffers_transfer_values() {
     let mut bench = Bench::with(KEYED);
     let value = pattern(700, 3);
     let descriptors = |parts: [(u64, u64); 2]| -> Vec<u8> {
@@ -161,7 +164,7 @@ fn scattered_buffers_give_and_take_values() {
     let list = descriptors([(DATA + 1, 300), (DATA + 9000, 400)]);
     bench.machine.memory[LISTS as usize..][..32].copy_from_slice(&list);
     let scattered = |opcode| {
-        let fields = about(opcode, "k", 700, 0);
+        let fields = key_command_with_data(opcode, "k", 700, 0);
         Fields { flags: PSDT_SGL, prp: [LISTS, 3 << 60 | 32], ..fields }
     };
     bench.machine.memory[DATA as usize + 1..][..300].copy_from_slice(&value[..300]);
@@ -174,7 +177,7 @@ fn scattered_buffers_give_and_take_values() {
 }
 
 #[test]
-fn conditions_of_a_store_hold_and_refusals_change_nothing() {
+fn store_conditions_hold_and_refusals_change_nothing() {
     let mut bench = Bench::with(KEYED);
     assert_eq!(store(&mut bench, "k", b"first", IF_EXISTS), Status::KEY_DOES_NOT_EXIST);
     assert_eq!(store(&mut bench, "k", b"first", IF_NEW), Status::SUCCESS);
@@ -188,12 +191,12 @@ fn conditions_of_a_store_hold_and_refusals_change_nothing() {
     for opcode in [opcode::COMPARE, opcode::WRITE_ZEROES, opcode::DATASET_MANAGEMENT, opcode::VERIFY, opcode::COPY] {
         assert_eq!(ask(&mut bench, opcode, "k").status, Status::INVALID_OPCODE, "{opcode:x}");
     }
-    let long = Fields { dwords: [0, 17, 0, 0, 0, 0], ..about(opcode::DELETE, "k", 0, 0) };
+    let long = Fields { dwords: [0, 17, 0, 0, 0, 0], ..key_command_with_data(opcode::DELETE, "k", 0, 0) };
     assert_eq!(bench.ask(long).status, Status::INVALID_FIELD);
 }
 
 #[test]
-fn keys_are_listed_in_order_and_from_a_key_on() {
+fn keys_are_listed_in_order_from_a_given_key() {
     let mut bench = Bench::with(KEYED);
     for key in ["pear", "apple", "plum", "fig"] {
         assert_eq!(store(&mut bench, key, b"fruit", 0), Status::SUCCESS);
@@ -201,13 +204,13 @@ fn keys_are_listed_in_order_and_from_a_key_on() {
     assert_eq!(list(&mut bench, "", 4096), ["apple", "fig", "pear", "plum"]);
     assert_eq!(list(&mut bench, "g", 4096), ["pear", "plum"]);
     assert_eq!(list(&mut bench, "pear", 4 + 8), ["pear"], "no room for another one");
-    assert_eq!(bench.ask(about(opcode::LIST, "", 3, 0)).status, Status::INVALID_FIELD);
+    assert_eq!(bench.ask(key_command_with_data(opcode::LIST, "", 3, 0)).status, Status::INVALID_FIELD);
     assert_eq!(ask(&mut bench, opcode::DELETE, "pear").status, Status::SUCCESS);
     assert_eq!(list(&mut bench, "g", 4096), ["plum"]);
 }
 
 #[test]
-fn namespace_is_full_without_space_or_keys_and_has_room_again_after_deletions() {
+fn full_key_namespace_has_space_again_after_deletions() {
     let mut bench = Bench::with(KEYED);
     let value = pattern(60 << 10, 1);
     for number in 0..17 {
@@ -225,7 +228,7 @@ fn namespace_is_full_without_space_or_keys_and_has_room_again_after_deletions() 
 }
 
 #[test]
-fn deletion_of_a_missing_key_is_an_error_until_the_host_says_otherwise() {
+fn deleting_a_missing_key_is_an_error_by_default() {
     let mut bench = Bench::with(KEYED);
     let mut configure = |value: Option<u32>, namespace: u32| {
         let opcode = if value.is_some() { admin::SET_FEATURES } else { admin::GET_FEATURES };
@@ -245,12 +248,12 @@ fn deletion_of_a_missing_key_is_an_error_until_the_host_says_otherwise() {
 }
 
 #[test]
-fn store_whose_data_is_out_of_reach_leaves_the_old_value_and_no_room_is_lost() {
+fn store_with_unreachable_data_keeps_the_old_value() {
     let mut bench = Bench::with(KEYED);
     assert_eq!(store(&mut bench, "k", b"old", 0), Status::SUCCESS);
     let beyond = MEMORY as u64 * 2;
     for _ in 0..100 {
-        let fields = Fields { prp: [DATA, beyond], ..about(opcode::STORE, "k", 8192, 0) };
+        let fields = Fields { prp: [DATA, beyond], ..key_command_with_data(opcode::STORE, "k", 8192, 0) };
         assert_eq!(bench.ask(fields).status, Status::DATA_TRANSFER_ERROR);
     }
     assert_eq!(retrieve(&mut bench, "k", 3).2, b"old");
@@ -260,7 +263,7 @@ fn store_whose_data_is_out_of_reach_leaves_the_old_value_and_no_room_is_lost() {
 }
 
 #[test]
-fn format_and_sanitize_delete_all_keys() {
+fn format_and_sanitize_delete_the_keys() {
     let mut bench = Bench::with(KEYED);
     for (opcode, dword) in [(admin::FORMAT_NVM, 0), (admin::SANITIZE, 2)] {
         assert_eq!(store(&mut bench, "k", b"value", 0), Status::SUCCESS);
@@ -297,7 +300,7 @@ fn on_file(path: &Path) -> Bench {
 
 /// The server ends without a word, as if the power of its drive were cut.
 #[test]
-fn keys_outlive_the_server_as_they_were_at_the_last_flush_with_whole_values() {
+fn keys_outlive_the_server_as_of_the_last_flush() {
     let path = path("flushed");
     let mut bench = on_file(&path);
     let (first, second) = (pattern(5000, 1), pattern(6000, 2));
@@ -327,7 +330,7 @@ fn keys_outlive_the_server_as_they_were_at_the_last_flush_with_whole_values() {
 }
 
 #[test]
-fn store_without_a_write_cache_is_durable_when_it_completes() {
+fn store_without_write_cache_is_durable_at_completion() {
     let path = path("forced");
     let mut bench = on_file(&path);
     let dwords = [6, 0, 0, 0, 0, 0];
@@ -342,7 +345,7 @@ fn store_without_a_write_cache_is_durable_when_it_completes() {
 
 /// More values than there is room for at a time: room that the last flush still needs is free after another one.
 #[test]
-fn store_flushes_when_only_held_room_is_left() {
+fn store_flushes_when_only_held_space_is_left() {
     let path = path("held");
     let mut bench = on_file(&path);
     for round in 0..40 {
@@ -355,7 +358,7 @@ fn store_flushes_when_only_held_room_is_left() {
 }
 
 #[test]
-fn setting_and_keys_of_a_store_are_those_of_its_namespace() {
+fn key_settings_and_keys_belong_to_their_namespace() {
     let path = path("other");
     let mut bench = on_file(&path);
     assert_eq!(store(&mut bench, "k", b"value", 0), Status::SUCCESS);

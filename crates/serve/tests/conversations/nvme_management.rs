@@ -14,7 +14,7 @@ fn u16_at(page: &[u8], at: usize) -> u16 {
 }
 
 /// The entry of a command in the log page of command effects: 1024 bytes further for I/O commands.
-fn effects(bench: &mut Bench, place: usize) -> u8 {
+fn command_effects_entry(bench: &mut Bench, place: usize) -> u8 {
     let fields = Fields { opcode: admin::GET_LOG_PAGE, prp: [DATA, 0], ..Fields::default() };
     assert_eq!(bench.administer(Fields { dwords: [5 | 1023 << 16, 0, 0, 0, 0, 0], ..fields }).status, Status::SUCCESS);
     bench.machine.memory[DATA as usize + place]
@@ -22,10 +22,10 @@ fn effects(bench: &mut Bench, place: usize) -> u8 {
 
 /// NVM Command Set Specification 1.0, section 3.2.7.
 #[test]
-fn blocks_written_uncorrectable_cannot_be_read_until_they_are_written() {
+fn uncorrectable_blocks_are_unreadable_until_rewritten() {
     let mut bench = Bench::new();
     assert_eq!(u16_at(&bench.identify(1, 0).1, 520) >> 1 & 1, 1, "ONCS");
-    assert_eq!(effects(&mut bench, 1024 + 4 * usize::from(opcode::WRITE_UNCORRECTABLE)), 0b11);
+    assert_eq!(command_effects_entry(&mut bench, 1024 + 4 * usize::from(opcode::WRITE_UNCORRECTABLE)), 0b11);
     let status = |bench: &mut Bench, opcode, slba, blocks| bench.ask(transfer(opcode, slba, blocks, [DATA, 0])).status;
     assert_eq!(status(&mut bench, opcode::WRITE_UNCORRECTABLE, 10, 4), Status::SUCCESS);
     for (opcode, slba, blocks) in
@@ -69,7 +69,7 @@ fn range(slba: u64, blocks: u32) -> [u8; 16] {
 
 /// NVM Command Set Specification 1.0, section 4.2.1.
 #[test]
-fn lba_status_lists_the_unreadable_blocks_of_a_range_as_far_as_there_is_room() {
+fn lba_status_lists_unreadable_ranges_within_its_buffer() {
     let mut bench = Bench::new();
     assert_eq!(u16_at(&bench.identify(1, 0).1, 256) >> 9 & 1, 1, "OACS");
     for (slba, blocks) in [(10, 4), (20, 1), (crate::nvme_bench::BLOCKS - 2, 2)] {
@@ -102,7 +102,7 @@ fn lba_status_lists_the_unreadable_blocks_of_a_range_as_far_as_there_is_room() {
 }
 
 #[test]
-fn log_page_of_lba_status_lists_namespaces_with_unreadable_blocks() {
+fn lba_status_log_lists_namespaces_with_unreadable_blocks() {
     let mut bench = Bench::new();
     let read = |bench: &mut Bench| {
         let fields = Fields { opcode: admin::GET_LOG_PAGE, prp: [DATA, 0], ..Fields::default() };
@@ -124,7 +124,7 @@ fn log_page_of_lba_status_lists_namespaces_with_unreadable_blocks() {
 }
 
 #[test]
-fn atomic_write_units_are_those_of_the_drive() {
+fn atomic_write_units_equal_those_of_the_drive() {
     let mut bench = Bench::off();
     bench.controller = Controller::new(Identity::new("test", LIMITS, 0).with_atomic_bytes(4096));
     bench.store = Store::in_memory(GEOMETRY).unwrap();
@@ -179,10 +179,10 @@ const ONE: [u16; 2] = [1, 0];
 
 /// Base Specification 2.0, section 5.23.
 #[test]
-fn namespace_that_cannot_be_is_refused_with_the_status_that_says_why() {
+fn invalid_namespace_creation_is_refused_with_its_status() {
     let mut bench = Bench::with(LIMITS.divided(4));
     assert_eq!(u16_at(&bench.identify(1, 0).1, 256) >> 3 & 1, 1, "OACS");
-    assert_eq!(effects(&mut bench, 4 * usize::from(admin::NAMESPACE_MANAGEMENT)), 0b1011);
+    assert_eq!(command_effects_entry(&mut bench, 4 * usize::from(admin::NAMESPACE_MANAGEMENT)), 0b1011);
     assert_eq!(create(&mut bench, 8, 8, 0).status, Status::NAMESPACE_ID_UNAVAILABLE);
     assert_eq!((delete(&mut bench, 2), delete(&mut bench, 3)), (Status::SUCCESS, Status::SUCCESS));
     assert_eq!((delete(&mut bench, 2), delete(&mut bench, 5)), (Status::INVALID_NAMESPACE, Status::INVALID_NAMESPACE));
@@ -200,7 +200,7 @@ fn namespace_that_cannot_be_is_refused_with_the_status_that_says_why() {
 
 /// Base Specification 2.0, sections 5.22 and 5.23.
 #[test]
-fn namespaces_are_created_attached_detached_and_deleted() {
+fn namespaces_can_be_created_attached_detached_and_deleted() {
     let mut bench = Bench::with(LIMITS.divided(4));
     let kept = bench.identify(3, 3).1[4..20].to_vec();
     assert_eq!((delete(&mut bench, 2), delete(&mut bench, 3)), (Status::SUCCESS, Status::SUCCESS));
@@ -249,7 +249,7 @@ fn namespaces_are_created_attached_detached_and_deleted() {
 
 /// Base Specification 2.0: notices of Asynchronous Event Request, and the log page Changed Namespace List.
 #[test]
-fn host_that_asks_for_it_is_told_which_namespaces_have_changed() {
+fn changed_namespaces_are_reported_by_event_and_log() {
     let mut bench = Bench::with(LIMITS.divided(4));
     let configure = Fields { opcode: admin::SET_FEATURES, ..Fields::default() };
     assert_eq!(bench.administer(Fields { dwords: [0x0b, 1 << 8, 0, 0, 0, 0], ..configure }).status, Status::SUCCESS);
@@ -267,7 +267,7 @@ fn host_that_asks_for_it_is_told_which_namespaces_have_changed() {
 }
 
 #[test]
-fn namespaces_of_a_store_are_there_again_and_for_all_controllers() {
+fn stored_namespaces_return_for_all_controllers() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("namespaces.store");
     let _ = fs::remove_file(&path);
     let mut bench = Bench::with(LIMITS.divided(4));
@@ -278,7 +278,7 @@ fn namespaces_of_a_store_are_there_again_and_for_all_controllers() {
     let expected = bench.identify(0, 1).1;
     let Bench { store, .. } = bench;
     drop(store);
-    let mut again = Bench::off_with(LIMITS.divided(4));
+    let mut again = Bench::controller_off_with_limits(LIMITS.divided(4));
     again.store = Store::open(&path, GEOMETRY).unwrap();
     let first = Identity::new("test", LIMITS.divided(4), 0);
     first.subsystem.load(&again.store).unwrap();
@@ -295,7 +295,7 @@ fn namespaces_of_a_store_are_there_again_and_for_all_controllers() {
 
 /// NVM Command Set Specification 1.0, Identify Namespace; Base Specification 2.0, Format NVM.
 #[test]
-fn namespace_is_formatted_with_blocks_of_4096_bytes_and_back() {
+fn namespace_can_be_formatted_to_4096_bytes_and_back() {
     let mut bench = Bench::with(LIMITS.divided(2));
     let format = |lbaf, namespace| Fields {
         opcode: admin::FORMAT_NVM,
@@ -343,7 +343,7 @@ fn namespace_is_formatted_with_blocks_of_4096_bytes_and_back() {
 
 /// Base Specification 2.0, sections 5.24, 8.21 and 5.16.1.25.
 #[test]
-fn sanitize_erases_all_data_and_its_log_page_and_event_tell_of_it() {
+fn sanitize_erases_data_and_reports_by_log_and_event() {
     let mut bench = Bench::new();
     assert_eq!(bench.identify(1, 0).1[328] & 7, 0b010, "SANICAP");
     bench.machine.memory[DATA as usize..][..512].fill(7);
@@ -376,7 +376,7 @@ fn sanitize_erases_all_data_and_its_log_page_and_event_tell_of_it() {
 
 /// Base Specification 2.0, section 8.21.
 #[test]
-fn commands_in_flight_meet_namespaces_as_they_are_when_they_run() {
+fn queued_commands_use_namespaces_as_of_their_execution() {
     let mut bench = Bench::new();
     bench.machine.memory[DATA as usize..][..4096].fill(7);
     let fetched = |bench: &mut Bench| {
@@ -415,7 +415,7 @@ fn commands_in_flight_meet_namespaces_as_they_are_when_they_run() {
 
 /// Base Specification 2.0, sections 5.16.1.8 and 5.16.1.14.
 #[test]
-fn telemetry_and_persistent_events_are_read_as_contexts_of_their_logs() {
+fn telemetry_and_persistent_event_logs_have_contexts() {
     let mut bench = Bench::with(LIMITS.divided(2));
     assert_eq!(log(&mut bench, 7, 0, 512).1[..16], [[7].as_slice(), &[0; 15]].concat());
     let (status, page) = log(&mut bench, 7, 1, 1024);

@@ -23,7 +23,7 @@ fn read(bench: &mut Bench, namespace: u32, slba: u64) -> u8 {
 }
 
 #[test]
-fn identify_lists_the_namespaces_and_says_what_each_is() {
+fn identify_lists_and_describes_all_namespaces() {
     let mut bench = bench();
     let (_, controller) = bench.identify(1, 0);
     assert_eq!(controller[516..520], NAMESPACES.to_le_bytes());
@@ -48,7 +48,7 @@ fn identify_lists_the_namespaces_and_says_what_each_is() {
 }
 
 #[test]
-fn each_namespace_has_its_own_blocks_and_ends_where_it_says() {
+fn namespaces_have_disjoint_blocks_and_limits() {
     let mut bench = bench();
     for namespace in 1..=NAMESPACES {
         for slba in [0, BLOCKS - 1] {
@@ -69,7 +69,7 @@ fn each_namespace_has_its_own_blocks_and_ends_where_it_says() {
 }
 
 #[test]
-fn deallocating_and_copying_stay_within_a_namespace() {
+fn deallocate_and_copy_stay_within_their_namespace() {
     let mut bench = bench();
     for namespace in 1..=NAMESPACES {
         (0..8).for_each(|slba| assert_eq!(fill(&mut bench, namespace, slba, 7), Status::SUCCESS));
@@ -92,7 +92,7 @@ fn deallocating_and_copying_stay_within_a_namespace() {
 }
 
 #[test]
-fn one_namespace_is_formatted_or_all_of_them() {
+fn one_or_all_namespaces_can_be_formatted() {
     let mut bench = bench();
     (1..=NAMESPACES).for_each(|namespace| assert_eq!(fill(&mut bench, namespace, BLOCKS - 1, 7), Status::SUCCESS));
     let format = |namespace| Fields { opcode: admin::FORMAT_NVM, namespace, ..Fields::default() };
@@ -106,7 +106,7 @@ fn one_namespace_is_formatted_or_all_of_them() {
 
 /// Data in three pieces at any address, described in two segments.
 #[test]
-fn data_is_scattered_and_gathered_where_descriptors_say() {
+fn sgl_segments_scatter_and_gather_data() {
     let mut bench = Bench::new();
     assert_eq!(bench.identify(1, 0).1[536..540], [1, 0, 2, 0], "SGLS");
     let pieces = [(DATA + 3, 100_u64), (DATA + PAGE, 900), (DATA + 3 * PAGE + 1, 24)];

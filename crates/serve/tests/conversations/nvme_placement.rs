@@ -136,7 +136,7 @@ fn u128_at(page: &[u8], at: usize) -> u128 {
 }
 
 #[test]
-fn hosts_learn_of_placement_from_identify_and_the_configuration() {
+fn identify_and_configuration_log_describe_placement() {
     let mut bench = Bench::with(PLACED);
     let (_, controller) = bench.identify(1, 0);
     let attributes = u32::from_le_bytes(controller[96..100].try_into().unwrap());
@@ -158,7 +158,7 @@ fn hosts_learn_of_placement_from_identify_and_the_configuration() {
 }
 
 #[test]
-fn writes_fill_the_reclaim_units_that_their_identifiers_name() {
+fn writes_fill_the_reclaim_units_they_name() {
     let mut bench = Bench::with(PLACED);
     for (unit, identifier) in
         [(0, None), (1, Some(0)), (2, Some(0x8001)), (3, Some(0x8001)), (4, Some(3)), (5, Some(9))]
@@ -191,7 +191,7 @@ fn writes_fill_the_reclaim_units_that_their_identifiers_name() {
 
 /// Writes the same units to a served drive and to a translation layer alone, whose counts are the oracle.
 #[test]
-fn statistics_are_those_of_the_translation_layer() {
+fn placement_statistics_equal_a_bare_translation_layer() {
     let mut bench = Bench::with(PLACED);
     let mut alone = UntimedPlacedDrive::new(SHAPE, 4096);
     let mut random = RandomStream::stream(1, "units");
@@ -214,7 +214,7 @@ fn statistics_are_those_of_the_translation_layer() {
 }
 
 #[test]
-fn events_are_logged_for_the_handles_that_have_them_enabled() {
+fn placement_events_are_logged_for_enabled_handles() {
     let mut bench = Bench::with(PLACED);
     // Without enabled events, nothing is logged.
     write(&mut bench, 0, Some(9));
@@ -253,7 +253,7 @@ fn events_are_logged_for_the_handles_that_have_them_enabled() {
 }
 
 #[test]
-fn directive_is_disabled_and_enabled_for_each_namespace() {
+fn placement_directive_is_enabled_per_namespace() {
     let mut bench = Bench::with(PLACED);
     let parameters = |bench: &mut Bench, namespace| {
         let entry = bench.administer(admin_command(admin::DIRECTIVE_RECEIVE, namespace, [1023, 1, 0, 0]));
@@ -283,7 +283,7 @@ fn directive_is_disabled_and_enabled_for_each_namespace() {
 }
 
 #[test]
-fn placement_is_enabled_and_disabled_while_there_is_no_namespace() {
+fn placement_can_be_toggled_only_without_namespaces() {
     let mut bench = Bench::with(PLACED);
     let get = |bench: &mut Bench, group| feature(bench, admin::GET_FEATURES, 0, [FEATURE, group, 0]);
     let set = |bench: &mut Bench, dwords: [u32; 2]| {
@@ -316,7 +316,7 @@ fn placement_is_enabled_and_disabled_while_there_is_no_namespace() {
 }
 
 #[test]
-fn namespace_has_the_handles_that_its_host_lists_or_one_of_the_controllers_choice() {
+fn namespace_gets_the_listed_handles_or_a_default() {
     let mut bench = Bench::with(PLACED);
     assert_eq!(delete(&mut bench, u32::MAX), Status::SUCCESS);
     let handles = Status::INVALID_PLACEMENT_HANDLES;
@@ -340,7 +340,7 @@ fn namespace_has_the_handles_that_its_host_lists_or_one_of_the_controllers_choic
 }
 
 #[test]
-fn handles_and_settings_outlive_the_server() {
+fn handles_and_placement_settings_outlive_the_server() {
     let mut bench = Bench::with(PLACED);
     assert_eq!(delete(&mut bench, u32::MAX), Status::SUCCESS);
     assert_eq!(create(&mut bench, 0, &[2, 0]), (Status::SUCCESS, 1));

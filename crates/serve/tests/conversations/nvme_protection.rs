@@ -49,18 +49,18 @@ fn memory(bench: &mut Bench, address: u64, bytes: usize) -> &mut [u8] {
 }
 
 /// The CRC of T10's data integrity field, a bit at a time.
-fn guard(block: &[u8]) -> u16 {
+fn bitwise_guard(block: &[u8]) -> u16 {
     let bit = |crc: u16, bit: u16| crc << 1 ^ if crc >> 15 ^ bit == 1 { 0x8bb7 } else { 0 };
     let byte = |crc, byte: &u8| (0..8).rev().fold(crc, |crc, place| bit(crc, u16::from(byte >> place & 1)));
     block.iter().fold(0, byte)
 }
 
 fn information(block: &[u8], application: u16, reference: u32) -> [u8; 8] {
-    (u64::from(guard(block)) << 48 | u64::from(application) << 32 | u64::from(reference)).to_be_bytes()
+    (u64::from(bitwise_guard(block)) << 48 | u64::from(application) << 32 | u64::from(reference)).to_be_bytes()
 }
 
 /// Puts blocks with a pattern into the host's memory, and their protection information beside them.
-fn put(bench: &mut Bench, block_bytes: usize, blocks: usize, application: u16, reference: u32) {
+fn put_protected_blocks(bench: &mut Bench, block_bytes: usize, blocks: usize, application: u16, reference: u32) {
     let data: Vec<u8> = (0..block_bytes * blocks).map(|place| (place / 3) as u8 ^ reference as u8).collect();
     let beside: Vec<[u8; 8]> =
         data.chunks(block_bytes).zip(reference..).map(|(block, tag)| information(block, application, tag)).collect();
@@ -70,7 +70,7 @@ fn put(bench: &mut Bench, block_bytes: usize, blocks: usize, application: u16, r
 
 /// NVM Command Set Specification 1.0, Identify Namespace and LBA formats.
 #[test]
-fn formats_with_metadata_are_announced_and_settings_are_those_of_the_format() {
+fn metadata_formats_are_announced_and_enforced() {
     let mut bench = Bench::with(LIMITS);
     let page = bench.identify(0, 1).1;
     assert_eq!(page[25..30], [3, 0, 0b10, 0b1_1111, 0], "NLBAF, FLBAS, MC, DPC, DPS");
@@ -90,7 +90,7 @@ fn formats_with_metadata_are_announced_and_settings_are_those_of_the_format() {
 }
 
 #[test]
-fn created_namespace_has_the_metadata_that_its_host_asks_for() {
+fn created_namespace_has_the_requested_metadata() {
     let mut bench = Bench::with(LIMITS.divided(2));
     let delete =
         Fields { opcode: admin::NAMESPACE_MANAGEMENT, namespace: 2, dwords: [1, 0, 0, 0, 0, 0], ..Fields::default() };
@@ -107,11 +107,11 @@ fn created_namespace_has_the_metadata_that_its_host_asks_for() {
 }
 
 #[test]
-fn information_of_the_host_is_stored_with_its_blocks_and_comes_back() {
+fn host_protection_information_is_stored_with_blocks() {
     for (lbaf, block_bytes) in [(SHORT, 512), (LONG, 4096)] {
         for protection in [1, 2, 3] {
             let mut bench = formatted(lbaf, protection);
-            put(&mut bench, block_bytes, 2, 0xabcd, 6);
+            put_protected_blocks(&mut bench, block_bytes, 2, 0xabcd, 6);
             let expected = memory(&mut bench, METADATA, 16).to_vec();
             assert_eq!(ask(&mut bench, opcode::WRITE, 6, 2, ALL, (6, 0xabcd)), Status::SUCCESS, "{protection}");
             memory(&mut bench, METADATA, 24).fill(0xee);
@@ -124,10 +124,10 @@ fn information_of_the_host_is_stored_with_its_blocks_and_comes_back() {
 }
 
 #[test]
-fn inserted_information_is_what_a_host_would_have_written_and_is_stripped() {
+fn inserted_protection_equals_the_hosts_and_is_stripped() {
     for (protection, step) in [(1, 1), (2, 1), (3, 0)] {
         let mut bench = formatted(SHORT, protection);
-        put(&mut bench, 512, 3, 0x77, 9);
+        put_protected_blocks(&mut bench, 512, 3, 0x77, 9);
         let data = memory(&mut bench, DATA, 3 * 512).to_vec();
         memory(&mut bench, METADATA, 24).fill(0xee);
         assert_eq!(ask(&mut bench, opcode::WRITE, 9, 3, INSERT, (9, 0x77)), Status::SUCCESS);
@@ -142,20 +142,20 @@ fn inserted_information_is_what_a_host_would_have_written_and_is_stripped() {
 
 /// NVM Command Set Specification 1.0, section 5.2.3.
 #[test]
-fn wrong_information_of_a_write_is_refused_and_changes_nothing() {
+fn write_with_wrong_protection_is_refused_unchanged() {
     for (byte, check, expected) in [
         (9, GUARD, Status::GUARD_CHECK_ERROR),
         (10, APPLICATION, Status::APPLICATION_TAG_CHECK_ERROR),
         (15, REFERENCE, Status::REFERENCE_TAG_CHECK_ERROR),
     ] {
         let mut bench = formatted(SHORT, 1);
-        put(&mut bench, 512, 2, 5, 0);
+        put_protected_blocks(&mut bench, 512, 2, 5, 0);
         memory(&mut bench, METADATA, 16)[byte] ^= 0x40;
         assert_eq!(ask(&mut bench, opcode::WRITE, 0, 2, ALL, (0, 5)), expected);
         assert_eq!(ask(&mut bench, opcode::READ, 0, 2, ALL, (0, 5)), Status::SUCCESS, "unwritten");
         assert_eq!(memory(&mut bench, METADATA, 16), [0xff; 16]);
         assert!(memory(&mut bench, DATA, 1024).iter().all(|byte| *byte == 0));
-        put(&mut bench, 512, 2, 5, 0);
+        put_protected_blocks(&mut bench, 512, 2, 5, 0);
         memory(&mut bench, METADATA, 16)[byte] ^= 0x40;
         assert_eq!(ask(&mut bench, opcode::WRITE, 0, 2, ALL & !check, (0, 5)), Status::SUCCESS);
         for (opcode, information) in [(opcode::READ, ALL), (opcode::READ, INSERT | ALL), (opcode::VERIFY, ALL)] {
@@ -166,9 +166,9 @@ fn wrong_information_of_a_write_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn data_that_changes_behind_the_controller_fails_the_guard_check() {
+fn externally_changed_data_fails_the_guard_check() {
     let mut bench = formatted(LONG, 1);
-    put(&mut bench, 4096, 2, 0, 3);
+    put_protected_blocks(&mut bench, 4096, 2, 0, 3);
     assert_eq!(ask(&mut bench, opcode::WRITE, 3, 2, ALL, (3, 0)), Status::SUCCESS);
     let mut byte = [0];
     bench.store.read(4 * 4096 + 77, &mut byte).unwrap();
@@ -187,9 +187,9 @@ fn data_that_changes_behind_the_controller_fails_the_guard_check() {
 
 /// NVM Command Set Specification 1.0: protection information of Compare, Verify and Write Zeroes.
 #[test]
-fn settings_that_do_not_go_with_a_command_or_a_type_are_refused() {
+fn protection_settings_invalid_for_a_command_are_refused() {
     let mut bench = formatted(SHORT, 1);
-    put(&mut bench, 512, 1, 0, 8);
+    put_protected_blocks(&mut bench, 512, 1, 0, 8);
     for (opcode, information, reference, expected) in [
         (opcode::WRITE, REFERENCE, 9, Status::INVALID_PROTECTION_INFORMATION),
         (opcode::READ, REFERENCE, 9, Status::INVALID_PROTECTION_INFORMATION),
@@ -210,9 +210,9 @@ fn settings_that_do_not_go_with_a_command_or_a_type_are_refused() {
 }
 
 #[test]
-fn scattered_data_has_its_metadata_at_any_byte() {
+fn scattered_data_has_metadata_at_any_byte_offset() {
     let mut bench = formatted(SHORT, 1);
-    put(&mut bench, 512, 2, 1, 4);
+    put_protected_blocks(&mut bench, 512, 2, 1, 4);
     let beside = memory(&mut bench, METADATA, 16).to_vec();
     memory(&mut bench, METADATA + 1, 16).copy_from_slice(&beside);
     let scattered = |opcode| Fields {
@@ -228,22 +228,22 @@ fn scattered_data_has_its_metadata_at_any_byte() {
 }
 
 #[test]
-fn compare_checks_both_sides_and_compares_no_protection_information() {
+fn compare_checks_protection_of_both_sides() {
     let mut bench = formatted(SHORT, 2);
-    put(&mut bench, 512, 2, 1, 4);
+    put_protected_blocks(&mut bench, 512, 2, 1, 4);
     assert_eq!(ask(&mut bench, opcode::WRITE, 30, 2, ALL, (4, 1)), Status::SUCCESS);
     assert_eq!(ask(&mut bench, opcode::COMPARE, 30, 2, ALL, (4, 1)), Status::SUCCESS);
     memory(&mut bench, METADATA, 16)[8] ^= 1;
     assert_eq!(ask(&mut bench, opcode::COMPARE, 30, 2, 0, (4, 1)), Status::SUCCESS);
     assert_eq!(ask(&mut bench, opcode::COMPARE, 30, 2, GUARD, (4, 1)), Status::GUARD_CHECK_ERROR);
-    put(&mut bench, 512, 2, 1, 4);
+    put_protected_blocks(&mut bench, 512, 2, 1, 4);
     memory(&mut bench, DATA, 1024)[700] ^= 1;
     assert_eq!(ask(&mut bench, opcode::COMPARE, 30, 2, 0, (4, 1)), Status::COMPARE_FAILURE);
-    put(&mut bench, 512, 2, 1, 4);
+    put_protected_blocks(&mut bench, 512, 2, 1, 4);
     bench.store.write(30 * 512, &[0xaa]).unwrap();
     assert_eq!(ask(&mut bench, opcode::COMPARE, 30, 2, GUARD, (4, 1)), Status::GUARD_CHECK_ERROR);
     let mut bench = formatted(SHORT, 0);
-    put(&mut bench, 512, 2, 1, 4);
+    put_protected_blocks(&mut bench, 512, 2, 1, 4);
     assert_eq!(ask(&mut bench, opcode::WRITE, 30, 2, INSERT | ALL, (0, 0)), Status::SUCCESS, "PRINFO is ignored");
     assert_eq!(ask(&mut bench, opcode::COMPARE, 30, 2, 0, (0, 0)), Status::SUCCESS);
     memory(&mut bench, METADATA, 16)[8] ^= 1;
@@ -252,7 +252,7 @@ fn compare_checks_both_sides_and_compares_no_protection_information() {
 
 /// NVM Command Set Specification 1.0, sections 3.2.3.2.1 and 3.2.8.
 #[test]
-fn zeroed_and_deallocated_blocks_have_the_metadata_of_the_specification() {
+fn zeroed_and_deallocated_blocks_have_specified_metadata() {
     const DEALLOCATE: u32 = 1 << 25;
     for (protection, information, flags, expected) in [
         (1, 0, 0, [0; 8]),
@@ -262,7 +262,7 @@ fn zeroed_and_deallocated_blocks_have_the_metadata_of_the_specification() {
         (0, 0, DEALLOCATE, [0; 8]),
     ] {
         let mut bench = formatted(SHORT, protection);
-        put(&mut bench, 512, 3, 0xabcd, 20);
+        put_protected_blocks(&mut bench, 512, 3, 0xabcd, 20);
         assert_eq!(ask(&mut bench, opcode::WRITE, 20, 3, 0, (20, 0xabcd)), Status::SUCCESS);
         let mut zeroes = about(opcode::WRITE_ZEROES, 21, 1, information, (21, 0xabcd));
         zeroes.dwords[2] |= flags;
@@ -280,7 +280,7 @@ fn zeroed_and_deallocated_blocks_have_the_metadata_of_the_specification() {
 }
 
 /// Copies two ranges of two blocks each to a place, with PRINFO of both halves and reference tags of the sources.
-fn copy(bench: &mut Bench, to: u64, read: u32, write: u32, tags: [u32; 2]) -> Status {
+fn copy_two_ranges(bench: &mut Bench, to: u64, read: u32, write: u32, tags: [u32; 2]) -> Status {
     let sources = [(40_u64, tags[0]), (50, tags[1])];
     let list =
         sources.map(|(slba, tag)| [0, slba, 1, 0xffff_0005 << 32 | u64::from(tag)].map(u64::to_le_bytes).concat());
@@ -293,32 +293,32 @@ fn copy(bench: &mut Bench, to: u64, read: u32, write: u32, tags: [u32; 2]) -> St
 
 /// NVM Command Set Specification 1.0, section 5.2.2.5.
 #[test]
-fn copies_check_what_they_read_and_insert_or_check_what_they_write() {
+fn copies_check_sources_and_insert_or_check_protection() {
     let mut bench = formatted(SHORT, 1);
     for slba in [40, 50] {
-        put(&mut bench, 512, 2, 5, slba);
+        put_protected_blocks(&mut bench, 512, 2, 5, slba);
         assert_eq!(ask(&mut bench, opcode::WRITE, slba.into(), 2, ALL, (slba, 5)), Status::SUCCESS);
     }
-    assert_eq!(copy(&mut bench, 100, INSERT | ALL, INSERT, [40, 50]), Status::SUCCESS);
+    assert_eq!(copy_two_ranges(&mut bench, 100, INSERT | ALL, INSERT, [40, 50]), Status::SUCCESS);
     assert_eq!(ask(&mut bench, opcode::READ, 100, 4, ALL, (100, 5)), Status::SUCCESS, "tags of their new place");
-    assert_eq!(copy(&mut bench, 200, ALL, 0, [40, 50]), Status::SUCCESS);
+    assert_eq!(copy_two_ranges(&mut bench, 200, ALL, 0, [40, 50]), Status::SUCCESS);
     assert_eq!(ask(&mut bench, opcode::READ, 200, 4, ALL, (200, 5)), Status::REFERENCE_TAG_CHECK_ERROR);
     assert_eq!(ask(&mut bench, opcode::READ, 200, 4, GUARD | APPLICATION, (200, 5)), Status::SUCCESS);
-    assert_eq!(copy(&mut bench, 300, ALL, ALL, [40, 50]), Status::REFERENCE_TAG_CHECK_ERROR);
-    assert_eq!(copy(&mut bench, 300, ALL, 0, [40, 51]), Status::INVALID_PROTECTION_INFORMATION);
-    assert_eq!(copy(&mut bench, 300, ALL, INSERT, [40, 50]), Status::INVALID_FIELD);
-    assert_eq!(copy(&mut bench, 300, INSERT, ALL, [40, 50]), Status::INVALID_FIELD);
+    assert_eq!(copy_two_ranges(&mut bench, 300, ALL, ALL, [40, 50]), Status::REFERENCE_TAG_CHECK_ERROR);
+    assert_eq!(copy_two_ranges(&mut bench, 300, ALL, 0, [40, 51]), Status::INVALID_PROTECTION_INFORMATION);
+    assert_eq!(copy_two_ranges(&mut bench, 300, ALL, INSERT, [40, 50]), Status::INVALID_FIELD);
+    assert_eq!(copy_two_ranges(&mut bench, 300, INSERT, ALL, [40, 50]), Status::INVALID_FIELD);
     bench.store.write(51 * 512, &[0xaa]).unwrap();
-    assert_eq!(copy(&mut bench, 300, INSERT | ALL, INSERT, [40, 50]), Status::GUARD_CHECK_ERROR);
+    assert_eq!(copy_two_ranges(&mut bench, 300, INSERT | ALL, INSERT, [40, 50]), Status::GUARD_CHECK_ERROR);
     assert_eq!(ask(&mut bench, opcode::READ, 300, 4, 0, (300, 0)), Status::SUCCESS);
     assert_eq!(memory(&mut bench, METADATA, 32), [0xff; 32], "a failed copy changes nothing");
 }
 
 #[test]
-fn long_verify_counts_reference_tags_through_all_pieces() {
+fn long_verify_counts_reference_tags_across_pieces() {
     let mut bench = formatted(SHORT, 1);
     for slba in (0..1024).step_by(16) {
-        put(&mut bench, 512, 16, 0, slba);
+        put_protected_blocks(&mut bench, 512, 16, 0, slba);
         assert_eq!(ask(&mut bench, opcode::WRITE, slba.into(), 16, INSERT, (slba, 0)), Status::SUCCESS);
     }
     assert_eq!(ask(&mut bench, opcode::VERIFY, 0, 1024, ALL, (0, 0)), Status::SUCCESS);
@@ -327,9 +327,9 @@ fn long_verify_counts_reference_tags_through_all_pieces() {
 }
 
 #[test]
-fn format_without_protection_forgets_metadata_and_leaves_blocks_as_they_were_before() {
+fn format_without_protection_drops_metadata() {
     let mut bench = formatted(SHORT, 1);
-    put(&mut bench, 512, 2, 1, 4);
+    put_protected_blocks(&mut bench, 512, 2, 1, 4);
     assert_eq!(ask(&mut bench, opcode::WRITE, 4, 2, ALL, (4, 1)), Status::SUCCESS);
     assert_eq!(format(&mut bench, 0, 0), Status::SUCCESS);
     memory(&mut bench, METADATA, 16).fill(0xee);
@@ -342,7 +342,7 @@ fn format_without_protection_forgets_metadata_and_leaves_blocks_as_they_were_bef
 }
 
 /// A bench on the store at a path, whose controller has taken over what the store keeps.
-fn opened(path: &Path) -> Bench {
+fn bench_on_store(path: &Path) -> Bench {
     let mut bench = Bench::off();
     bench.store = Store::open(path, GEOMETRY).unwrap();
     let identity = Identity::new("test", LIMITS, 0);
@@ -361,20 +361,20 @@ fn opened(path: &Path) -> Bench {
 }
 
 #[test]
-fn metadata_is_kept_in_the_store_and_a_file_that_has_lost_it_is_refused() {
+fn metadata_persists_and_a_file_without_it_is_refused() {
     let folder = std::env::temp_dir().join(format!("phaselink-protection-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join("store");
-    let mut bench = opened(&path);
+    let mut bench = bench_on_store(&path);
     let length = fs::metadata(&path).unwrap().len();
     assert_eq!(length, (2 << 20) + GEOMETRY.capacity_bytes, "no metadata, no room for it");
     assert_eq!(format(&mut bench, SHORT, 3), Status::SUCCESS);
     assert_eq!(fs::metadata(&path).unwrap().len(), (4 << 20) + GEOMETRY.capacity_bytes / 64);
-    put(&mut bench, 512, 2, 0x1234, 70);
+    put_protected_blocks(&mut bench, 512, 2, 0x1234, 70);
     let expected = memory(&mut bench, METADATA, 16).to_vec();
     assert_eq!(ask(&mut bench, opcode::WRITE, 7, 2, GUARD, (0, 0)), Status::SUCCESS);
     drop(bench);
-    let mut bench = opened(&path);
+    let mut bench = bench_on_store(&path);
     assert_eq!((bench.identify(0, 1).1[26], bench.identify(0, 1).1[29]), (2, 3));
     assert_eq!(ask(&mut bench, opcode::READ, 7, 2, ALL, (0, 0x1234)), Status::SUCCESS);
     assert_eq!(memory(&mut bench, METADATA, 16), expected);

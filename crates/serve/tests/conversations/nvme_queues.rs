@@ -5,12 +5,12 @@ use std::io;
 use crate::nvme_bench::*;
 use phaselink_core::protocol::nvme::commands::{INVALID_COMMAND_ID, opcode};
 use phaselink_core::protocol::nvme::spec::{Status, admin};
-use phaselink_serve::nvme::arbitration::QueuePriority;
+use phaselink_serve::nvme::arbitration::QueuePriorityClass;
 use phaselink_serve::nvme::{CommandProgress, NextCommand};
 use proptest::prelude::*;
 
 #[test]
-fn a_full_completion_queue_holds_commands_back_until_the_host_has_read() {
+fn full_completion_queue_holds_commands_back() {
     let mut bench = Bench::new();
     let mut pair = bench.io;
     for round in 0..3 {
@@ -34,7 +34,7 @@ fn a_full_completion_queue_holds_commands_back_until_the_host_has_read() {
 }
 
 #[test]
-fn completions_of_a_batch_are_written_although_the_memory_of_another_queue_is_gone() {
+fn batch_completions_are_written_despite_lost_memory_elsewhere() {
     let mut bench = Bench::new();
     let last_page = MEMORY as u64 - PAGE;
     let completions = Fields { prp: [last_page, 0], ..create_completion_queue(2, ENTRIES) };
@@ -52,7 +52,7 @@ fn completions_of_a_batch_are_written_although_the_memory_of_another_queue_is_go
         set.complete(&command, Ok(()), &mut bench.machine);
     }
     bench.machine.memory.truncate(MEMORY - PAGE as usize);
-    bench.controller.set_of_submission_queue(1).write_completions(&mut bench.machine);
+    bench.controller.set_of_submission_queue(1).write_batched_completions(&mut bench.machine);
     let mut reader = first;
     assert_eq!(bench.reap(&mut reader).map(|entry| entry.status), Some(Status::SUCCESS));
     bench.step();
@@ -60,7 +60,7 @@ fn completions_of_a_batch_are_written_although_the_memory_of_another_queue_is_go
 }
 
 #[test]
-fn commands_that_are_never_answered_keep_no_place_in_their_queue() {
+fn uncompleted_commands_occupy_no_queue_slot() {
     let mut bench = Bench::new();
     let mut pair = bench.io;
     for _ in 0..3 * ENTRIES {
@@ -68,28 +68,28 @@ fn commands_that_are_never_answered_keep_no_place_in_their_queue() {
         let NextCommand::Io(command) = bench.controller.next_command(1, &mut bench.machine) else {
             panic!("a command")
         };
-        bench.controller.set_of_submission_queue(1).drop_command(&command);
+        bench.controller.set_of_submission_queue(1).drop_without_completion(&command);
     }
 }
 
 /// Lets the next commands of the I/O queue hang, as a fault does: they are fetched, and get no completion.
-fn hang(bench: &mut Bench, commands: &[Fields]) {
+fn hang_next_commands(bench: &mut Bench, commands: &[Fields]) {
     for fields in commands {
         bench.io = bench.submit(bench.io, *fields);
         let NextCommand::Io(command) = bench.controller.next_command(1, &mut bench.machine) else {
             panic!("a command")
         };
-        bench.controller.set_of_submission_queue(1).drop_command(&command);
+        bench.controller.set_of_submission_queue(1).drop_without_completion(&command);
     }
 }
 
 #[test]
-fn abort_completes_a_command_that_hangs_and_no_other_one() {
+fn abort_completes_only_its_hung_command() {
     let mut bench = Bench::new();
     let read = |id| Fields { id, ..transfer(opcode::READ, 0, 1, [DATA, 0]) };
     let abort =
         |queue: u32, id: u32| Fields { opcode: admin::ABORT, dwords: [queue | id << 16, 0, 0, 0, 0, 0], ..read(0) };
-    hang(&mut bench, &[read(5), read(6)]);
+    hang_next_commands(&mut bench, &[read(5), read(6)]);
     assert_eq!(bench.administer(abort(1, 7)).result, 1, "no such command");
     assert_eq!(bench.administer(abort(2, 5)).result, 1, "another queue");
     assert_eq!(bench.administer(abort(1, 5)).result, 0);
@@ -107,7 +107,7 @@ fn abort_completes_a_command_that_hangs_and_no_other_one() {
 }
 
 #[test]
-fn cancel_completes_the_commands_of_its_queue_that_hang() {
+fn cancel_completes_hung_commands_of_its_queue() {
     let mut bench = Bench::new();
     let read = |id| Fields { id, ..transfer(opcode::READ, 0, 1, [DATA, 0]) };
     let cancel = |id: u32, dword11, namespace| Fields {
@@ -117,7 +117,7 @@ fn cancel_completes_the_commands_of_its_queue_that_hang() {
         dwords: [1 | id << 16, dword11, 0, 0, 0, 0],
         ..Fields::default()
     };
-    hang(&mut bench, &[read(5), read(6), read(7), read(8)]);
+    hang_next_commands(&mut bench, &[read(5), read(6), read(7), read(8)]);
     for (fields, status) in [
         (cancel(99, 0, 1), INVALID_COMMAND_ID),
         (cancel(5, 1, 1), Status::INVALID_FIELD),
@@ -147,10 +147,10 @@ fn cancel_completes_the_commands_of_its_queue_that_hang() {
 }
 
 #[test]
-fn cancel_aborts_no_command_of_another_namespace() {
+fn cancel_aborts_no_command_of_other_namespaces() {
     let mut bench = Bench::with(LIMITS.divided(2));
     let read = |id, namespace| Fields { id, namespace, ..transfer(opcode::READ, 0, 1, [DATA, 0]) };
-    hang(&mut bench, &[read(5, 1), read(6, 2)]);
+    hang_next_commands(&mut bench, &[read(5, 1), read(6, 2)]);
     let cancel = |id: u32, code, namespace| {
         let dwords = [1 | id << 16, code, 0, 0, 0, 0];
         Fields { opcode: opcode::CANCEL, id: 99, namespace, dwords, ..Fields::default() }
@@ -165,7 +165,7 @@ fn cancel_aborts_no_command_of_another_namespace() {
 
 /// A host that polls the oldest entry must find a whole batch there, and not take the cache line away after each entry.
 #[test]
-fn completions_of_a_batch_are_written_together() {
+fn completions_of_a_batch_are_written_at_once() {
     let mut bench = Bench::new();
     let (mut pair, mut reader) = (bench.io, bench.io);
     for _ in 0..3 {
@@ -184,12 +184,12 @@ fn completions_of_a_batch_are_written_together() {
         set.recycle(command);
         assert!(bench.reap(&mut reader).is_none());
     }
-    bench.controller.set_of_submission_queue(1).write_completions(&mut bench.machine);
+    bench.controller.set_of_submission_queue(1).write_batched_completions(&mut bench.machine);
     assert_eq!(std::iter::from_fn(|| bench.reap(&mut reader)).count(), 3);
 }
 
 #[test]
-fn doorbells_that_make_no_sense_are_told_once_until_the_log_has_been_read() {
+fn invalid_doorbell_is_reported_once_until_the_log_is_read() {
     let mut bench = Bench::new();
     let wait = Fields { opcode: admin::ASYNC_EVENT_REQUEST, id: 77, ..Fields::default() };
     for _ in 0..5 {
@@ -234,7 +234,7 @@ fn doorbells_that_make_no_sense_are_told_once_until_the_log_has_been_read() {
 }
 
 #[test]
-fn what_is_told_between_commands_interrupts_too() {
+fn completion_between_commands_raises_an_interrupt() {
     let mut bench = Bench::new();
     let wait = Fields { opcode: admin::ASYNC_EVENT_REQUEST, ..Fields::default() };
     bench.admin = bench.submit(bench.admin, wait);
@@ -270,7 +270,7 @@ fn what_is_told_between_commands_interrupts_too() {
 }
 
 #[test]
-fn shadow_doorbells_are_followed_and_the_host_is_asked_to_ring_before_a_sleep() {
+fn shadow_doorbells_are_polled_and_doorbells_requested_before_sleep() {
     let mut bench = Bench::new();
     let (shadow, events) = (LISTS, LISTS + PAGE);
     let share = Fields { opcode: admin::DOORBELL_BUFFER_CONFIG, prp: [shadow, events], ..Fields::default() };
@@ -289,7 +289,7 @@ fn shadow_doorbells_are_followed_and_the_host_is_asked_to_ring_before_a_sleep() 
 }
 
 #[test]
-fn what_a_host_has_done_before_a_reset_answers_nobody_after_it() {
+fn commands_before_a_reset_complete_for_nobody_after_it() {
     let mut bench = Bench::new();
     bench.machine.memory[DATA as usize..][..512].fill(9);
     bench.io = bench.submit(bench.io, transfer(opcode::READ, 0, 1, [DATA, 0]));
@@ -301,7 +301,7 @@ fn what_a_host_has_done_before_a_reset_answers_nobody_after_it() {
 }
 
 #[test]
-fn durable_write_completes_when_the_disk_has_kept_it_or_fails_with_its_error() {
+fn durable_write_completes_with_the_disks_result() {
     let flush = Fields { opcode: opcode::FLUSH, namespace: 1, ..Fields::default() };
     let write = transfer(opcode::WRITE, 0, 1, [DATA, 0]);
     let forced = Fields { dwords: [0, 0, 1 << 30, 0, 0, 0], ..write };
@@ -330,7 +330,7 @@ fn durable_write_completes_when_the_disk_has_kept_it_or_fails_with_its_error() {
 }
 
 #[test]
-fn shutting_down_is_reported_and_an_invalid_configuration_is_fatal() {
+fn shutdown_is_reported_and_invalid_configuration_is_fatal() {
     let mut bench = Bench::new();
     bench.set(0x14, 1 | 6 << 16 | 4 << 20 | 1 << 14);
     assert_eq!(bench.get(0x1c), 0b1001);
@@ -342,7 +342,7 @@ fn shutting_down_is_reported_and_an_invalid_configuration_is_fatal() {
 
 /// Base Specification 2.0, sections 3.1.3.5, 3.4.4.2, 5.5 and 5.27.1.1.
 #[test]
-fn queues_are_served_by_their_priority_class_once_the_host_has_selected_that() {
+fn weighted_arbitration_serves_queues_by_class() {
     let mut bench = Bench::off();
     assert_eq!(bench.get(0) >> 17 & 0b11, 0b01, "CAP.AMS");
     let enable = |bench: &mut Bench, arbitration: u32| {
@@ -372,16 +372,16 @@ fn queues_are_served_by_their_priority_class_once_the_host_has_selected_that() {
         (1..=4).for_each(|queue| bench.machine.doorbells[usize::from(queue)].0 = ready.contains(&queue).into());
         bench.controller.queue_sets()[0].take_turn(class, left, &mut bench.machine)
     };
-    assert_eq!(turn(QueuePriority::Urgent, u32::MAX, &[]), None);
-    assert_eq!(turn(QueuePriority::Medium, 2, &[1, 2, 3, 4]), None);
-    assert_eq!(turn(QueuePriority::High, 3, &[1, 2, 3, 4]), Some((2, 2)));
-    assert_eq!(turn(QueuePriority::High, 1, &[1, 2, 3, 4]), Some((3, 1)));
-    assert_eq!(turn(QueuePriority::Low, 1, &[1, 2, 3, 4]), Some((1, 1)));
-    assert_eq!(turn(QueuePriority::Urgent, u32::MAX, &[1, 2, 3, 4]), Some((4, 2)));
+    assert_eq!(turn(QueuePriorityClass::Urgent, u32::MAX, &[]), None);
+    assert_eq!(turn(QueuePriorityClass::Medium, 2, &[1, 2, 3, 4]), None);
+    assert_eq!(turn(QueuePriorityClass::High, 3, &[1, 2, 3, 4]), Some((2, 2)));
+    assert_eq!(turn(QueuePriorityClass::High, 1, &[1, 2, 3, 4]), Some((3, 1)));
+    assert_eq!(turn(QueuePriorityClass::Low, 1, &[1, 2, 3, 4]), Some((1, 1)));
+    assert_eq!(turn(QueuePriorityClass::Urgent, u32::MAX, &[1, 2, 3, 4]), Some((4, 2)));
 }
 
 #[test]
-fn queues_whose_memory_has_gone_are_fatal_and_a_reset_helps() {
+fn lost_queue_memory_is_fatal_until_a_reset() {
     let mut bench = Bench::new();
     let memory = std::mem::replace(&mut bench.machine.memory, vec![0; 64]);
     bench.machine.doorbells[1].0 = 1;
@@ -394,7 +394,7 @@ fn queues_whose_memory_has_gone_are_fatal_and_a_reset_helps() {
 }
 
 /// Where the tests below have the queues of a number: pages that nothing else is in.
-fn commands_of(queue: u64) -> u64 {
+fn submission_queue_address(queue: u64) -> u64 {
     (16 + queue) * PAGE
 }
 
@@ -403,7 +403,7 @@ fn answers_of(queue: u64) -> u64 {
 }
 
 /// One step of a host that creates, uses and deletes queues as it likes.
-fn host_step(bench: &mut Bench, kind: u8, [queue, other, noise]: [u8; 3]) {
+fn random_host_step(bench: &mut Bench, kind: u8, [queue, other, noise]: [u8; 3]) {
     let (number, answers) = (u32::from(queue), u32::from(other));
     let size = (ENTRIES - 1) << 16;
     let fields = |opcode, prp, dwords| Fields { opcode, prp: [prp, 0], dwords, ..Fields::default() };
@@ -415,7 +415,7 @@ fn host_step(bench: &mut Bench, kind: u8, [queue, other, noise]: [u8; 3]) {
         }
         1 => {
             let dwords = [number | size, 1 | answers << 16, 0, 0, 0, 0];
-            administer(bench, fields(admin::CREATE_SUBMISSION_QUEUE, commands_of(queue.into()), dwords));
+            administer(bench, fields(admin::CREATE_SUBMISSION_QUEUE, submission_queue_address(queue.into()), dwords));
         }
         2 => administer(bench, fields(admin::DELETE_SUBMISSION_QUEUE, 0, [number, 0, 0, 0, 0, 0])),
         3 => administer(bench, fields(admin::DELETE_COMPLETION_QUEUE, 0, [number, 0, 0, 0, 0, 0])),
@@ -430,7 +430,7 @@ fn host_step(bench: &mut Bench, kind: u8, [queue, other, noise]: [u8; 3]) {
             // Submit a command, or write any tail.
             let tail = bench.machine.doorbells[usize::from(queue)].0;
             let opcode = if noise % 2 == 0 { opcode::READ } else { opcode::WRITE };
-            let at = (commands_of(queue.into()) + u64::from(tail % ENTRIES) * 64) as usize;
+            let at = (submission_queue_address(queue.into()) + u64::from(tail % ENTRIES) * 64) as usize;
             let command =
                 Fields { id: noise.into(), ..transfer(opcode, other.into(), 1, [DATA + PAGE * u64::from(queue), 0]) };
             bench.machine.memory[at..at + 64].copy_from_slice(&command.bytes());
@@ -451,13 +451,13 @@ proptest! {
 
     /// Whatever a host does, it cannot tell how its queues are divided.
     #[test]
-    fn a_division_of_queues_changes_nothing_that_a_host_sees(
+    fn division_of_queues_is_invisible_to_the_host(
         sets in 2_usize..5,
         steps in prop::collection::vec((0_u8..12, (0_u8..6, 0_u8..6, any::<u8>())), 1..200)
     ) {
         let mut benches = [Bench::divided(1), Bench::divided(sets)];
         for (kind, numbers) in steps {
-            benches.iter_mut().for_each(|bench| host_step(bench, kind, numbers.into()));
+            benches.iter_mut().for_each(|bench| random_host_step(bench, kind, numbers.into()));
             let [one, other] = &mut benches;
             one.machine.interrupts.sort_unstable();
             other.machine.interrupts.sort_unstable();
@@ -475,7 +475,7 @@ proptest! {
 
     /// Whatever a host writes: an answer or none, and never a panic.
     #[test]
-    fn random_commands_and_registers_do_no_harm(
+    fn random_commands_and_registers_cause_no_panic(
         steps in prop::collection::vec((0_u8..6, any::<[u8; 32]>(), any::<u32>(), 0_u64..0x80), 1..60)
     ) {
         let mut bench = Bench::new();

@@ -26,8 +26,8 @@ struct Pair {
 
 impl Pair {
     fn new(limits: Limits) -> Pair {
-        let mut second = Bench::off_with(limits);
-        let mut first = Bench::off_with(limits);
+        let mut second = Bench::controller_off_with_limits(limits);
+        let mut first = Bench::controller_off_with_limits(limits);
         let identity = Identity::new("test", limits, 0);
         second.controller = Controller::new(Identity::new("test", limits, 1).sharing(&identity.subsystem));
         first.controller = Controller::new(identity);
@@ -87,11 +87,11 @@ fn restart(bench: &mut Bench) {
 }
 
 #[test]
-fn reservations_are_announced_and_their_features_listed() {
+fn reservations_and_their_features_are_announced() {
     let mut bench = Bench::new();
     let oncs = u64_at(&bench.identify(1, 0).1, 520);
     assert_eq!(oncs >> 5 & 1, 1, "ONCS announces reservations");
-    assert_eq!((bench.identify(0, 1).1[31], bench.identify_set(8, 0, 1).1[2]), (0xff, 0xff));
+    assert_eq!((bench.identify(0, 1).1[31], bench.identify_command_set(8, 0, 1).1[2]), (0xff, 0xff));
     let log = Fields { opcode: admin::GET_LOG_PAGE, namespace: u32::MAX, prp: [DATA, 0], ..Fields::default() };
     let dwords = [0x12 | 255 << 16, 0, 0, 0, 0, 0];
     assert_eq!(bench.administer(Fields { dwords, ..log }).status, Status::SUCCESS);
@@ -102,7 +102,7 @@ fn reservations_are_announced_and_their_features_listed() {
 }
 
 #[test]
-fn host_identifier_has_the_length_that_the_host_has_chosen() {
+fn host_identifier_has_the_selected_length() {
     let mut bench = Bench::new();
     let get = |bench: &mut Bench, value| {
         bench.machine.memory[DATA as usize..][..16].fill(0xee);
@@ -121,7 +121,7 @@ fn host_identifier_has_the_length_that_the_host_has_chosen() {
 }
 
 #[test]
-fn host_without_an_identifier_is_another_one_after_a_reset() {
+fn unidentified_host_is_a_new_host_after_a_reset() {
     for id in [None, Some([3; 16])] {
         let mut pair = Pair::new(LIMITS);
         if let Some(id) = id {
@@ -144,7 +144,7 @@ fn host_without_an_identifier_is_another_one_after_a_reset() {
 }
 
 #[test]
-fn reservations_persist_in_the_store_if_a_feature_or_a_registration_asks_for_it() {
+fn reservations_persist_if_requested() {
     for by_feature in [true, false] {
         let mut bench = Bench::new();
         assert_eq!(name(&mut bench, &[3; 16]), Status::SUCCESS);
@@ -175,7 +175,7 @@ fn reservations_persist_in_the_store_if_a_feature_or_a_registration_asks_for_it(
 }
 
 #[test]
-fn reserved_namespace_is_neither_formatted_nor_deleted_by_another_host() {
+fn reserved_namespace_cannot_be_formatted_or_deleted_by_others() {
     let mut pair = Pair::new(LIMITS.divided(2));
     assert_eq!(register(&mut pair.first, 1), Status::SUCCESS);
     assert_eq!(acquire(&mut pair.first, 1, 1), Status::SUCCESS);
@@ -196,7 +196,7 @@ fn reserved_namespace_is_neither_formatted_nor_deleted_by_another_host() {
 }
 
 #[test]
-fn commands_of_every_command_set_need_the_access_that_they_take() {
+fn commands_of_all_sets_need_reservation_access() {
     let blocks = [opcode::READ, opcode::COMPARE, opcode::VERIFY, opcode::WRITE, opcode::WRITE_ZEROES, opcode::COPY];
     let zones = [
         opcode::READ,

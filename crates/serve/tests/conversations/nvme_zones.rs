@@ -35,22 +35,22 @@ fn send(slba: u64, dword13: u32) -> Fields {
 
 fn write(bench: &mut Bench, slba: u64, blocks: u32, byte: u8) -> Status {
     bench.machine.memory[DATA as usize..][..blocks as usize * 512].fill(byte);
-    bench.ask(transfer(opcode::WRITE, slba, blocks, pages(blocks))).status
+    bench.ask(transfer(opcode::WRITE, slba, blocks, data_pages(blocks))).status
 }
 
 fn append(bench: &mut Bench, slba: u64, blocks: u32, byte: u8) -> CompletionEntry {
     bench.machine.memory[DATA as usize..][..blocks as usize * 512].fill(byte);
-    bench.ask(transfer(opcode::ZONE_APPEND, slba, blocks, pages(blocks)))
+    bench.ask(transfer(opcode::ZONE_APPEND, slba, blocks, data_pages(blocks)))
 }
 
 /// Data of up to two pages; a longer transfer has its list behind the data.
-fn pages(blocks: u32) -> [u64; 2] {
+fn data_pages(blocks: u32) -> [u64; 2] {
     assert!(blocks <= 16, "two pages");
     [DATA, DATA + 4096]
 }
 
 fn read(bench: &mut Bench, slba: u64, blocks: u32) -> (Status, Vec<u8>) {
-    let status = bench.ask(transfer(opcode::READ, slba, blocks, pages(blocks))).status;
+    let status = bench.ask(transfer(opcode::READ, slba, blocks, data_pages(blocks))).status;
     (status, bench.machine.memory[DATA as usize..][..blocks as usize * 512].to_vec())
 }
 
@@ -71,27 +71,27 @@ fn report(bench: &mut Bench, slba: u64) -> Vec<(u8, u64)> {
 }
 
 #[test]
-fn drive_with_zones_announces_its_command_set_and_its_limits() {
+fn zoned_drive_announces_its_command_set_and_limits() {
     let mut bench = Bench::with(ZONED);
     assert_eq!(bench.get(4) >> 5 & 0x41, 0x41, "CAP.CSS: NVM and others");
     assert_eq!(bench.identify(0x1c, 0).1[0], 0b101, "combination 0");
     let ids = bench.identify(3, 1).1;
     assert_eq!(ids[20..25], [4, 1, 0, 0, 2], "command set identifier");
-    let (status, page) = bench.identify_set(5, 2, 1);
+    let (status, page) = bench.identify_command_set(5, 2, 1);
     assert_eq!((status, &page[4..12]), (Status::SUCCESS, &[3, 0, 0, 0, 2, 0, 0, 0][..]));
     assert_eq!((u64_at(&page, 2816), page[2824]), (LAYOUT.zone_blocks, 0));
-    assert_eq!(bench.identify_set(6, 2, 0).1[0], 4, "ZASL: 16 pages");
-    assert_eq!(bench.identify_set(7, 2, 0).1[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(bench.identify_set(7, 0, 0).1[..4], [0; 4]);
+    assert_eq!(bench.identify_command_set(6, 2, 0).1[0], 4, "ZASL: 16 pages");
+    assert_eq!(bench.identify_command_set(7, 2, 0).1[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bench.identify_command_set(7, 0, 0).1[..4], [0; 4]);
     for cns in [5, 6, 7] {
-        assert_eq!(bench.identify_set(cns, 1, 1).0, Status::INVALID_FIELD, "no key-value command set");
-        assert_eq!(Bench::new().identify_set(cns, 2, 1).0, Status::INVALID_FIELD, "no zones");
+        assert_eq!(bench.identify_command_set(cns, 1, 1).0, Status::INVALID_FIELD, "no key-value command set");
+        assert_eq!(Bench::new().identify_command_set(cns, 2, 1).0, Status::INVALID_FIELD, "no zones");
     }
     assert_eq!(u64_at(&bench.identify(0, 1).1, 0), BLOCKS);
 }
 
 #[test]
-fn effects_of_commands_are_told_for_each_command_set() {
+fn command_effects_are_logged_per_command_set() {
     let mut bench = Bench::with(ZONED);
     let mut effects = |command_set: u32| {
         let dwords = [5 | 1023 << 16, 0, 0, 0, command_set << 24, 0];
@@ -106,9 +106,9 @@ fn effects_of_commands_are_told_for_each_command_set() {
 }
 
 #[test]
-fn controller_starts_with_all_command_sets_if_it_has_several() {
+fn zoned_controller_starts_with_all_command_sets() {
     let start = |limits| {
-        let mut bench = Bench::off_with(limits);
+        let mut bench = Bench::controller_off_with_limits(limits);
         bench.set(0x24, 15 | 15 << 16);
         bench.set(0x28, crate::nvme_bench::ADMIN_QUEUE as u32);
         bench.set(0x30, crate::nvme_bench::ADMIN_ANSWERS as u32);
@@ -119,7 +119,7 @@ fn controller_starts_with_all_command_sets_if_it_has_several() {
 }
 
 #[test]
-fn zone_is_written_at_its_pointer_and_nowhere_else() {
+fn zone_is_written_only_at_its_write_pointer() {
     let mut bench = Bench::with(ZONED);
     assert_eq!(write(&mut bench, FIRST, 8, 1), Status::SUCCESS);
     assert_eq!(write(&mut bench, FIRST, 8, 9), Status::ZONE_INVALID_WRITE);
@@ -137,7 +137,7 @@ fn zone_is_written_at_its_pointer_and_nowhere_else() {
 }
 
 #[test]
-fn appends_of_up_to_the_limit_are_taken_until_the_zone_is_full() {
+fn appends_are_accepted_until_the_zone_is_full() {
     let mut bench = Bench::with(ZONED);
     let places: Vec<u64> = (0..25).map(|_| append(&mut bench, FIRST, 8, 1).result).collect();
     assert!(places.iter().zip(0..).all(|(place, number)| *place == FIRST + number * 8), "{places:?}");
@@ -152,7 +152,7 @@ fn appends_of_up_to_the_limit_are_taken_until_the_zone_is_full() {
 }
 
 #[test]
-fn states_follow_the_actions_of_a_host_within_the_limits() {
+fn zone_states_follow_host_actions_within_limits() {
     let mut bench = Bench::with(ZONED);
     let act = |bench: &mut Bench, zone: u64, action| bench.ask(send(zone * FIRST, action)).status;
     for zone in 0..3 {
@@ -179,7 +179,7 @@ fn states_follow_the_actions_of_a_host_within_the_limits() {
 }
 
 #[test]
-fn blocks_of_a_zone_that_was_reset_read_as_zeros() {
+fn blocks_of_a_reset_zone_read_as_zeros() {
     let mut bench = Bench::with(ZONED);
     for zone in 0..3 {
         assert_eq!(write(&mut bench, zone * FIRST, 16, 7), Status::SUCCESS);
@@ -195,7 +195,7 @@ fn blocks_of_a_zone_that_was_reset_read_as_zeros() {
 }
 
 #[test]
-fn other_writes_and_copies_move_the_pointer_too() {
+fn other_writes_and_copies_advance_the_write_pointer() {
     let mut bench = Bench::with(ZONED);
     let status = |bench: &mut Bench, opcode, slba| bench.ask(transfer(opcode, slba, 4, [DATA, 0])).status;
     assert_eq!(status(&mut bench, opcode::WRITE_ZEROES, FIRST + 4), Status::ZONE_INVALID_WRITE);
@@ -218,7 +218,7 @@ fn other_writes_and_copies_move_the_pointer_too() {
 }
 
 #[test]
-fn write_whose_data_is_out_of_reach_leaves_the_pointer_where_it_was() {
+fn write_with_unreachable_data_leaves_the_write_pointer() {
     let mut bench = Bench::with(ZONED);
     assert_eq!(write(&mut bench, FIRST, 8, 1), Status::SUCCESS);
     let beyond = crate::nvme_bench::MEMORY as u64 * 2;
@@ -232,7 +232,7 @@ fn write_whose_data_is_out_of_reach_leaves_the_pointer_where_it_was() {
 }
 
 #[test]
-fn commands_that_divide_a_drive_are_not_those_of_one_with_zones() {
+fn namespace_management_is_refused_on_zoned_drives() {
     let mut bench = Bench::with(ZONED);
     let oacs = bench.identify(1, 0).1[256];
     assert_eq!(oacs >> 3 & 1, 0, "OACS");
@@ -262,7 +262,7 @@ fn on_file(path: &Path) -> Bench {
 
 /// The server ends without a word, as if the power of its drive were cut.
 #[test]
-fn zones_outlive_the_server_as_they_were_at_the_last_flush() {
+fn zones_outlive_the_server_as_of_the_last_flush() {
     let path = path("flushed");
     let mut bench = on_file(&path);
     assert_eq!(write(&mut bench, 0, 8, 1), Status::SUCCESS);
@@ -289,7 +289,7 @@ fn zones_outlive_the_server_as_they_were_at_the_last_flush() {
 }
 
 #[test]
-fn store_of_other_zones_is_refused_and_kept() {
+fn store_with_other_zones_is_refused_and_kept() {
     let path = path("other");
     let mut bench = on_file(&path);
     assert_eq!(write(&mut bench, 0, 8, 1), Status::SUCCESS);

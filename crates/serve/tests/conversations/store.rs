@@ -38,7 +38,7 @@ fn damage(path: &Path, at: u64) {
 }
 
 #[test]
-fn a_new_store_reads_zeros_and_takes_no_space() {
+fn new_store_reads_zeros_and_uses_no_space() {
     let path = path("fresh");
     let store = Store::open(&path, GEOMETRY).unwrap();
     assert!(read(&store, 0, 1 << 20).iter().all(|byte| *byte == 0));
@@ -48,7 +48,7 @@ fn a_new_store_reads_zeros_and_takes_no_space() {
 }
 
 #[test]
-fn a_store_that_no_file_system_holds_leaves_nothing_behind() {
+fn store_too_large_for_its_file_system_leaves_no_file() {
     let path = path("too-large");
     let too_large = Geometry { capacity_bytes: 1 << 62, block_bytes: 512 };
     assert!(Store::open(&path, too_large).is_err());
@@ -60,7 +60,7 @@ fn a_store_that_no_file_system_holds_leaves_nothing_behind() {
 }
 
 #[test]
-fn words_are_lent_where_they_are_always_in_memory_and_not_from_a_file() {
+fn words_are_lent_from_memory_stores_only() {
     let store = Store::in_memory(GEOMETRY).unwrap();
     store.write(4096, &[0x11; 512]).unwrap();
     let words = store.words(4096 - 8, 24).unwrap();
@@ -70,7 +70,7 @@ fn words_are_lent_where_they_are_always_in_memory_and_not_from_a_file() {
 }
 
 #[test]
-fn what_was_written_is_there_when_the_store_is_opened_again() {
+fn written_data_persists_across_reopening() {
     let path = path("again");
     for round in 1..4u8 {
         let store = Store::open(&path, GEOMETRY).unwrap();
@@ -82,7 +82,7 @@ fn what_was_written_is_there_when_the_store_is_opened_again() {
 }
 
 #[test]
-fn a_file_that_is_no_store_is_refused() {
+fn file_that_is_not_a_store_is_refused() {
     let path = path("other");
     fs::write(&path, "a letter").unwrap();
     let expected = "FILE: this is no store of phaselink, and has 8 bytes; \
@@ -94,7 +94,7 @@ fn a_file_that_is_no_store_is_refused() {
 }
 
 #[test]
-fn a_store_of_another_size_version_or_checksum_is_refused() {
+fn store_of_other_size_version_or_checksum_is_refused() {
     let path = path("wrong");
     drop(Store::open(&path, GEOMETRY).unwrap());
     let larger = Geometry { capacity_bytes: 2 << 20, ..GEOMETRY };
@@ -116,7 +116,7 @@ fn a_store_of_another_size_version_or_checksum_is_refused() {
 }
 
 #[test]
-fn store_of_another_kind_of_namespace_is_refused_with_both_kinds_named() {
+fn store_of_another_namespace_kind_is_refused_naming_both() {
     let path = path("kinds");
     drop(Store::open_with_kind(StoredNamespaceKind::Zoned, &path, GEOMETRY).unwrap());
     let expected = "FILE: the store holds a zoned namespace; \
@@ -128,7 +128,7 @@ fn store_of_another_kind_of_namespace_is_refused_with_both_kinds_named() {
 }
 
 /// Checks that a store keeps unreadable blocks until they are written, also when it is opened again by `open`.
-fn keeps_unreadable_blocks(open: impl Fn() -> Store) {
+fn check_unreadable_blocks_persist(open: impl Fn() -> Store) {
     let store = open();
     store.write(0, &[1; 16384]).unwrap();
     store.make_unreadable(4096, 8192).unwrap();
@@ -152,17 +152,17 @@ fn keeps_unreadable_blocks(open: impl Fn() -> Store) {
 }
 
 #[test]
-fn unreadable_blocks_fail_until_they_are_written_in_memory_and_in_a_file() {
-    keeps_unreadable_blocks(|| Store::in_memory(GEOMETRY).unwrap());
+fn unreadable_blocks_fail_until_rewritten_in_memory_and_file() {
+    check_unreadable_blocks_persist(|| Store::in_memory(GEOMETRY).unwrap());
     let path = path("unreadable");
-    keeps_unreadable_blocks(|| Store::open(&path, GEOMETRY).unwrap());
+    check_unreadable_blocks_persist(|| Store::open(&path, GEOMETRY).unwrap());
     drop(Store::open(&path, GEOMETRY).unwrap());
     assert_eq!(read(&Store::open(&path, GEOMETRY).unwrap(), 0, 16384), [0; 16384]);
 }
 
 /// A store of the first version whose state slots hold something else becomes one of the newest version with its first record.
 #[test]
-fn store_of_the_first_version_is_migrated_when_it_has_state_to_keep() {
+fn first_version_store_is_migrated_when_it_keeps_state() {
     let geometry = Geometry { capacity_bytes: 16 << 20, block_bytes: 512 };
     let (path, data_start) = (path("migrated"), 8 << 20);
     let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
@@ -184,7 +184,7 @@ fn store_of_the_first_version_is_migrated_when_it_has_state_to_keep() {
 }
 
 #[test]
-fn a_store_whose_making_was_cut_short_is_made_whole() {
+fn partially_created_store_is_completed() {
     let path = path("half");
     for length in [0, DATA_START + GEOMETRY.capacity_bytes] {
         File::create(&path).unwrap().set_len(length).unwrap();
@@ -196,7 +196,7 @@ fn a_store_whose_making_was_cut_short_is_made_whole() {
 }
 
 #[test]
-fn a_new_store_is_its_owners_alone_and_a_file_that_is_there_keeps_its_permissions() {
+fn new_store_is_private_and_an_existing_file_keeps_its_mode() {
     let path = path("mode");
     let mode = || fs::metadata(&path).unwrap().mode() & 0o777;
     drop(Store::open(&path, GEOMETRY).unwrap());
@@ -207,7 +207,7 @@ fn a_new_store_is_its_owners_alone_and_a_file_that_is_there_keeps_its_permission
 }
 
 /// A store with written blocks from 0 to 64 KiB and at 512 KiB, and the file behind it, which has been cut off.
-fn cut_off(test: &str, length: u64) -> (Store, File) {
+fn truncated_store(test: &str, length: u64) -> (Store, File) {
     let path = path(test);
     let store = Store::open(&path, GEOMETRY).unwrap();
     store.write(0, &[1; 64 << 10]).unwrap();
@@ -232,9 +232,9 @@ fn all_requests_fail(store: &Store, file: &File) {
 }
 
 #[test]
-fn requests_to_a_truncated_file_fail_and_the_process_survives() {
-    type FirstAccess = (&'static str, fn(&Store) -> bool);
-    let first: [FirstAccess; 7] = [
+fn requests_to_a_truncated_store_fail_without_crash() {
+    type FirstStoreAccess = (&'static str, fn(&Store) -> bool);
+    let first: [FirstStoreAccess; 7] = [
         ("read", |store| store.read(512 << 10, &mut [0; 4096]).is_err()),
         ("write", |store| store.write(0, &[3; 4096]).is_err()),
         ("hole", |store| store.read(900 << 10, &mut [0; 4096]).is_err()),
@@ -249,7 +249,7 @@ fn requests_to_a_truncated_file_fail_and_the_process_survives() {
     let other = Store::open(&path("cut-other"), GEOMETRY).unwrap();
     other.write(0, &[7; 4096]).unwrap();
     for (name, fails) in first {
-        let (store, file) = cut_off(&format!("cut-{name}"), 4096);
+        let (store, file) = truncated_store(&format!("cut-{name}"), 4096);
         assert!(fails(&store), "{name}");
         all_requests_fail(&store, &file);
     }
@@ -257,8 +257,8 @@ fn requests_to_a_truncated_file_fail_and_the_process_survives() {
 }
 
 #[test]
-fn threads_that_copy_while_a_file_is_cut_off_get_errors_and_no_zeros() {
-    let (store, file) = cut_off("cut-threads", DATA_START + GEOMETRY.capacity_bytes);
+fn copying_threads_get_errors_from_a_truncated_store() {
+    let (store, file) = truncated_store("cut-threads", DATA_START + GEOMETRY.capacity_bytes);
     let reader = || {
         let mut into = [0; 64 << 10];
         while store.read(0, &mut into).is_ok() {
@@ -275,7 +275,7 @@ fn threads_that_copy_while_a_file_is_cut_off_get_errors_and_no_zeros() {
 }
 
 #[test]
-fn two_servers_cannot_share_a_store() {
+fn store_cannot_be_shared_by_two_servers() {
     let path = path("shared");
     let store = Store::open(&path, GEOMETRY).unwrap();
     assert_eq!(refusal(&path, GEOMETRY), "FILE: another server has this store; allowed: one server a store");
@@ -289,7 +289,7 @@ const FIRST_VERSION: ([u8; 24], [u8; 4]) =
     (*b"phaselnk\x01\0\0\0\0\x02\0\0\0\0\0\x01\0\0\0\0", [0xf9, 0xa1, 0x85, 0x0b]);
 
 #[test]
-fn a_store_of_the_first_version_is_served_as_it_is() {
+fn first_version_store_is_served_unchanged() {
     let geometry = Geometry { capacity_bytes: 16 << 20, block_bytes: 512 };
     let (path, data_start) = (path("first"), 8 << 20);
     let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
@@ -318,7 +318,7 @@ fn a_store_of_the_first_version_is_served_as_it_is() {
 }
 
 #[test]
-fn zeroed_space_goes_back_to_the_disk_unless_it_is_to_be_kept() {
+fn zeroed_space_is_freed_unless_kept() {
     let path = path("trim");
     let store = Store::open(&path, GEOMETRY).unwrap();
     let used = || fs::metadata(&path).unwrap().blocks() * 512;
@@ -333,7 +333,7 @@ fn zeroed_space_goes_back_to_the_disk_unless_it_is_to_be_kept() {
 }
 
 /// A tmpfs of 1 MiB beyond the store's own pages, or none where this process may not make one.
-fn small_disk(test: &str) -> Option<PathBuf> {
+fn mount_small_tmpfs(test: &str) -> Option<PathBuf> {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     fs::create_dir_all(&place).unwrap();
     let mount = ["-t", "tmpfs", "-o", "size=1m", "tmpfs"];
@@ -342,8 +342,8 @@ fn small_disk(test: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn a_full_disk_is_an_error_of_the_write_and_harms_nothing_else() {
-    let Some(place) = small_disk("full") else {
+fn full_disk_fails_the_write_only() {
+    let Some(place) = mount_small_tmpfs("full") else {
         return eprintln!("skipped: only root can make a small disk");
     };
     let filled = std::panic::catch_unwind(|| fill(&place.join("store")));
@@ -394,7 +394,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
 
     #[test]
-    fn a_store_holds_what_a_flat_array_holds(steps in prop::collection::vec(step(), 1..24)) {
+    fn store_equals_a_flat_array(steps in prop::collection::vec(step(), 1..24)) {
         let path = path("flat");
         let memory = Store::in_memory(GEOMETRY).unwrap();
         let mut file = Store::open(&path, GEOMETRY).unwrap();
@@ -423,7 +423,7 @@ proptest! {
 }
 
 #[test]
-fn a_missing_directory_is_told_with_the_systems_words() {
+fn missing_directory_is_reported_in_the_systems_words() {
     let path = path("nowhere").join("store");
     let problem = Store::open(&path, GEOMETRY).unwrap_err().to_string();
     assert!(problem.contains("cannot be opened: No such file or directory"), "{problem}");

@@ -7,7 +7,7 @@ use phaselink_core::ledger::Record;
 use phaselink_core::random::mix;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
-use phaselink_serve::model::wall::{Clock, LONE_LEAD, Wall};
+use phaselink_serve::model::wall::{Clock, LONE_LEAD, WallClockEngine};
 
 const REQUESTS: u32 = 200;
 
@@ -20,7 +20,7 @@ fn engine(drive: &Drive) -> (Engine, u16) {
 }
 
 /// Reads and writes of several sizes at irregular times, some of them at the same instant.
-fn arrivals(thread: u16) -> Vec<(Time, ExternalInput)> {
+fn irregular_arrivals(thread: u16) -> Vec<(Time, ExternalInput)> {
     let mut at = Time::ZERO;
     let arrival = |token| {
         let draw = mix(u64::from(token));
@@ -41,18 +41,18 @@ fn drain(mut engine: Engine, mut done: Vec<CompletedInjection>) -> (Vec<Complete
     (done, engine.trace().records().to_vec())
 }
 
-fn virtual_loop(drive: &Drive) -> (Vec<CompletedInjection>, Vec<Record>) {
+fn run_in_virtual_time(drive: &Drive) -> (Vec<CompletedInjection>, Vec<Record>) {
     let (mut engine, thread) = engine(drive);
-    arrivals(thread).into_iter().for_each(|(at, input)| engine.inject(at, input));
+    irregular_arrivals(thread).into_iter().for_each(|(at, input)| engine.inject(at, input));
     drain(engine, Vec::new())
 }
 
 /// The clock moves in steps that have nothing to do with the model's.
-fn wall_loop(drive: &Drive) -> (Vec<CompletedInjection>, Vec<Record>) {
+fn run_on_stepped_clock(drive: &Drive) -> (Vec<CompletedInjection>, Vec<Record>) {
     let (engine, thread) = engine(drive);
-    let mut wall = Wall::new(engine, Clock::Set(Time::ZERO));
+    let mut wall = WallClockEngine::new(engine, Clock::Set(Time::ZERO));
     let (mut now, mut done) = (Time::ZERO, Vec::new());
-    for (at, input) in arrivals(thread) {
+    for (at, input) in irregular_arrivals(thread) {
         while now < at {
             now = at.min(now + Span::from_ps(mix(now.as_ps()) % 3_000_000 + 1));
             *wall.clock_mut() = Clock::Set(now);
@@ -65,10 +65,10 @@ fn wall_loop(drive: &Drive) -> (Vec<CompletedInjection>, Vec<Record>) {
 }
 
 #[test]
-fn both_loops_give_equal_packets_and_completions_on_every_shipped_drive() {
+fn virtual_and_wall_clock_loops_agree_on_shipped_drives() {
     for name in shipped::names() {
         let drive = Drive::shipped(name).unwrap();
-        let (expected, found) = (virtual_loop(&drive), wall_loop(&drive));
+        let (expected, found) = (run_in_virtual_time(&drive), run_on_stepped_clock(&drive));
         assert!(expected.1.len() > 5 * REQUESTS as usize, "{name} records packets");
         assert_eq!(expected.0, found.0, "{name}");
         assert!(expected.1 == found.1, "{name}: the packets differ");
@@ -76,10 +76,10 @@ fn both_loops_give_equal_packets_and_completions_on_every_shipped_drive() {
 }
 
 #[test]
-fn a_result_comes_at_its_modelled_instant_and_not_before() {
+fn result_is_delivered_exactly_at_its_modelled_instant() {
     let drive = Drive::shipped("dc-express").unwrap();
     let (engine, thread) = engine(&drive);
-    let mut wall = Wall::new(engine, Clock::Set(Time::ZERO));
+    let mut wall = WallClockEngine::new(engine, Clock::Set(Time::ZERO));
     let io = Io { op: Op::Read, offset: 0, bytes: 512 };
     wall.arrive(ExternalInput::Request { thread, io, token: 3 });
     let mut ahead = wall.engine().clone();
@@ -98,18 +98,18 @@ fn a_result_comes_at_its_modelled_instant_and_not_before() {
     assert_eq!((wall.lag().count(), wall.lag().max()), (1, Span::from_ns(70)));
 }
 
-fn jump(wall: &mut Wall, by: Span) {
+fn jump(wall: &mut WallClockEngine, by: Span) {
     let now = wall.clock_mut().now();
     *wall.clock_mut() = Clock::Set(now + by);
     wall.advance();
 }
 
 #[test]
-fn model_that_cannot_catch_up_is_held_back_and_charges_requests_in_flight() {
+fn overloaded_model_is_held_back_and_charges_requests_in_flight() {
     let drive = Drive::shipped("dc-express").unwrap();
     let mut engine = Engine::new(&drive, 1);
     let thread = engine.add_client(1);
-    let mut wall = Wall::new(engine, Clock::Set(Time::ZERO));
+    let mut wall = WallClockEngine::new(engine, Clock::Set(Time::ZERO));
     let request = ExternalInput::Request { thread, io: Io { op: Op::Read, offset: 0, bytes: 512 }, token: 0 };
     // The endpoint polls millions of times in these 3 s without anybody waiting, so the clock skips that work.
     jump(&mut wall, Span::from_s(3));
@@ -124,10 +124,10 @@ fn model_that_cannot_catch_up_is_held_back_and_charges_requests_in_flight() {
 }
 
 #[test]
-fn a_request_does_not_wait_for_what_an_idle_device_has_missed() {
+fn request_does_not_wait_for_missed_idle_events() {
     let drive = Drive::shipped("dc-express").unwrap();
     let (engine, thread) = engine(&drive);
-    let mut wall = Wall::new(engine, Clock::Set(Time::ZERO + Span::from_s(3)));
+    let mut wall = WallClockEngine::new(engine, Clock::Set(Time::ZERO + Span::from_s(3)));
     let io = Io { op: Op::Read, offset: 0, bytes: 512 };
     let arrived = wall.arrive(ExternalInput::Request { thread, io, token: 0 });
     assert!(arrived < Time::ZERO + Span::from_ms(1), "{arrived:?}: three seconds of looking for work were made up");
@@ -135,7 +135,7 @@ fn a_request_does_not_wait_for_what_an_idle_device_has_missed() {
 }
 
 #[test]
-fn result_with_a_lead_is_known_early_and_has_no_lag_if_handed_over_when_due() {
+fn result_with_a_lead_is_early_without_lag() {
     let drive = Drive::shipped("dc-express").unwrap();
     let (engine, thread) = engine(&drive);
     let request = |token| ExternalInput::Request { thread, io: Io { op: Op::Read, offset: 0, bytes: 512 }, token };
@@ -147,17 +147,17 @@ fn result_with_a_lead_is_known_early_and_has_no_lag_if_handed_over_when_due() {
         (0..requests).for_each(|token| alone.inject(start, request(token)));
         let expected = drain_one(alone);
 
-        let mut wall = Wall::new(engine.clone(), Clock::Set(start));
-        assert_eq!(wall.run_ahead(wall.now()), None);
-        wall.lead_by(Span::from_ns(600));
+        let mut wall = WallClockEngine::new(engine.clone(), Clock::Set(start));
+        assert_eq!(wall.run_with_lead(wall.now()), None);
+        wall.set_lead(Span::from_ns(600));
         for token in 0..requests {
             assert_eq!(wall.arrive(request(token)), start);
         }
         let known = Time::ZERO + expected.at.since(Time::ZERO + expected_lead);
         *wall.clock_mut() = Clock::Set(Time::ZERO + known.since(Time::ZERO + Span::from_ps(1)));
-        assert_eq!(wall.run_ahead(wall.now()), None, "not a picosecond sooner");
+        assert_eq!(wall.run_with_lead(wall.now()), None, "not a picosecond sooner");
         *wall.clock_mut() = Clock::Set(known);
-        assert_eq!(wall.run_ahead(wall.now()), Some(expected));
+        assert_eq!(wall.run_with_lead(wall.now()), Some(expected));
         wall.hand_over(known, known);
         assert_eq!((wall.lag().count(), wall.last_lag()), (1, Span::ZERO));
     }
@@ -174,11 +174,11 @@ fn drain_one(mut engine: Engine) -> CompletedInjection {
 }
 
 #[test]
-fn a_ring_counts_from_when_it_was_rung_and_not_from_when_it_is_found() {
+fn doorbell_counts_from_its_write_not_its_discovery() {
     let drive = Drive::shipped("nvme").unwrap();
     let found = Time::ZERO + Span::from_us(5);
     let rung = Time::ZERO + Span::from_us(4);
-    let mut wall = Wall::new(Engine::for_real_host_drivers(&drive, 1).unwrap(), Clock::Set(found));
+    let mut wall = WallClockEngine::new(Engine::for_real_host_drivers(&drive, 1).unwrap(), Clock::Set(found));
     assert!(wall.begin_queue(0, 64, true));
     assert_eq!(wall.ring(rung, 0, [].into_iter()), rung);
 }

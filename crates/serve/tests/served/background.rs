@@ -29,16 +29,16 @@ pub(crate) fn device(drive: Drive, store: Store) -> Device {
 }
 
 /// A server that runs until this goes.
-pub(crate) struct Background {
+pub(crate) struct BackgroundServer {
     stop: Arc<StopRequest>,
     thread: Option<JoinHandle<io::Result<Summary>>>,
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Background {
-    pub(crate) fn start(server: Server, alone: MutexGuard<'static, ()>) -> Background {
+impl BackgroundServer {
+    pub(crate) fn start(server: Server, alone: MutexGuard<'static, ()>) -> BackgroundServer {
         let stop = Arc::clone(&server.device.stop);
-        Background { stop, thread: Some(thread::spawn(move || server.run())), _alone: alone }
+        BackgroundServer { stop, thread: Some(thread::spawn(move || server.run())), _alone: alone }
     }
 
     pub(crate) fn finish(mut self) -> Summary {
@@ -47,7 +47,7 @@ impl Background {
     }
 }
 
-impl Drop for Background {
+impl Drop for BackgroundServer {
     fn drop(&mut self) {
         self.stop.request();
         if let Some(thread) = self.thread.take() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::background::{Background, alone, device};
+use crate::background::{BackgroundServer, alone, device};
 use phaselink_client::{Client, Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{KeyOverride, shipped};
@@ -17,7 +17,7 @@ use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
 use phaselink_serve::front::nbd::{self, ExportSocket, NbdFrontEnd};
-use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
+use phaselink_serve::front::shm::{ShareOption, ShareSocket, ShmFrontEnd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 
@@ -28,7 +28,7 @@ const THREADS: usize = 3;
 struct Running {
     socket: PathBuf,
     uri: Uri,
-    server: Background,
+    server: BackgroundServer,
 }
 
 /// Serve DC Express, with its reads taking so long, in shared memory and over NBD.
@@ -41,12 +41,12 @@ fn serve(test: &str, timing: bool, wait: Wait, store: Store, read: Duration) -> 
     let listener = Listener::bind(&Uri::parse("nbd://127.0.0.1:0/").unwrap()).unwrap();
     let uri = listener.uri();
     let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: true };
-    let share = ShareSocket::bind(&Share::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap();
+    let share = ShareSocket::bind(&ShareOption::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap();
     let fronts: Vec<Box<dyn Front>> =
-        vec![Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }])), Box::new(Shm(vec![share]))];
+        vec![Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }])), Box::new(ShmFrontEnd(vec![share]))];
     let server =
         Server { device, timing, wait, seed: 1, fronts, metrics: None, control: None, device_threads: THREADS };
-    Running { socket, uri, server: Background::start(server, alone) }
+    Running { socket, uri, server: BackgroundServer::start(server, alone) }
 }
 
 fn serve_quick(test: &str, timing: bool, wait: Wait) -> Running {
@@ -88,7 +88,7 @@ fn random_bytes(seed: u64) -> Vec<u8> {
 }
 
 /// Pages that are this one's alone: written, and read back.
-trait Pages {
+trait PrivatePages {
     fn write(&mut self, offset: u64, data: &[u8]);
     fn read(&mut self, offset: u64) -> Vec<u8>;
 
@@ -101,7 +101,7 @@ trait Pages {
     }
 }
 
-impl Pages for Queue {
+impl PrivatePages for Queue {
     fn write(&mut self, offset: u64, data: &[u8]) {
         Queue::write(self, offset, data).unwrap();
     }
@@ -113,7 +113,7 @@ impl Pages for Queue {
     }
 }
 
-impl Pages for Connection {
+impl PrivatePages for Connection {
     fn write(&mut self, offset: u64, data: &[u8]) {
         self.ask(command::WRITE, offset, data.len() as u32, data);
         self.answer(0);
@@ -126,7 +126,7 @@ impl Pages for Connection {
 }
 
 #[test]
-fn queues_and_connections_on_several_threads_find_what_they_have_written() {
+fn queues_and_connections_on_several_threads_keep_their_data() {
     const ROUNDS: u64 = 30;
     for (timing, wait) in
         [(false, Wait::Spin), (false, Wait::Adaptive), (true, Wait::Adaptive), (true, Wait::PageBlock)]
@@ -151,7 +151,7 @@ fn queues_and_connections_on_several_threads_find_what_they_have_written() {
 }
 
 #[test]
-fn a_store_in_a_file_is_written_by_several_threads_and_flushed_by_any() {
+fn file_store_is_written_and_flushed_by_several_threads() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("threads.store");
     let _ = std::fs::remove_file(&path);
     let store = Store::open(&path, GEOMETRY).unwrap();
@@ -170,7 +170,7 @@ fn a_store_in_a_file_is_written_by_several_threads_and_flushed_by_any() {
 }
 
 #[test]
-fn no_answer_comes_before_the_model_says_and_all_threads_wait_for_the_same_memory() {
+fn responses_of_several_threads_follow_one_model() {
     let read = Duration::from_millis(2);
     let store = Store::in_memory(GEOMETRY).unwrap();
     let server = serve("threads-slow", true, Wait::Adaptive, store, read);
@@ -192,7 +192,7 @@ fn no_answer_comes_before_the_model_says_and_all_threads_wait_for_the_same_memor
 }
 
 #[test]
-fn clients_that_vanish_with_requests_under_way_harm_nobody() {
+fn vanishing_clients_with_requests_in_flight_harm_nobody() {
     for timing in [false, true] {
         let server = serve_quick("threads-gone", timing, Wait::Adaptive);
         let mut client = server.client(2);
@@ -215,7 +215,7 @@ fn clients_that_vanish_with_requests_under_way_harm_nobody() {
 }
 
 #[test]
-fn a_server_that_stops_with_requests_under_way_leaves_nobody_waiting() {
+fn stopping_server_with_requests_in_flight_releases_clients() {
     for wait in [Wait::Adaptive, Wait::Spin, Wait::PageBlock] {
         let store = Store::in_memory(GEOMETRY).unwrap();
         let server = serve("threads-stop", true, wait, store, Duration::from_millis(200));

@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::background::{Background, alone, device};
-use crate::vfio_client::{Client, DATA, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings};
-use crate::vhost_guest::Ask;
+use crate::background::{BackgroundServer, alone, device};
+use crate::vfio_client::{Client, DATA, DoorbellMethod, Driver, ENTRIES, PAGE, RAM, RAM_BYTES};
+use crate::vhost_guest::GuestRequest;
 use phaselink_client::{Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{JobOutcome, Outcome};
@@ -25,8 +25,8 @@ use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
 use phaselink_serve::front::nbd::{self, ExportSocket, NbdFrontEnd};
-use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
-use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
+use phaselink_serve::front::shm::{ShareOption, ShareSocket, ShmFrontEnd};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUserFrontEnd};
 use phaselink_serve::front::vhost_user::blk::FEATURES;
 use phaselink_serve::front::{Front, FrontEndArguments, vhost_user};
 use phaselink_serve::model::wall::Wait;
@@ -35,7 +35,8 @@ use rustix::event::EventfdFlags;
 use vm_memory::Bytes;
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
-const KINDS: [Kind; 4] = [Kind::NbdFrontEnd, Kind::SharedMemory, Kind::VfioUser, Kind::VhostUser];
+const KINDS: [Kind; 4] =
+    [Kind::NbdFrontEnd, Kind::ClientMemoryRegions, Kind::VfioUserFrontEnd, Kind::VhostUserFrontEnd];
 /// How long an answer is waited for that is not to come: long beside any that is.
 const SILENCE: Duration = Duration::from_millis(60);
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,14 +44,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     NbdFrontEnd,
-    SharedMemory,
-    VfioUser,
-    VhostUser,
+    ClientMemoryRegions,
+    VfioUserFrontEnd,
+    VhostUserFrontEnd,
 }
 
 /// What a host gets for a request.
 #[derive(Debug, PartialEq)]
-enum Got {
+enum RequestResult {
     Data(Vec<u8>),
     Failed,
     Nothing,
@@ -58,10 +59,10 @@ enum Got {
 
 /// A host with one request in flight at a time.
 trait Host {
-    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> Got;
-    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> Got;
+    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> RequestResult;
+    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> RequestResult;
     /// Another answer to the last request, a read of so many bytes.
-    fn again(&mut self, bytes: usize) -> Got;
+    fn again(&mut self, bytes: usize) -> RequestResult;
 }
 
 struct Running {
@@ -70,22 +71,25 @@ struct Running {
     uri: Option<Uri>,
     drive: Arc<Drive>,
     faults: Arc<Faults>,
-    server: Background,
+    server: BackgroundServer,
 }
 
 fn serve(test: &str, kind: Kind, timing: bool, wait: Wait) -> Running {
-    serve_on(1, test, kind, timing, wait)
+    serve_on_threads(1, test, kind, timing, wait)
 }
 
 /// Serves on so many device threads.
-fn serve_on(device_threads: usize, test: &str, kind: Kind, timing: bool, wait: Wait) -> Running {
+fn serve_on_threads(device_threads: usize, test: &str, kind: Kind, timing: bool, wait: Wait) -> Running {
     let alone = alone();
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.{kind:?}"));
     let mut drive = Drive::shipped("nvme").unwrap();
     (drive.nvme.queue_pairs, drive.nvme.queue_entries) = (4, 64);
     let mut device = device(drive, Store::in_memory(GEOMETRY).unwrap());
-    device.faults =
-        Arc::new(Faults::new(FaultRuleScope { model: timing, interrupts: kind == Kind::VfioUser, connections: false }));
+    device.faults = Arc::new(Faults::new(FaultRuleScope {
+        model: timing,
+        interrupts: kind == Kind::VfioUserFrontEnd,
+        connections: false,
+    }));
     let (drive, faults) = (Arc::clone(&device.drive), Arc::clone(&device.faults));
     let mut uri = None;
     let front: Box<dyn Front> = match kind {
@@ -95,12 +99,14 @@ fn serve_on(device_threads: usize, test: &str, kind: Kind, timing: bool, wait: W
             let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: true };
             Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }]))
         }
-        Kind::SharedMemory => {
-            let share = Share::parse(&place.display().to_string()).unwrap();
-            Box::new(Shm(vec![ShareSocket::bind(&share, GEOMETRY).unwrap()]))
+        Kind::ClientMemoryRegions => {
+            let share = ShareOption::parse(&place.display().to_string()).unwrap();
+            Box::new(ShmFrontEnd(vec![ShareSocket::bind(&share, GEOMETRY).unwrap()]))
         }
-        Kind::VfioUser => Box::new(VfioUser(vec![ControllerSocket::bind(&place, &drive, GEOMETRY, 0).unwrap()])),
-        Kind::VhostUser => {
+        Kind::VfioUserFrontEnd => {
+            Box::new(VfioUserFrontEnd(vec![ControllerSocket::bind(&place, &drive, GEOMETRY, 0).unwrap()]))
+        }
+        Kind::VhostUserFrontEnd => {
             let asked =
                 FrontEndArguments { addresses: vec![place.display().to_string()], ..FrontEndArguments::default() };
             (vhost_user::KIND.bind)(&asked, &drive, GEOMETRY).unwrap()
@@ -108,7 +114,7 @@ fn serve_on(device_threads: usize, test: &str, kind: Kind, timing: bool, wait: W
     };
     let server =
         Server { device, timing, wait, seed: 1, fronts: vec![front], metrics: None, control: None, device_threads };
-    Running { kind, place, uri, drive, faults, server: Background::start(server, alone) }
+    Running { kind, place, uri, drive, faults, server: BackgroundServer::start(server, alone) }
 }
 
 impl Running {
@@ -118,12 +124,12 @@ impl Running {
                 let client = nbd::client::Client::connect(self.uri.as_ref().unwrap()).unwrap();
                 Box::new(NbdHost { client, cookie: 0 })
             }
-            Kind::SharedMemory => {
+            Kind::ClientMemoryRegions => {
                 let client = phaselink_client::Client::connect(&self.place, &Options::default());
                 Box::new(client.unwrap().take_queue().unwrap())
             }
-            Kind::VfioUser => Box::new(self.guest().0),
-            Kind::VhostUser => Box::new(Virtual(crate::vhost_guest::Guest::connect(&self.place, FEATURES))),
+            Kind::VfioUserFrontEnd => Box::new(self.guest().0),
+            Kind::VhostUserFrontEnd => Box::new(VirtioHost(crate::vhost_guest::Guest::connect(&self.place, FEATURES))),
         }
     }
 
@@ -134,9 +140,9 @@ impl Running {
         client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).unwrap();
         let fd = || rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
         let fds = [fd(), fd()];
-        client.set_vectors(&[fds[0].as_fd(), fds[1].as_fd()]).unwrap();
-        let mut driver = Driver::start(client, RAM, Rings::Messages);
-        driver.bring_up(1);
+        client.set_msix_eventfds(&[fds[0].as_fd(), fds[1].as_fd()]).unwrap();
+        let mut driver = Driver::start(client, RAM, DoorbellMethod::Messages);
+        driver.bring_up_like_linux(1);
         (Guest(driver), fds)
     }
 
@@ -156,24 +162,24 @@ struct NbdHost {
 
 impl NbdHost {
     /// The answer to the last request, which is to have so many bytes of data.
-    fn answer(&mut self, request: Request, data: &[u8], bytes: usize, patience: Duration) -> Got {
+    fn answer(&mut self, request: Request, data: &[u8], bytes: usize, patience: Duration) -> RequestResult {
         self.cookie += 1;
         self.client.ask(&Request { cookie: self.cookie, ..request }, data);
         self.client.send().unwrap();
         self.wait(bytes, patience)
     }
 
-    fn wait(&mut self, bytes: usize, patience: Duration) -> Got {
+    fn wait(&mut self, bytes: usize, patience: Duration) -> RequestResult {
         let cookie = self.cookie;
         let until = Instant::now() + patience;
         loop {
             if let Some((data, answer)) = self.client.take_reply_with_data(|_| bytes).unwrap() {
                 assert_eq!(answer.cookie, cookie);
-                return if answer.error == 0 { Got::Data(data) } else { Got::Failed };
+                return if answer.error == 0 { RequestResult::Data(data) } else { RequestResult::Failed };
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Got::Nothing;
+                return RequestResult::Nothing;
             }
             self.client.sleep(Some(left)).unwrap();
             self.client.receive().unwrap();
@@ -182,58 +188,58 @@ impl NbdHost {
 }
 
 impl Host for NbdHost {
-    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> Got {
+    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> RequestResult {
         let request = Request { flags: 0, command: command::READ, cookie: 0, offset, length: bytes as u32 };
         self.answer(request, b"", bytes, patience)
     }
 
-    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> Got {
+    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> RequestResult {
         let request = Request { flags: 0, command: command::WRITE, cookie: 0, offset, length: data.len() as u32 };
         self.answer(request, data, 0, patience)
     }
 
-    fn again(&mut self, bytes: usize) -> Got {
+    fn again(&mut self, bytes: usize) -> RequestResult {
         self.wait(bytes, PATIENCE)
     }
 }
 
 impl Host for Queue {
-    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> Got {
+    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> RequestResult {
         let slot = self.submit_read(offset, bytes as u32).unwrap().unwrap();
         let (mut found, until) = (vec![0; bytes], Instant::now() + patience);
-        complete(|| self.complete(slot, &mut found), until).map_or_else(|got| got, |()| Got::Data(found))
+        complete(|| self.complete(slot, &mut found), until).map_or_else(|got| got, |()| RequestResult::Data(found))
     }
 
-    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> Got {
+    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> RequestResult {
         let slot = self.submit_write(offset, data).unwrap().unwrap();
         let until = Instant::now() + patience;
-        complete(|| self.complete(slot, &mut []), until).map_or_else(|got| got, |()| Got::Data(Vec::new()))
+        complete(|| self.complete(slot, &mut []), until).map_or_else(|got| got, |()| RequestResult::Data(Vec::new()))
     }
 
-    fn again(&mut self, _bytes: usize) -> Got {
-        Got::Nothing
+    fn again(&mut self, _bytes: usize) -> RequestResult {
+        RequestResult::Nothing
     }
 }
 
-fn complete(mut is_complete: impl FnMut() -> io::Result<bool>, until: Instant) -> Result<(), Got> {
+fn complete(mut is_complete: impl FnMut() -> io::Result<bool>, until: Instant) -> Result<(), RequestResult> {
     while Instant::now() < until {
         // Poll many times before another thread gets its turn, because a failure is reported only after many polls.
         for _ in 0..1024 {
             match is_complete() {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                Err(_) => return Err(Got::Failed),
+                Err(_) => return Err(RequestResult::Failed),
             }
         }
         thread::yield_now();
     }
-    Err(Got::Nothing)
+    Err(RequestResult::Nothing)
 }
 
 struct Guest(Driver);
 
 impl Guest {
-    fn answer(&mut self, id: u16, patience: Duration) -> Result<(), Got> {
+    fn answer(&mut self, id: u16, patience: Duration) -> Result<(), RequestResult> {
         let driver = &mut self.0;
         let at = 4 * PAGE + u64::from(driver.heads[1]) * 16;
         let until = Instant::now() + patience;
@@ -245,7 +251,7 @@ impl Guest {
                 break entry;
             }
             if Instant::now() > until {
-                return Err(Got::Nothing);
+                return Err(RequestResult::Nothing);
             }
             thread::yield_now();
         };
@@ -253,51 +259,51 @@ impl Guest {
         driver.heads[1] = (driver.heads[1] + 1) % ENTRIES;
         driver.phases[1] ^= driver.heads[1] == 0;
         driver.ring(1);
-        if entry.status == Status::SUCCESS { Ok(()) } else { Err(Got::Failed) }
+        if entry.status == Status::SUCCESS { Ok(()) } else { Err(RequestResult::Failed) }
     }
 }
 
 impl Host for Guest {
-    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> Got {
+    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> RequestResult {
         self.0.memory().write_all_at(&vec![0xee; bytes], DATA).unwrap();
         let id = self.0.transfer(opcode::READ, offset / 512, bytes as u32 / 512);
         let mut found = vec![0; bytes];
         let got = self.answer(id, patience);
         self.0.memory().read_exact_at(&mut found, DATA).unwrap();
-        got.map_or_else(|got| got, |()| Got::Data(found))
+        got.map_or_else(|got| got, |()| RequestResult::Data(found))
     }
 
-    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> Got {
+    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> RequestResult {
         self.0.memory().write_all_at(data, DATA).unwrap();
         let id = self.0.transfer(opcode::WRITE, offset / 512, data.len() as u32 / 512);
-        self.answer(id, patience).map_or_else(|got| got, |()| Got::Data(Vec::new()))
+        self.answer(id, patience).map_or_else(|got| got, |()| RequestResult::Data(Vec::new()))
     }
 
-    fn again(&mut self, bytes: usize) -> Got {
+    fn again(&mut self, bytes: usize) -> RequestResult {
         let mut found = vec![0; bytes];
         self.0.memory().read_exact_at(&mut found, DATA).unwrap();
         let id = self.0.next_id - 1;
-        self.answer(id, PATIENCE).map_or_else(|got| got, |()| Got::Data(found))
+        self.answer(id, PATIENCE).map_or_else(|got| got, |()| RequestResult::Data(found))
     }
 }
 
 /// A host over vhost-user.
-struct Virtual(crate::vhost_guest::Guest);
+struct VirtioHost(crate::vhost_guest::Guest);
 
-impl Virtual {
+impl VirtioHost {
     /// Ask, and wait for what the device has to say.
-    fn exchange(&mut self, kind: u32, offset: u64, bytes: usize, patience: Duration) -> Got {
-        self.0.ask(&Ask { kind, sector: offset / 512, parts: &[(0, bytes as u32)] });
+    fn exchange_with_device(&mut self, kind: u32, offset: u64, bytes: usize, patience: Duration) -> RequestResult {
+        self.0.ask(&GuestRequest { kind, sector: offset / 512, parts: &[(0, bytes as u32)] });
         self.answer(bytes, patience)
     }
 
     /// An answer to the request that was asked last.
-    fn answer(&mut self, bytes: usize, patience: Duration) -> Got {
+    fn answer(&mut self, bytes: usize, patience: Duration) -> RequestResult {
         let (guest, until) = (&mut self.0, Instant::now() + patience);
         let used = crate::vhost_guest::Guest::at(crate::vhost_guest::USED + 2);
         while guest.memory.load::<u16>(used, Ordering::Acquire).unwrap() == guest.answered {
             if Instant::now() > until {
-                return Got::Nothing;
+                return RequestResult::Nothing;
             }
             thread::yield_now();
         }
@@ -306,42 +312,42 @@ impl Virtual {
         guest.answered += 1;
         assert_eq!(guest.get(crate::vhost_guest::USED + 4 + 8 * entry, 4), u32::from(slot).to_le_bytes());
         match guest.get(crate::vhost_guest::STATUS + u64::from(slot), 1)[0] {
-            0 => Got::Data(guest.get(crate::vhost_guest::DATA, bytes)),
-            _ => Got::Failed,
+            0 => RequestResult::Data(guest.get(crate::vhost_guest::DATA, bytes)),
+            _ => RequestResult::Failed,
         }
     }
 }
 
-impl Host for Virtual {
-    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> Got {
+impl Host for VirtioHost {
+    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> RequestResult {
         self.0.put(crate::vhost_guest::DATA, &vec![0xee; bytes]);
-        self.exchange(crate::vhost_guest::READ, offset, bytes, patience)
+        self.exchange_with_device(crate::vhost_guest::READ, offset, bytes, patience)
     }
 
-    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> Got {
+    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> RequestResult {
         self.0.put(crate::vhost_guest::DATA, data);
-        let got = self.exchange(crate::vhost_guest::WRITE, offset, data.len(), patience);
-        if let Got::Data(_) = got { Got::Data(Vec::new()) } else { got }
+        let got = self.exchange_with_device(crate::vhost_guest::WRITE, offset, data.len(), patience);
+        if let RequestResult::Data(_) = got { RequestResult::Data(Vec::new()) } else { got }
     }
 
-    fn again(&mut self, bytes: usize) -> Got {
+    fn again(&mut self, bytes: usize) -> RequestResult {
         self.answer(bytes, PATIENCE)
     }
 }
 
-const DONE: Got = Got::Data(Vec::new());
+const DONE: RequestResult = RequestResult::Data(Vec::new());
 
 /// Applies every fault about requests, through one front-end.
-fn apply_faults(device_threads: usize, kind: Kind, timing: bool, wait: Wait) {
-    let server = serve_on(device_threads, "apply", kind, timing, wait);
+fn apply_request_faults(device_threads: usize, kind: Kind, timing: bool, wait: Wait) {
+    let server = serve_on_threads(device_threads, "apply", kind, timing, wait);
     let mut host = server.host();
     let (old, new) = (vec![1; 8192], vec![2; 8192]);
-    let holds = |data: &Vec<u8>| Got::Data(data.clone());
+    let holds = |data: &Vec<u8>| RequestResult::Data(data.clone());
     assert_eq!(host.write(0, &old, PATIENCE), DONE);
     assert_eq!(host.read(0, 8192, PATIENCE), holds(&old));
 
     let rule = server.add(r#"action = "error", operation = "read", times = 1"#);
-    assert_eq!(host.read(0, 8192, PATIENCE), Got::Failed);
+    assert_eq!(host.read(0, 8192, PATIENCE), RequestResult::Failed);
     assert_eq!(host.read(0, 8192, PATIENCE), holds(&old));
     assert_eq!(server.faults.list()[0]["happened"], 1);
     assert_eq!(server.faults.clear(Some(rule)), 1);
@@ -357,34 +363,35 @@ fn apply_faults(device_threads: usize, kind: Kind, timing: bool, wait: Wait) {
     assert_eq!(server.faults.clear(None), 2);
 
     server.add(r#"action = "hang", times = 1"#);
-    assert_eq!(host.write(0, &old, SILENCE), Got::Nothing);
+    assert_eq!(host.write(0, &old, SILENCE), RequestResult::Nothing);
     assert_eq!(host.read(0, 8192, PATIENCE), holds(&new), "it has never begun");
     server.add(r#"action = "drop-completion", times = 1"#);
-    assert_eq!(host.write(0, &old, SILENCE), Got::Nothing);
+    assert_eq!(host.write(0, &old, SILENCE), RequestResult::Nothing);
     assert_eq!(host.read(0, 8192, PATIENCE), holds(&old), "it has been done");
     server.add(r#"action = "torn-write", times = 1"#);
-    assert_eq!(host.write(0, &new, PATIENCE), Got::Failed);
+    assert_eq!(host.write(0, &new, PATIENCE), RequestResult::Failed);
     assert_eq!(host.read(0, 8192, PATIENCE), holds(&[&new[..4096], &old[4096..]].concat()));
     assert_eq!(host.write(512, &new[..512], PATIENCE), DONE);
     server.faults.clear(None);
     server.add(r#"action = "flip-bits", bits = 39, times = 1"#);
     server.add(r#"action = "flip-bits", bits = 40, times = 1"#);
-    assert_eq!(host.read(512, 512, PATIENCE), Got::Data(vec![2; 512]), "the code corrects that");
-    assert_eq!(host.read(512, 512, PATIENCE), Got::Failed);
+    assert_eq!(host.read(512, 512, PATIENCE), RequestResult::Data(vec![2; 512]), "the code corrects that");
+    assert_eq!(host.read(512, 512, PATIENCE), RequestResult::Failed);
     server.add(r#"action = "repeat-completion", times = 2"#);
     for _ in 0..2 {
-        assert_eq!(host.read(512, 512, PATIENCE), Got::Data(vec![2; 512]));
+        assert_eq!(host.read(512, 512, PATIENCE), RequestResult::Data(vec![2; 512]));
         // In shared memory the repeated completion writes the same word, so the client does not see it.
-        let again = if kind == Kind::SharedMemory { Got::Nothing } else { Got::Data(vec![2; 512]) };
+        let again =
+            if kind == Kind::ClientMemoryRegions { RequestResult::Nothing } else { RequestResult::Data(vec![2; 512]) };
         assert_eq!(host.again(512), again);
     }
     let summary = server.finish();
     assert_eq!(summary.tally.errors, 3);
-    figures_have_faults(&summary.outcome);
+    check_fault_figures(&summary.outcome);
 }
 
-/// Checks that the figures of a server have the faults that [`apply_faults`] applies, and the delays in the latencies.
-fn figures_have_faults(outcome: &Outcome) {
+/// Checks that the figures of a server have the faults that [`apply_request_faults`] applies, and the delays in the latencies.
+fn check_fault_figures(outcome: &Outcome) {
     let counted = |name: &str| outcome.counters.iter().find(|(known, _)| *known == name).map(|(_, count)| *count);
     assert_eq!((counted("fault_delays"), counted("fault_hangs"), counted("fault_errors")), (Some(2), Some(1), Some(1)));
     let longest = |of: fn(&JobOutcome) -> Span| outcome.jobs.iter().map(of).max().unwrap();
@@ -393,37 +400,37 @@ fn figures_have_faults(outcome: &Outcome) {
 }
 
 #[test]
-fn faults_of_requests_happen_through_every_front_end_with_timing_and_without() {
+fn request_faults_occur_through_all_front_ends() {
     for kind in KINDS {
         for (timing, wait) in [(false, Wait::Adaptive), (true, Wait::Adaptive), (true, Wait::PageBlock)] {
             eprintln!("{kind:?}, timing {timing}, {wait:?}");
-            apply_faults(1, kind, timing, wait);
+            apply_request_faults(1, kind, timing, wait);
         }
     }
 }
 
 #[test]
-fn faults_happen_over_nbd_with_several_device_threads_and_timing_on() {
-    apply_faults(3, Kind::NbdFrontEnd, true, Wait::Adaptive);
+fn faults_occur_over_nbd_on_several_threads_with_timing() {
+    apply_request_faults(3, Kind::NbdFrontEnd, true, Wait::Adaptive);
 }
 
 #[test]
-fn faults_happen_in_shared_memory_with_several_device_threads_and_timing_on() {
-    apply_faults(3, Kind::SharedMemory, true, Wait::Adaptive);
+fn faults_occur_over_shm_on_several_threads_with_timing() {
+    apply_request_faults(3, Kind::ClientMemoryRegions, true, Wait::Adaptive);
 }
 
 #[test]
-fn faults_happen_over_vfio_user_with_several_device_threads_and_timing_on() {
-    apply_faults(3, Kind::VfioUser, true, Wait::Adaptive);
+fn faults_occur_over_vfio_user_on_several_threads_with_timing() {
+    apply_request_faults(3, Kind::VfioUserFrontEnd, true, Wait::Adaptive);
 }
 
 #[test]
-fn faults_happen_over_vhost_user_with_several_device_threads_and_timing_on() {
-    apply_faults(3, Kind::VhostUser, true, Wait::Adaptive);
+fn faults_occur_over_vhost_user_on_several_threads_with_timing() {
+    apply_request_faults(3, Kind::VhostUserFrontEnd, true, Wait::Adaptive);
 }
 
 #[test]
-fn lines_of_faults_hold_through_every_front_end_with_timing_and_without() {
+fn fault_lines_apply_through_all_front_ends() {
     for kind in KINDS {
         for timing in [false, true] {
             let server = serve("fault-lines", kind, timing, Wait::Adaptive);
@@ -433,7 +440,8 @@ fn lines_of_faults_hold_through_every_front_end_with_timing_and_without() {
             let mut timed = |line: &str, reads: u32| {
                 let rule = server.add(line);
                 let begun = Instant::now();
-                (0..reads).for_each(|_| assert_eq!(host.read(0, 4096, PATIENCE), Got::Data(old.clone()), "{line}"));
+                (0..reads)
+                    .for_each(|_| assert_eq!(host.read(0, 4096, PATIENCE), RequestResult::Data(old.clone()), "{line}"));
                 server.faults.clear(Some(rule));
                 begun.elapsed()
             };
@@ -448,10 +456,10 @@ fn lines_of_faults_hold_through_every_front_end_with_timing_and_without() {
                 assert!(slow > 20 * calm.min(ms(1)), "{kind:?}: {slow:?}, {calm:?} without");
             }
             server.add("at=request:1 for=2requests error");
-            assert_eq!([(); 3].map(|()| host.read(0, 4096, PATIENCE) == Got::Failed), [true, true, false]);
+            assert_eq!([(); 3].map(|()| host.read(0, 4096, PATIENCE) == RequestResult::Failed), [true, true, false]);
             server.add("at=request:1 lost-completion");
-            assert_eq!(host.read(0, 4096, SILENCE), Got::Nothing);
-            assert_eq!(host.read(0, 4096, PATIENCE), Got::Data(old.clone()));
+            assert_eq!(host.read(0, 4096, SILENCE), RequestResult::Nothing);
+            assert_eq!(host.read(0, 4096, PATIENCE), RequestResult::Data(old.clone()));
             let counters = server.faults.counters();
             let count = |name| counters.iter().find(|(counter, _)| *counter == name).map(|(_, count)| *count);
             assert_eq!((count("fault_stalled_requests"), count("fault_throttled_requests")), (Some(2), Some(11)));
@@ -462,7 +470,7 @@ fn lines_of_faults_hold_through_every_front_end_with_timing_and_without() {
 }
 
 #[test]
-fn a_slow_down_without_a_model_is_refused_with_what_to_do() {
+fn slow_down_without_timing_is_refused() {
     let server = serve("slow", Kind::NbdFrontEnd, false, Wait::Adaptive);
     let slow = server.drive.fault_from_line("test", "slow-down factor=2").unwrap();
     let found = server.faults.add("test", slow).unwrap_err().to_string();
@@ -471,12 +479,12 @@ fn a_slow_down_without_a_model_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_rule_is_about_its_bytes_its_thread_and_its_turn() {
+fn fault_rule_matches_its_bytes_thread_and_turn() {
     for kind in KINDS {
         let server = serve("about", kind, false, Wait::Adaptive);
         let mut host = server.host();
         server.add(r#"action = "error", offset_bytes = 4096, size_bytes = 512, thread = 1, first = 2, every = 2"#);
-        let failed = |host: &mut dyn Host, offset| host.read(offset, 512, PATIENCE) == Got::Failed;
+        let failed = |host: &mut dyn Host, offset| host.read(offset, 512, PATIENCE) == RequestResult::Failed;
         let met: Vec<bool> = [4096, 4096, 0, 4608, 4096, 4096].iter().map(|at| failed(&mut *host, *at)).collect();
         assert_eq!(met, [false, true, false, false, false, true], "{kind:?}");
         server.faults.clear(None);
@@ -486,14 +494,14 @@ fn a_rule_is_about_its_bytes_its_thread_and_its_turn() {
 }
 
 #[test]
-fn faults_of_banks_packets_and_link_slow_the_model_while_they_last() {
+fn bank_packet_and_link_faults_slow_the_model_temporarily() {
     for kind in KINDS {
         for device_threads in [1, 3] {
-            let server = serve_on(device_threads, "model", kind, true, Wait::Adaptive);
+            let server = serve_on_threads(device_threads, "model", kind, true, Wait::Adaptive);
             let mut host = server.host();
             let mut read = || {
                 let asked = Instant::now();
-                assert_eq!(host.read(0, 4096, PATIENCE), Got::Data(vec![0; 4096]));
+                assert_eq!(host.read(0, 4096, PATIENCE), RequestResult::Data(vec![0; 4096]));
                 asked.elapsed()
             };
             read();
@@ -518,16 +526,16 @@ fn faults_of_banks_packets_and_link_slow_the_model_while_they_last() {
 }
 
 #[test]
-fn interrupts_over_vfio_user_get_lost_or_come_again() {
+fn vfio_user_interrupts_are_lost_or_repeated_by_faults() {
     for timing in [false, true] {
-        let server = serve("interrupts", Kind::VfioUser, timing, Wait::Adaptive);
+        let server = serve("interrupts", Kind::VfioUserFrontEnd, timing, Wait::Adaptive);
         let (mut guest, fds) = server.guest();
         let count = || {
             thread::sleep(Duration::from_millis(10));
             let mut bytes = [0; 8];
             rustix::io::read(&fds[1], &mut bytes).map_or(0, |_| u64::from_ne_bytes(bytes))
         };
-        let read = |guest: &mut Guest| assert_eq!(guest.read(0, 512, PATIENCE), Got::Data(vec![0; 512]));
+        let read = |guest: &mut Guest| assert_eq!(guest.read(0, 512, PATIENCE), RequestResult::Data(vec![0; 512]));
         read(&mut guest);
         assert_eq!(count(), 1);
         server.add(r#"action = "lose-interrupt", times = 1"#);
@@ -543,9 +551,9 @@ fn interrupts_over_vfio_user_get_lost_or_come_again() {
 
 /// Cancel comes behind the commands in their queue, so that all of them have been fetched when it is executed.
 #[test]
-fn cancel_and_abort_over_vfio_user_end_commands_that_hang() {
+fn cancel_and_abort_over_vfio_user_end_hung_commands() {
     for timing in [false, true] {
-        let server = serve("cancel", Kind::VfioUser, timing, Wait::Adaptive);
+        let server = serve("cancel", Kind::VfioUserFrontEnd, timing, Wait::Adaptive);
         let mut driver = server.guest().0.0;
         server.add(r#"action = "hang", times = 3"#);
         let [first, second, third] = [0; 3].map(|_| driver.transfer(opcode::READ, 0, 1));
@@ -573,19 +581,19 @@ fn cancel_and_abort_over_vfio_user_end_commands_that_hang() {
 }
 
 #[test]
-fn clients_that_go_while_a_fault_has_their_requests_harm_nobody() {
+fn clients_leaving_during_a_fault_harm_nobody() {
     for kind in KINDS {
         for timing in [false, true] {
             let server = serve("gone", kind, timing, Wait::Adaptive);
             let mut host = server.host();
             let rule = server.add(r#"action = "delay", delay_us = 100000"#);
-            assert_eq!(host.write(0, &[1; 4096], Duration::from_millis(2)), Got::Nothing);
+            assert_eq!(host.write(0, &[1; 4096], Duration::from_millis(2)), RequestResult::Nothing);
             drop(host);
             server.faults.clear(Some(rule));
             let mut other = server.host();
             thread::sleep(Duration::from_millis(110));
             assert_eq!(other.write(4096, &[2; 4096], PATIENCE), DONE);
-            assert_eq!(other.read(4096, 4096, PATIENCE), Got::Data(vec![2; 4096]), "{kind:?} {timing}");
+            assert_eq!(other.read(4096, 4096, PATIENCE), RequestResult::Data(vec![2; 4096]), "{kind:?} {timing}");
             server.finish();
         }
     }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::background::{Background, alone, device};
+use crate::background::{BackgroundServer, alone, device};
 use phaselink_client::{Client, Options};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::JobOutcome;
@@ -16,7 +16,7 @@ use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command, flag};
 use phaselink_serve::front::nbd::{self, ExportSocket, NbdFrontEnd};
-use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
+use phaselink_serve::front::shm::{ShareOption, ShareSocket, ShmFrontEnd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 
@@ -28,7 +28,7 @@ const PROGRAM: Span = Span::from_us(300);
 struct Running {
     uri: Uri,
     socket: PathBuf,
-    server: Background,
+    server: BackgroundServer,
 }
 
 /// Serves a drive over NBD and in shared memory, with timing on.
@@ -38,7 +38,7 @@ fn serve(test: &str, drive: &str, device_threads: usize, record: Option<Record>)
     let uri = listener.uri();
     let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: true };
     let socket = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.sock"));
-    let share = ShareSocket::bind(&Share::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap();
+    let share = ShareSocket::bind(&ShareOption::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap();
     let mut device = device(Drive::shipped(drive).unwrap(), Store::in_memory(GEOMETRY).unwrap());
     device.record = record.map(Arc::new);
     let server = Server {
@@ -46,12 +46,15 @@ fn serve(test: &str, drive: &str, device_threads: usize, record: Option<Record>)
         timing: true,
         wait: Wait::PageBlock,
         seed: 1,
-        fronts: vec![Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }])), Box::new(Shm(vec![share]))],
+        fronts: vec![
+            Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }])),
+            Box::new(ShmFrontEnd(vec![share])),
+        ],
         metrics: None,
         device_threads,
         control: None,
     };
-    Running { uri, socket, server: Background::start(server, alone) }
+    Running { uri, socket, server: BackgroundServer::start(server, alone) }
 }
 
 impl Running {
@@ -85,7 +88,7 @@ fn request(command: u16, offset: u64, length: u32) -> Request {
 const FLUSH: Request = Request { flags: 0, command: command::FLUSH, cookie: 5, offset: 0, length: 0 };
 
 /// A write, a flush of it, a discard and a write of zeros.
-fn one_of_each() -> [Request; 4] {
+fn one_request_of_each_kind() -> [Request; 4] {
     [
         request(command::WRITE, 4096, 4096),
         FLUSH,
@@ -99,10 +102,10 @@ fn modelled(summary: &Summary) -> &JobOutcome {
 }
 
 #[test]
-fn over_nbd_each_operation_takes_its_modelled_time_and_is_counted_apart() {
+fn nbd_operations_take_modelled_time_and_count_separately() {
     for device_threads in [1, 2] {
         let running = serve("nbd-each", "tlc-gen4", device_threads, None);
-        running.ask(&one_of_each());
+        running.ask(&one_request_of_each_kind());
         let summary = running.finish();
         let job = modelled(&summary);
         assert_eq!([&job.write, &job.flush, &job.discard, &job.zeroes].map(|kind| kind.ios), [1; 4]);
@@ -116,7 +119,7 @@ fn over_nbd_each_operation_takes_its_modelled_time_and_is_counted_apart() {
 }
 
 #[test]
-fn write_with_force_unit_access_takes_as_long_as_write_and_flush() {
+fn fua_write_takes_the_time_of_write_and_flush() {
     let write = Request { flags: flag::FUA, ..request(command::WRITE, 4096, 4096) };
     for (drive, is_slow) in [("tlc-gen4", true), ("tlc-gen5", false)] {
         let running = serve("nbd-fua", drive, 1, None);
@@ -130,11 +133,11 @@ fn write_with_force_unit_access_takes_as_long_as_write_and_flush() {
 }
 
 #[test]
-fn operation_that_the_drive_does_not_need_or_have_takes_no_modelled_time() {
+fn unneeded_operation_takes_no_modelled_time() {
     // A buffer with power-loss protection needs no flush. Moneta's interface has only reads and writes.
     for (drive, discards, zeroes) in [("tlc-gen5", 1, 1), ("moneta", 0, 0)] {
         let running = serve("nbd-none", drive, 1, None);
-        running.ask(&one_of_each());
+        running.ask(&one_request_of_each_kind());
         let summary = running.finish();
         let job = modelled(&summary);
         assert_eq!((job.flush.ios, job.discard.ios, job.zeroes.ios), (0, discards, zeroes), "{drive}");
@@ -147,7 +150,7 @@ fn operation_that_the_drive_does_not_need_or_have_takes_no_modelled_time() {
 }
 
 #[test]
-fn client_in_shared_memory_waits_for_its_flush_as_long_as_modelled() {
+fn shm_flush_takes_its_modelled_time() {
     let running = serve("shm-flush", "tlc-gen4", 1, None);
     let mut queue = Client::connect(&running.socket, &Options::default()).unwrap().take_queue().unwrap();
     queue.write(4096, &[7; 4096]).unwrap();
@@ -161,11 +164,11 @@ fn client_in_shared_memory_waits_for_its_flush_as_long_as_modelled() {
 }
 
 #[test]
-fn recording_has_flushes_as_syncs_and_one_behind_each_durable_write() {
+fn recording_contains_flushes_as_syncs() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("flushes.log");
     let record = Record::new(File::create(&path).unwrap()).unwrap();
     let running = serve("record", "tlc-gen4", 1, Some(record));
-    running.ask(&one_of_each());
+    running.ask(&one_request_of_each_kind());
     running.ask(&[Request { flags: flag::FUA, ..request(command::WRITE, 4096, 4096) }]);
     let mut queue = Client::connect(&running.socket, &Options::default()).unwrap().take_queue().unwrap();
     queue.flush().unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::background::{Background, alone, device};
+use crate::background::{BackgroundServer, alone, device};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::protocol::nvme::commands::opcode;
@@ -30,7 +30,7 @@ use phaselink_serve::front::nvme_tcp::wire::{
 };
 use phaselink_serve::front::nvme_tcp::{fabrics, wire};
 use phaselink_serve::model::wall::Wait;
-use phaselink_serve::nvme::discovery::SubsystemType;
+use phaselink_serve::nvme::discovery::DiscoveredSubsystemType;
 use phaselink_serve::server::Server;
 
 pub(crate) const GEOMETRY: Geometry = Geometry { capacity_bytes: 4 << 20, block_bytes: 512 };
@@ -54,7 +54,7 @@ pub(crate) struct Running {
     pub(crate) faults: Arc<Faults>,
     /// All addresses of the server; `target` is the first.
     pub(crate) addresses: Vec<String>,
-    _server: Background,
+    _server: BackgroundServer,
 }
 
 impl Running {
@@ -63,15 +63,15 @@ impl Running {
     }
 
     fn open(&self) -> Initiator {
-        self.open_for(0)
+        self.open_with_keep_alive(0)
     }
 
     /// A controller with this keep-alive timeout. The places of hosts that have just left may still be taken.
-    fn open_for(&self, keep_alive_ms: u32) -> Initiator {
-        eventually(|| Initiator::open(&self.target, &HostNameAndIdentifier::default(), keep_alive_ms))
+    fn open_with_keep_alive(&self, keep_alive_ms: u32) -> Initiator {
+        retry_until_ok(|| Initiator::open(&self.target, &HostNameAndIdentifier::default(), keep_alive_ms))
     }
 
-    fn with_digests(&self) -> TargetAddress {
+    fn address_with_digests(&self) -> TargetAddress {
         TargetAddress { digests: Digests { header: true, data: true }, ..self.target.clone() }
     }
 }
@@ -127,7 +127,7 @@ pub(crate) fn serve_drive(
         control: None,
     };
     let target = TargetAddress::of(address::parse_port_address(&addresses[0], true).unwrap());
-    Running { target, subsystem, faults, addresses, _server: Background::start(server, alone) }
+    Running { target, subsystem, faults, addresses, _server: BackgroundServer::start(server, alone) }
 }
 
 fn serve() -> Running {
@@ -155,10 +155,10 @@ pub(crate) fn read(client: &mut Client, slba: u64, bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn written_bytes_are_read_over_every_data_path_with_and_without_digests() {
+fn tcp_data_reads_back_on_all_paths_with_and_without_digests() {
     for (timing, threads) in [(false, 1), (true, 1), (true, 2)] {
         let running = serve_with(&[], timing, threads, &[]);
-        for target in [running.target.clone(), running.with_digests()] {
+        for target in [running.target.clone(), running.address_with_digests()] {
             let mut initiator = Initiator::open(&target, &HostNameAndIdentifier::default(), 0).unwrap();
             assert_eq!(initiator.subsystem, running.subsystem);
             assert_eq!(initiator.namespace().unwrap(), (1, GEOMETRY.capacity_bytes / 512, 9));
@@ -184,7 +184,7 @@ fn written_bytes_are_read_over_every_data_path_with_and_without_digests() {
 }
 
 #[test]
-fn commands_of_a_deep_queue_all_complete_with_their_own_data() {
+fn deep_tcp_queue_completes_all_commands_with_their_data() {
     let running = serve();
     let initiator = running.open();
     let mut queue = initiator.queue(3, 64).unwrap();
@@ -225,7 +225,7 @@ fn commands_of_a_deep_queue_all_complete_with_their_own_data() {
 }
 
 #[test]
-fn identify_and_properties_are_those_of_a_controller_in_a_fabric() {
+fn fabric_identify_and_properties_are_as_specified() {
     let running = serve();
     let mut initiator = running.open();
     let page = initiator.read_identify_structure(1, 0).unwrap();
@@ -255,7 +255,7 @@ fn identify_and_properties_are_those_of_a_controller_in_a_fabric() {
 }
 
 #[test]
-fn reset_ends_io_queues_and_the_controller_can_be_enabled_again() {
+fn reset_ends_io_queues_and_allows_enabling_again() {
     let running = serve();
     let mut initiator = running.open();
     let mut queue = initiator.queue(1, 8).unwrap();
@@ -278,15 +278,15 @@ fn reset_ends_io_queues_and_the_controller_can_be_enabled_again() {
     let disconnect = FabricsCommand::Disconnect { record_format: 0 }.entry(0);
     assert_eq!(queue.execute(&disconnect, ClientCommandData::None).unwrap().status, Status::SUCCESS);
     drop(queue);
-    until(|| initiator.queue(1, 8).is_ok());
+    wait_until_true(|| initiator.queue(1, 8).is_ok());
 }
 
-fn until(is_so: impl Fn() -> bool) {
-    eventually(|| if is_so() { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) });
+fn wait_until_true(is_so: impl Fn() -> bool) {
+    retry_until_ok(|| if is_so() { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) });
 }
 
 /// What `attempt` returns once it succeeds.
-pub(crate) fn eventually<T>(attempt: impl Fn() -> io::Result<T>) -> T {
+pub(crate) fn retry_until_ok<T>(attempt: impl Fn() -> io::Result<T>) -> T {
     let start = Instant::now();
     loop {
         match attempt() {
@@ -298,14 +298,14 @@ pub(crate) fn eventually<T>(attempt: impl Fn() -> io::Result<T>) -> T {
 }
 
 /// Opens a connection without ICReq.
-fn raw(port: SocketAddr) -> std::net::TcpStream {
+fn connect_without_icreq(port: SocketAddr) -> std::net::TcpStream {
     let stream = std::net::TcpStream::connect(port).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 
 /// Everything that the server sends until it closes.
-fn rest(mut stream: &std::net::TcpStream) -> Vec<u8> {
+fn read_until_closed(mut stream: &std::net::TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     match io::Read::read_to_end(&mut stream, &mut bytes) {
         Ok(_) => bytes,
@@ -315,7 +315,7 @@ fn rest(mut stream: &std::net::TcpStream) -> Vec<u8> {
 }
 
 /// Status and information of the termination request at the end of what a server has sent.
-fn termination(bytes: &[u8]) -> (u16, u32) {
+fn last_termination_request(bytes: &[u8]) -> (u16, u32) {
     let place = bytes.windows(4).rposition(|window| window[0] == 3 && window[2] == 24 && window[1] == 0).unwrap();
     let bytes = &bytes[place..];
     let status = u16::from_le_bytes([bytes[at::STATUS], bytes[at::STATUS + 1]]);
@@ -323,7 +323,7 @@ fn termination(bytes: &[u8]) -> (u16, u32) {
 }
 
 #[test]
-fn wrong_pdu_ends_its_connection_with_the_error_that_names_it_and_no_other() {
+fn wrong_pdu_ends_only_its_connection_with_its_error() {
     let running = serve();
     let initiator = running.open();
     let mut witness = initiator.queue(1, 8).unwrap();
@@ -358,34 +358,34 @@ fn wrong_pdu_ends_its_connection_with_the_error_that_names_it_and_no_other() {
         ("unaligned data", [&hello[..], &changed(&data, 3, 25)].concat(), field(at::DATA_OFFSET)),
     ];
     for (what, bytes, expected) in cases {
-        let mut stream = raw(running.port());
+        let mut stream = connect_without_icreq(running.port());
         io::Write::write_all(&mut stream, &bytes).unwrap();
-        assert_eq!(termination(&rest(&stream)), expected, "{what}");
+        assert_eq!(last_termination_request(&read_until_closed(&stream)), expected, "{what}");
         write(&mut witness, 8, &[3; 512]);
     }
     // A truncated or empty message must not disturb the server either.
     for bytes in [&hello[..40], &[][..]] {
-        let mut stream = raw(running.port());
+        let mut stream = connect_without_icreq(running.port());
         io::Write::write_all(&mut stream, bytes).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
-        assert_eq!(rest(&stream), [0_u8; 0]);
+        assert_eq!(read_until_closed(&stream), [0_u8; 0]);
     }
     assert_eq!(read(&mut witness, 8, 512), [3; 512]);
 }
 
 /// Sends bytes of its own over a connected queue, and returns status and information of the termination request.
-fn terminated(client: &mut Client, pdus: &[&[u8]]) -> (u16, u32) {
+fn termination_after_bytes(client: &mut Client, pdus: &[&[u8]]) -> (u16, u32) {
     let socket = std::sync::Arc::clone(client.stream().socket());
     for pdu in pdus {
         assert_eq!(client.stream().write(&[IoSlice::new(pdu)]).unwrap(), Some(pdu.len()));
     }
     socket.set_nonblocking(false).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    termination(&rest(&socket))
+    last_termination_request(&read_until_closed(&socket))
 }
 
 #[test]
-fn wrong_data_of_a_transfer_ends_its_connection() {
+fn wrong_transfer_data_ends_its_connection() {
     let running = serve();
     let initiator = running.open();
     let encoder = Encoder::default();
@@ -400,22 +400,22 @@ fn wrong_data_of_a_transfer_ends_its_connection() {
         ("too much", Transfer { bytes: 17 << 10, ..right }, true, out_of_range),
         ("last too early", right, true, (1, at::FLAGS as u32)),
     ] {
-        let mut queue = eventually(|| initiator.queue(1, 8));
+        let mut queue = retry_until_ok(|| initiator.queue(1, 8));
         // R2T names the command by its identifier, which is the index of its slot.
         assert_eq!(queue.stream().write(&[IoSlice::new(&command)]).unwrap(), Some(command.len()));
         let mut header = [0; 24];
-        until_read(&mut queue, &mut header);
+        read_when_available(&mut queue, &mut header);
         assert_eq!(header[0], PduType::ReadyToTransfer.number());
         let tag = u16::from_le_bytes([header[at::TAG], header[at::TAG + 1]]);
         let transfer = Transfer { tag, ..transfer };
         let data =
             [encoder.encode_h2c_data_header(&transfer, is_last).bytes(), &vec![0; transfer.bytes as usize]].concat();
-        assert_eq!(terminated(&mut queue, &[&data]), expected, "{what}");
+        assert_eq!(termination_after_bytes(&mut queue, &[&data]), expected, "{what}");
     }
 }
 
 #[test]
-fn connection_that_stalls_or_is_reset_frees_its_queue_and_delays_no_other() {
+fn stalled_or_reset_connection_frees_its_queue() {
     for threads in [1, 2] {
         let running = serve_with(&[], false, threads, &[]);
         let mut initiator = running.open();
@@ -425,10 +425,10 @@ fn connection_that_stalls_or_is_reset_frees_its_queue_and_delays_no_other() {
         let entry = SubmissionEntry { flags: 0x40, prp1, prp2, command_id: 5, ..io(opcode::WRITE, 0, 256) };
         let command = encoder.command(&entry.encode(), 0).bytes().to_vec();
         for round in 0..30_u32 {
-            let mut queue = eventually(|| initiator.queue(1, 8));
+            let mut queue = retry_until_ok(|| initiator.queue(1, 8));
             assert_eq!(queue.stream().write(&[IoSlice::new(&command)]).unwrap(), Some(command.len()));
             let mut header = [0; 24];
-            until_read(&mut queue, &mut header);
+            read_when_available(&mut queue, &mut header);
             let tag = u16::from_le_bytes([header[at::TAG], header[at::TAG + 1]]);
             let transfer = Transfer { command_id: 5, tag, offset: 0, bytes: 128 << 10 };
             // Send only a part of the header, or a part of the data.
@@ -447,12 +447,12 @@ fn connection_that_stalls_or_is_reset_frees_its_queue_and_delays_no_other() {
             }
         }
         // A write whose data is incomplete must not be executed.
-        let mut queue = eventually(|| initiator.queue(1, 8));
+        let mut queue = retry_until_ok(|| initiator.queue(1, 8));
         assert!(read(&mut queue, 0, 128 << 10) == vec![0; 128 << 10]);
     }
 }
 
-fn until_read(client: &mut Client, into: &mut [u8]) {
+fn read_when_available(client: &mut Client, into: &mut [u8]) {
     let (start, mut filled) = (Instant::now(), 0);
     while filled < into.len() {
         assert!(start.elapsed() < PATIENCE);
@@ -461,9 +461,9 @@ fn until_read(client: &mut Client, into: &mut [u8]) {
 }
 
 #[test]
-fn wrong_data_digest_fails_its_command_alone() {
+fn wrong_data_digest_fails_only_its_command() {
     let running = serve();
-    let initiator = Initiator::open(&running.with_digests(), &HostNameAndIdentifier::default(), 0).unwrap();
+    let initiator = Initiator::open(&running.address_with_digests(), &HostNameAndIdentifier::default(), 0).unwrap();
     let mut queue = initiator.queue(1, 8).unwrap();
     write(&mut queue, 0, &[1; 512]);
     let (prp1, prp2) = wire::CommandDataLocation::InCapsule { offset: 0, bytes: 512 }.descriptor();
@@ -472,7 +472,7 @@ fn wrong_data_digest_fails_its_command_alone() {
     let pdu = [header.bytes(), &[2; 512], &[0; 4]].concat();
     assert_eq!(queue.stream().write(&[IoSlice::new(&pdu)]).unwrap(), Some(pdu.len()));
     let mut bytes = [0; 28];
-    until_read(&mut queue, &mut bytes);
+    read_when_available(&mut queue, &mut bytes);
     let limits = PduLimits { digests: Digests { header: true, data: true }, ..PduLimits::BEFORE };
     let layout = PduLayout::check(bytes.first_chunk().unwrap(), Sender::Controller, &limits).unwrap();
     let wire::PduHeader::Response(response) = layout.header(&bytes).unwrap() else { panic!("a response capsule") };
@@ -482,7 +482,7 @@ fn wrong_data_digest_fails_its_command_alone() {
 }
 
 #[test]
-fn command_with_a_wrong_data_pointer_is_refused_with_its_status() {
+fn wrong_data_pointer_is_refused_with_its_status() {
     let running = serve();
     let initiator = running.open();
     let mut queue = initiator.queue(1, 8).unwrap();
@@ -503,9 +503,9 @@ fn command_with_a_wrong_data_pointer_is_refused_with_its_status() {
 }
 
 #[test]
-fn host_that_is_silent_for_longer_than_its_keep_alive_timeout_loses_its_controller() {
+fn keep_alive_timeout_removes_a_silent_hosts_controller() {
     let running = serve();
-    let (mut silent, mut alive) = (running.open_for(2000), running.open_for(2000));
+    let (mut silent, mut alive) = (running.open_with_keep_alive(2000), running.open_with_keep_alive(2000));
     let mut queue = silent.queue(1, 8).unwrap();
     let keep_alive = SubmissionEntry { opcode: admin::KEEP_ALIVE, ..SubmissionEntry::default() };
     for _ in 0..20 {
@@ -517,7 +517,7 @@ fn host_that_is_silent_for_longer_than_its_keep_alive_timeout_loses_its_controll
 }
 
 /// Number of open descriptors of this process.
-fn descriptors() -> usize {
+fn open_descriptor_count() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
@@ -533,7 +533,7 @@ fn resident_bytes() -> usize {
 }
 
 #[test]
-fn hundred_hosts_one_after_the_other_leave_nothing_behind() {
+fn hundred_connects_leak_nothing() {
     let running = serve();
     let visit = |number: u64| {
         let initiator = running.open();
@@ -547,11 +547,11 @@ fn hundred_hosts_one_after_the_other_leave_nothing_behind() {
         }
     };
     (0..10).for_each(visit);
-    until(|| descriptors() < 1000);
+    wait_until_true(|| open_descriptor_count() < 1000);
     thread::sleep(Duration::from_millis(300));
-    let before = (descriptors(), threads(), resident_bytes());
+    let before = (open_descriptor_count(), threads(), resident_bytes());
     (1..=100).for_each(visit);
-    until(|| descriptors() <= before.0 && threads() <= before.1);
+    wait_until_true(|| open_descriptor_count() <= before.0 && threads() <= before.1);
     // Each of 100 hosts had two connections with receive buffers. If they leaked, far more than 16 MiB would remain.
     let grown = resident_bytes().saturating_sub(before.2);
     assert!(grown < 16 << 20, "{grown} bytes are kept");
@@ -567,7 +567,7 @@ fn connect_data(host: &str, subsystem: &str) -> ConnectData {
 }
 
 #[test]
-fn only_listed_hosts_are_admitted_and_only_as_many_as_there_are_places() {
+fn only_allowed_hosts_up_to_the_limit_are_admitted() {
     let name = "nqn.2014-08.org.example:host";
     let running = serve_with(&[], false, 1, &[("hosts", format!("{name},nqn.other"))]);
     let admin = ConnectCommandFields { entries_field: 31, ..ConnectCommandFields::default() };
@@ -588,21 +588,21 @@ fn only_listed_hosts_are_admitted_and_only_as_many_as_there_are_places() {
     // Discovery controllers do not count against the limit of hosts.
     assert_eq!(attempt(name, DISCOVERY_NQN).0, Status::SUCCESS);
     drop(held);
-    until(|| attempt(name, &running.subsystem).0 == Status::SUCCESS);
+    wait_until_true(|| attempt(name, &running.subsystem).0 == Status::SUCCESS);
 }
 
 #[test]
-fn discovery_lists_the_drive_and_referrals_and_reports_their_changes() {
+fn discovery_reports_drive_referrals_and_changes() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("referrals.nvme-tcp");
     fs::write(&file, "# other services\n127.0.0.1:8009\n").unwrap();
     let running = serve_with(&[], false, 1, &[("referrals", file.display().to_string())]);
     let list =
         || read_discovery_records(running.port(), Digests::default(), &HostNameAndIdentifier::default()).unwrap().1;
-    until(|| list().len() == 2);
+    wait_until_true(|| list().len() == 2);
     let records = list();
-    assert_eq!((records[0].kind, &records[0].subsystem), (SubsystemType::Drive, &running.subsystem));
+    assert_eq!((records[0].kind, &records[0].subsystem), (DiscoveredSubsystemType::Drive, &running.subsystem));
     assert_eq!((records[0].address, records[0].port_id), (running.port(), 1));
-    assert_eq!((records[1].kind, records[1].address.port()), (SubsystemType::Referral, 8009));
+    assert_eq!((records[1].kind, records[1].address.port()), (DiscoveredSubsystemType::Referral, 8009));
     // A persistent connection is told of a change after it has requested the event.
     let target = TargetAddress { subsystem: Some(String::from(DISCOVERY_NQN)), ..running.target.clone() };
     let mut host = Initiator::connect(&target, &HostNameAndIdentifier::default(), 60_000).unwrap();
@@ -640,7 +640,7 @@ const OF_DISCOVERY: [u8; 8] = [
 ];
 
 #[test]
-fn discovery_controller_has_nothing_of_the_drive() {
+fn discovery_controller_has_no_drive() {
     let drive = drive_of("tlc-gen4", &PLACEMENT);
     let store = store_of(&drive);
     let running = serve_drive(drive, store, (false, 1), local(1, &[]));
@@ -686,7 +686,7 @@ fn discovery_controller_has_nothing_of_the_drive() {
 }
 
 #[test]
-fn host_follows_a_discovery_record_to_another_address_only_if_it_is_told_to() {
+fn host_follows_discovery_to_another_address_only_if_told() {
     let running = serve();
     // The relay makes the same server reachable at another loopback address, while its discovery controller is at
     // 127.0.0.1.
@@ -714,7 +714,7 @@ fn host_follows_a_discovery_record_to_another_address_only_if_it_is_told_to() {
 }
 
 #[test]
-fn discovery_names_the_address_at_which_its_host_has_reached_the_server() {
+fn discovery_names_the_address_the_host_used() {
     let arguments = FrontEndArguments {
         addresses: vec![String::from("0.0.0.0:0")],
         switches: vec!["beyond-loopback"],
@@ -729,7 +729,7 @@ fn discovery_names_the_address_at_which_its_host_has_reached_the_server() {
 }
 
 #[test]
-fn queues_of_one_host_on_several_threads_keep_their_data() {
+fn queues_of_a_tcp_host_on_several_threads_keep_their_data() {
     let running = serve_with(&["nvme.queue_pairs=6"], false, 3, &[]);
     let mut initiator = running.open();
     let queues: Vec<Client> = (1..=6).map(|queue| initiator.queue(queue, 16).unwrap()).collect();
@@ -752,7 +752,7 @@ fn queues_of_one_host_on_several_threads_keep_their_data() {
 }
 
 #[test]
-fn events_can_be_requested_and_aborted() {
+fn tcp_event_requests_can_be_aborted() {
     let running = serve();
     let mut initiator = running.open();
     let request = SubmissionEntry { opcode: admin::ASYNC_EVENT_REQUEST, ..SubmissionEntry::default() };

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-use crate::nvme_tcp::{Running, bytes_of, eventually, io, read, serve_with, write};
+use crate::nvme_tcp::{Running, bytes_of, io, read, retry_until_ok, serve_with, write};
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::Status;
@@ -23,26 +23,26 @@ fn add(running: &Running, line: &str) -> u64 {
     running.faults.add("test", fault).unwrap()
 }
 
-fn happened(running: &Running) -> u64 {
+fn fault_occurrences(running: &Running) -> u64 {
     running.faults.list()[0]["happened"].as_u64().unwrap()
 }
 
 fn open(running: &Running, digests: Digests) -> Initiator {
     let target = TargetAddress { digests, ..running.target.clone() };
-    eventually(|| Initiator::open(&target, &HostNameAndIdentifier::default(), 0))
+    retry_until_ok(|| Initiator::open(&target, &HostNameAndIdentifier::default(), 0))
 }
 
 const PLAIN: Digests = Digests { header: false, data: false };
 const WITH_DIGESTS: Digests = Digests { header: true, data: true };
 
 /// Sends a read of the first block, and returns its outcome.
-fn try_read(queue: &mut Client) -> io::Result<Status> {
+fn read_first_block(queue: &mut Client) -> io::Result<Status> {
     let data = ClientCommandData::Receive { bytes: 512, is_kept: true };
     queue.execute(&io(opcode::READ, 0, 1), data).map(|completion| completion.status)
 }
 
 #[test]
-fn stalled_connection_delays_its_queue_and_no_other() {
+fn stalled_tcp_connection_delays_only_its_queue() {
     for (timing, threads) in [(false, 1), (false, 2), (true, 1)] {
         let running = serve_with(&[], timing, threads, &[]);
         let mut initiator = open(&running, PLAIN);
@@ -64,13 +64,13 @@ fn stalled_connection_delays_its_queue_and_no_other() {
             }
         };
         assert!(start.elapsed() >= STALL && start.elapsed() < 10 * STALL, "{:?}", start.elapsed());
-        assert_eq!((data, happened(&running)), (vec![1; 512], 1));
+        assert_eq!((data, fault_occurrences(&running)), (vec![1; 512], 1));
         assert_eq!(read(&mut first, 0, 512), [1; 512]);
     }
 }
 
 #[test]
-fn reset_connection_loses_its_command_and_the_queue_can_connect_again() {
+fn reset_tcp_connection_loses_its_command_and_reconnects() {
     for threads in [1, 2] {
         let running = serve_with(&[], false, threads, &[]);
         let initiator = open(&running, PLAIN);
@@ -82,14 +82,14 @@ fn reset_connection_loses_its_command_and_the_queue_can_connect_again() {
             first.execute(&io(opcode::WRITE, 0, 1), ClientCommandData::Send(&[3; 512])).map(drop).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ConnectionReset, "{refused}");
         assert_eq!(read(&mut second, 0, 512), [2; 512], "the command is not executed");
-        let mut again = eventually(|| initiator.queue(1, 8));
+        let mut again = retry_until_ok(|| initiator.queue(1, 8));
         write(&mut again, 0, &[4; 512]);
-        assert_eq!((read(&mut again, 0, 512), happened(&running)), (vec![4; 512], 1));
+        assert_eq!((read(&mut again, 0, 512), fault_occurrences(&running)), (vec![4; 512], 1));
     }
 }
 
 #[test]
-fn wrong_data_digest_ends_in_the_status_or_in_the_hosts_error() {
+fn wrong_tcp_data_digest_is_a_status_or_host_error() {
     let running = serve_with(&[], false, 1, &[]);
     let initiator = open(&running, WITH_DIGESTS);
     let mut queue = initiator.queue(1, 8).unwrap();
@@ -100,12 +100,12 @@ fn wrong_data_digest_ends_in_the_status_or_in_the_hosts_error() {
     let refused = queue.execute(&io(opcode::WRITE, 0, 1), ClientCommandData::Send(&[3; 512])).unwrap();
     assert_eq!(refused.status.kind(), status::TRANSIENT_TRANSPORT_ERROR);
     assert_eq!(read(&mut queue, 0, 512), data, "wrong data is not stored");
-    let error = try_read(&mut queue).unwrap_err();
+    let error = read_first_block(&mut queue).unwrap_err();
     assert!(error.to_string().contains("a wrong data digest"), "{error}");
 }
 
 #[test]
-fn wrong_header_digest_is_noticed_by_the_host() {
+fn wrong_tcp_header_digest_is_noticed_by_the_host() {
     for operation in [opcode::READ, opcode::WRITE] {
         let running = serve_with(&[], false, 1, &[]);
         let initiator = open(&running, WITH_DIGESTS);
@@ -122,17 +122,17 @@ fn wrong_header_digest_is_noticed_by_the_host() {
 }
 
 #[test]
-fn connection_without_digests_has_none_that_can_be_wrong() {
+fn connection_without_digests_ignores_digest_faults() {
     let running = serve_with(&[], false, 1, &[]);
     let initiator = open(&running, PLAIN);
     let mut queue = initiator.queue(1, 8).unwrap();
     add(&running, "digest-error");
     write(&mut queue, 0, &[1; 512]);
-    assert_eq!((read(&mut queue, 0, 512), happened(&running)), (vec![1; 512], 0));
+    assert_eq!((read(&mut queue, 0, 512), fault_occurrences(&running)), (vec![1; 512], 0));
 }
 
 #[test]
-fn half_open_connection_never_answers_until_its_host_closes_it() {
+fn half_open_connection_never_responds_until_closed() {
     let running = serve_with(&[], false, 1, &[]);
     let mut initiator = open(&running, PLAIN);
     let mut queue = initiator.queue(1, 8).unwrap();
@@ -145,13 +145,13 @@ fn half_open_connection_never_answers_until_its_host_closes_it() {
     assert!(!queue.receive().unwrap(), "neither an answer nor an end");
     initiator.read_identify_structure(1, 0).unwrap();
     drop(queue);
-    let mut again = eventually(|| initiator.queue(1, 8));
+    let mut again = retry_until_ok(|| initiator.queue(1, 8));
     write(&mut again, 0, &[1; 512]);
-    assert_eq!((read(&mut again, 0, 512), happened(&running)), (vec![1; 512], 1));
+    assert_eq!((read(&mut again, 0, 512), fault_occurrences(&running)), (vec![1; 512], 1));
 }
 
 #[test]
-fn fault_of_connections_is_refused_where_hosts_have_none() {
+fn connection_fault_is_refused_for_other_front_ends() {
     let faults = Faults::new(FaultRuleScope { model: true, interrupts: true, connections: false });
     for line in ["for=1ms connection-stall", "connection-reset", "digest-error", "half-open"] {
         let fault = Drive::shipped("nvme").unwrap().fault_from_line("test", line).unwrap();

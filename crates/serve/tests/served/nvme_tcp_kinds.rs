@@ -5,9 +5,9 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::background::{Background, alone, device};
+use crate::background::{BackgroundServer, alone, device};
 use crate::nvme_tcp::{PLACEMENT, drive_of, local, serve_drive, store_of};
-use crate::vfio_client::{Client as VfioClient, DATA, Driver, PAGE, RAM, RAM_BYTES, Rings};
+use crate::vfio_client::{Client as VfioClient, DATA, DoorbellMethod, Driver, PAGE, RAM, RAM_BYTES};
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
@@ -15,7 +15,7 @@ use phaselink_core::random::RandomStream;
 use phaselink_serve::device::geometry;
 use phaselink_serve::front::nvme_tcp::client::{Client, ClientCommandData, HostNameAndIdentifier};
 use phaselink_serve::front::nvme_tcp::initiator::Initiator;
-use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUserFrontEnd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 
@@ -24,7 +24,7 @@ const COMMANDS: usize = 4000;
 const ALL_SETS: u32 = 0b110 << 4;
 
 /// Command of a host, as far as it does not depend on the transport.
-struct RandomCommand {
+struct TransportNeutralCommand {
     opcode: u8,
     namespace: u32,
     dwords: [u32; 6],
@@ -57,7 +57,7 @@ const OPCODES: [u8; 13] = [
     opcode::IO_MANAGEMENT_SEND,
 ];
 
-fn random_command(random: &mut RandomStream) -> RandomCommand {
+fn random_command(random: &mut RandomStream) -> TransportNeutralCommand {
     let mut below = |limit: u64| random.bits() % limit;
     let opcode = OPCODES[below(OPCODES.len() as u64) as usize];
     let (blocks, zone_blocks) = (1 + below(16), 4096_u64);
@@ -103,11 +103,11 @@ fn random_command(random: &mut RandomStream) -> RandomCommand {
         _ => ([0; 6], RandomData::None),
     };
     let namespace = if below(50) == 0 { below(4) as u32 } else { 1 };
-    RandomCommand { opcode, namespace, dwords, data }
+    TransportNeutralCommand { opcode, namespace, dwords, data }
 }
 
 /// Runs commands over vfio-user.
-fn over_vfio_user(drive: Drive, commands: &[RandomCommand]) -> Vec<Outcome> {
+fn run_over_vfio_user(drive: Drive, commands: &[TransportNeutralCommand]) -> Vec<Outcome> {
     let alone = alone();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kinds.vfio");
     let (store, geometry, has_zones) = (store_of(&drive), geometry(&drive), drive.zones.is_there());
@@ -118,18 +118,19 @@ fn over_vfio_user(drive: Drive, commands: &[RandomCommand]) -> Vec<Outcome> {
         timing: false,
         wait: Wait::Spin,
         seed: 1,
-        fronts: vec![Box::new(VfioUser(vec![served]))],
+        fronts: vec![Box::new(VfioUserFrontEnd(vec![served]))],
         metrics: None,
         device_threads: 1,
         control: None,
     };
-    let _server = Background::start(server, alone);
+    let _server = BackgroundServer::start(server, alone);
     let client = VfioClient::connect(&path);
     client.agree(r#"{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":1048576,"write_multiple":true}}"#);
     client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).unwrap();
-    let mut driver = Driver::start_with_sets(client, RAM, Rings::Messages, if has_zones { ALL_SETS } else { 0 });
-    driver.bring_up(1);
-    let execute = |command: &RandomCommand| {
+    let mut driver =
+        Driver::start_with_sets(client, RAM, DoorbellMethod::Messages, if has_zones { ALL_SETS } else { 0 });
+    driver.bring_up_like_linux(1);
+    let execute = |command: &TransportNeutralCommand| {
         let bytes = match &command.data {
             RandomData::None => 0,
             RandomData::Send(data) => {
@@ -144,19 +145,19 @@ fn over_vfio_user(drive: Drive, commands: &[RandomCommand]) -> Vec<Outcome> {
         let completion = driver.answer(1);
         let mut found = vec![0; bytes as usize];
         driver.memory().read_exact_at(&mut found, DATA).unwrap();
-        outcome(completion.status, completion.result, found)
+        command_outcome(completion.status, completion.result, found)
     };
     commands.iter().map(execute).collect()
 }
 
 /// Runs commands over NVMe/TCP.
-fn over_tcp(drive: Drive, commands: &[RandomCommand]) -> Vec<Outcome> {
+fn run_over_tcp(drive: Drive, commands: &[TransportNeutralCommand]) -> Vec<Outcome> {
     let store = store_of(&drive);
     let running = serve_drive(drive, store, (false, 1), local(1, &[]));
     let initiator = Initiator::open(&running.target, &HostNameAndIdentifier::default(), 0).unwrap();
     let mut queue: Client = initiator.queue(1, 8).unwrap();
-    let execute = |command: &RandomCommand| {
-        let RandomCommand { opcode, namespace: namespace_id, dwords, data } = command;
+    let execute = |command: &TransportNeutralCommand| {
+        let TransportNeutralCommand { opcode, namespace: namespace_id, dwords, data } = command;
         let entry = SubmissionEntry {
             opcode: *opcode,
             namespace_id: *namespace_id,
@@ -169,27 +170,27 @@ fn over_tcp(drive: Drive, commands: &[RandomCommand]) -> Vec<Outcome> {
             RandomData::Receive(bytes) => ClientCommandData::Receive { bytes: *bytes, is_kept: true },
         };
         let completion = queue.execute(&entry, data).unwrap();
-        outcome(completion.status, completion.result, completion.data)
+        command_outcome(completion.status, completion.result, completion.data)
     };
     commands.iter().map(execute).collect()
 }
 
 /// Data counts only if the command has succeeded.
-fn outcome(status: Status, result: u64, data: Vec<u8>) -> Outcome {
+fn command_outcome(status: Status, result: u64, data: Vec<u8>) -> Outcome {
     (status, result, if status == Status::SUCCESS { data } else { Vec::new() })
 }
 
 #[test]
-fn random_commands_get_the_same_outcomes_over_vfio_user_and_over_tcp() {
+fn random_commands_agree_over_vfio_user_and_tcp() {
     let zones =
         ["media.capacity_mib=16", "zones.size_mib=2", "zones.capacity_mib=1", "zones.open_max=3", "zones.active_max=4"];
     for (seed, name, settings) in
         [(1, "nvme", &["media.capacity_mib=8"][..]), (2, "nvme", &zones), (3, "tlc-gen4", &PLACEMENT)]
     {
         let mut random = RandomStream::stream(seed, name);
-        let commands: Vec<RandomCommand> = (0..COMMANDS).map(|_| random_command(&mut random)).collect();
-        let expected = over_vfio_user(drive_of(name, settings), &commands);
-        let found = over_tcp(drive_of(name, settings), &commands);
+        let commands: Vec<TransportNeutralCommand> = (0..COMMANDS).map(|_| random_command(&mut random)).collect();
+        let expected = run_over_vfio_user(drive_of(name, settings), &commands);
+        let found = run_over_tcp(drive_of(name, settings), &commands);
         for ((number, command), (expected, found)) in commands.iter().enumerate().zip(expected.iter().zip(&found)) {
             let what = format!("{name} {settings:?}: command {number}, {:#x} {:x?}", command.opcode, command.dwords);
             assert!(expected == found, "{what}: {:?} and {:?}", (expected.0, expected.1), (found.0, found.1));

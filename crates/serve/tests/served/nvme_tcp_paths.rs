@@ -14,7 +14,7 @@ use phaselink_serve::front::nvme_tcp::initiator::Initiator;
 use crate::nvme_tcp::{GEOMETRY, Running, bytes_of, drive_of, io, local, read, serve_drive, write};
 
 /// A drive at two ports.
-fn serve(settings: &[&str], threads: usize) -> Running {
+fn serve_on_two_ports(settings: &[&str], threads: usize) -> Running {
     let store = Store::in_memory(GEOMETRY).unwrap();
     serve_drive(drive_of("nvme", settings), store, (false, threads), local(2, &[]))
 }
@@ -45,7 +45,7 @@ impl Path {
     }
 
     /// The log page Asymmetric Namespace Access: number of changes, and group, changes and state of each group.
-    fn access_log(&mut self) -> (u8, Vec<(u8, u8, u8)>) {
+    fn namespace_access_log(&mut self) -> (u8, Vec<(u8, u8, u8)>) {
         let mut log =
             SubmissionEntry { opcode: admin::GET_LOG_PAGE, namespace_id: u32::MAX, ..SubmissionEntry::default() };
         log.dwords[0] = 0x0c | 255 << 16;
@@ -60,12 +60,12 @@ impl Path {
 }
 
 #[test]
-fn commands_on_a_path_without_access_may_be_tried_on_another() {
-    let running = serve(&["nvme.namespaces=2"], 2);
+fn commands_on_an_inaccessible_path_may_be_retried_elsewhere() {
+    let running = serve_on_two_ports(&["nvme.namespaces=2"], 2);
     let [mut first, mut second] = [0, 1].map(|number| Path::new(&running, number));
     assert_ne!(first.initiator.controller_id, second.initiator.controller_id);
     assert_eq!(first.initiator.subsystem, second.initiator.subsystem);
-    assert_eq!(first.access_log(), (0, vec![(1, 0, 1), (2, 0, 1)]));
+    assert_eq!(first.namespace_access_log(), (0, vec![(1, 0, 1), (2, 0, 1)]));
     for (state, refusal) in [
         (PathState::Inaccessible, Status::INACCESSIBLE),
         (PathState::Lost, Status::ACCESS_LOST),
@@ -87,13 +87,13 @@ fn commands_on_a_path_without_access_may_be_tried_on_another() {
         assert!(running.faults.paths.set(&running.addresses[0], None, PathState::Optimized));
     }
     assert!(running.faults.paths.set(&running.addresses[0], Some(2), PathState::NonOptimized));
-    assert_eq!(first.access_log(), (7, vec![(1, 6, 1), (2, 7, 2)]));
-    assert_eq!(second.access_log(), (0, vec![(1, 0, 1), (2, 0, 1)]));
+    assert_eq!(first.namespace_access_log(), (7, vec![(1, 6, 1), (2, 7, 2)]));
+    assert_eq!(second.namespace_access_log(), (0, vec![(1, 0, 1), (2, 0, 1)]));
 }
 
 #[test]
-fn path_that_changes_refuses_commands_until_its_time_and_counts_both_changes() {
-    let running = serve(&[], 1);
+fn changing_path_refuses_commands_until_its_time() {
+    let running = serve_on_two_ports(&[], 1);
     let (mut path, due) = (Path::new(&running, 0), Instant::now() + Duration::from_secs(1));
     assert!(running.faults.paths.set_path_state_after_transition(
         &running.addresses[0],
@@ -101,14 +101,20 @@ fn path_that_changes_refuses_commands_until_its_time_and_counts_both_changes() {
         PathState::NonOptimized,
         due
     ));
-    assert_eq!((path.status(opcode::READ), path.access_log()), (Status::ACCESS_CHANGES, (1, vec![(1, 1, 15)])));
+    assert_eq!(
+        (path.status(opcode::READ), path.namespace_access_log()),
+        (Status::ACCESS_CHANGES, (1, vec![(1, 1, 15)]))
+    );
     assert_eq!(running.faults.paths.complete_due(due), None);
-    assert_eq!((path.status(opcode::READ).kind(), path.access_log()), (Status::SUCCESS, (2, vec![(1, 2, 2)])));
+    assert_eq!(
+        (path.status(opcode::READ).kind(), path.namespace_access_log()),
+        (Status::SUCCESS, (2, vec![(1, 2, 2)]))
+    );
 }
 
 #[test]
-fn host_that_asks_is_told_of_a_change_and_a_controller_says_what_it_reports() {
-    let running = serve(&[], 1);
+fn access_change_event_is_sent_if_enabled() {
+    let running = serve_on_two_ports(&[], 1);
     let mut path = Path::new(&running, 1);
     let controller = path.initiator.read_identify_structure(1, 0).unwrap();
     // The controller reports: several controllers, access reporting, its events, and five access states in fixed
@@ -137,5 +143,5 @@ fn host_that_asks_is_told_of_a_change_and_a_controller_says_what_it_reports() {
     };
     // Dword 0: type 2 (notice), information 3, log page 0Ch.
     assert_eq!((event.id, event.result as u32), (40, 2 | 3 << 8 | 0x0c << 16));
-    assert_eq!(path.access_log(), (1, vec![(1, 1, 2)]));
+    assert_eq!(path.namespace_access_log(), (1, vec![(1, 1, 2)]));
 }

@@ -71,13 +71,13 @@ impl Host {
         self.queue.execute(&entry, ClientCommandData::Send(data)).unwrap().status.kind()
     }
 
-    fn try_read(&mut self, slba: u64) -> Status {
+    fn read_block(&mut self, slba: u64) -> Status {
         let data = ClientCommandData::Receive { bytes: 512, is_kept: true };
         self.queue.execute(&io(opcode::READ, slba, 1), data).unwrap().status.kind()
     }
 
     /// Reads and writes of every kind: whether each is let through.
-    fn access(&mut self) -> [bool; 2] {
+    fn permitted_accesses(&mut self) -> [bool; 2] {
         let block = bytes_of(1, 512);
         let range = [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let mut deallocate = SubmissionEntry { opcode: opcode::DATASET_MANAGEMENT, ..io(0, 0, 1) };
@@ -121,7 +121,7 @@ impl Host {
 
     /// Reads the oldest notice of the log page Reservation Notification. Returns its log page type, the number of further
     /// notices, and its namespace; three zeros if there is none.
-    fn notice(&mut self) -> (u8, u8, u8) {
+    fn read_oldest_notice(&mut self) -> (u8, u8, u8) {
         let mut log =
             SubmissionEntry { opcode: admin::GET_LOG_PAGE, namespace_id: u32::MAX, ..SubmissionEntry::default() };
         log.dwords[0] = 0x80 | 15 << 16;
@@ -130,35 +130,39 @@ impl Host {
     }
 }
 
-fn three_hosts(running: &Running) -> [Host; 3] {
+fn connect_three_hosts(running: &Running) -> [Host; 3] {
     [1, 2, 3].map(|number| Host::of(running, number))
 }
 
 #[test]
-fn each_type_of_reservation_leaves_each_host_what_the_specification_says() {
+fn reservation_types_give_hosts_the_specified_access_over_tcp() {
     for timing in [false, true] {
         let running = serve_with(&[], timing, 1, &[]);
-        let [mut holder, mut registrant, mut other] = three_hosts(&running);
+        let [mut holder, mut registrant, mut other] = connect_three_hosts(&running);
         assert_eq!(holder.acquire(ACQUIRE, 1, 0), Status::RESERVATION_CONFLICT, "it has not registered");
         assert_eq!((holder.register(), registrant.register()), (Status::SUCCESS, Status::SUCCESS));
         for (kind, of_registrant, of_other) in TYPES {
             assert_eq!(holder.acquire(ACQUIRE, kind, 0), Status::SUCCESS);
-            assert_eq!(holder.access(), [true, true], "type {kind}");
-            assert_eq!(registrant.access(), of_registrant, "type {kind}");
-            assert_eq!(other.access(), of_other, "type {kind}");
+            assert_eq!(holder.permitted_accesses(), [true, true], "type {kind}");
+            assert_eq!(registrant.permitted_accesses(), of_registrant, "type {kind}");
+            assert_eq!(other.permitted_accesses(), of_other, "type {kind}");
             let is_of_all = kind >= 5;
             let again = registrant.acquire(ACQUIRE, kind, 0);
             assert_eq!(again == Status::SUCCESS, is_of_all, "type {kind}");
             assert_eq!(holder.release(kind), Status::SUCCESS);
-            assert_eq!((registrant.access(), other.access()), ([true, true], [true, true]), "released");
+            assert_eq!(
+                (registrant.permitted_accesses(), other.permitted_accesses()),
+                ([true, true], [true, true]),
+                "released"
+            );
         }
     }
 }
 
 #[test]
-fn report_lists_registrants_and_a_format_that_is_not_the_hosts_is_refused() {
+fn reservation_report_lists_registrants_in_the_hosts_format() {
     let running = serve_with(&[], false, 1, &[]);
-    let [mut first, mut second, mut third] = three_hosts(&running);
+    let [mut first, mut second, mut third] = connect_three_hosts(&running);
     assert_eq!(first.report(), (vec![0; 10], vec![]));
     first.register();
     second.register();
@@ -179,31 +183,37 @@ fn report_lists_registrants_and_a_format_that_is_not_the_hosts_is_refused() {
 }
 
 #[test]
-fn preempted_host_loses_its_access_and_reads_why() {
+fn preempted_host_loses_access_and_reads_the_notice() {
     let running = serve_with(&[], false, 1, &[]);
-    let [mut first, mut second, mut third] = three_hosts(&running);
+    let [mut first, mut second, mut third] = connect_three_hosts(&running);
     for host in [&mut first, &mut second, &mut third] {
         assert_eq!(host.register(), Status::SUCCESS);
     }
     assert_eq!(first.acquire(ACQUIRE, 3, 0), Status::SUCCESS);
-    assert_eq!(first.notice(), (0, 0, 0), "there is none");
+    assert_eq!(first.read_oldest_notice(), (0, 0, 0), "there is none");
     let key = first.key;
     assert_eq!(second.acquire(PREEMPT, 1, key), Status::SUCCESS);
-    assert_eq!((first.access(), second.access(), third.access()), ([true, false], [true, true], [true, false]));
+    assert_eq!(
+        (first.permitted_accesses(), second.permitted_accesses(), third.permitted_accesses()),
+        ([true, false], [true, true], [true, false])
+    );
     assert_eq!(first.register(), Status::SUCCESS, "it is a stranger now, and may register again");
     // Each notice is (log page type, number of further notices, namespace). Types: 0 none, 1 registration preempted, 2 reservation
     // released, 3 reservation preempted (here by Clear).
-    assert_eq!((first.notice(), first.notice()), ((1, 0, 1), (0, 0, 0)));
-    assert_eq!(third.notice(), (2, 0, 1));
+    assert_eq!((first.read_oldest_notice(), first.read_oldest_notice()), ((1, 0, 1), (0, 0, 0)));
+    assert_eq!(third.read_oldest_notice(), (2, 0, 1));
     assert_eq!(second.clear(), Status::SUCCESS);
-    assert_eq!((first.notice(), third.notice(), second.notice()), ((3, 0, 1), (3, 0, 1), (0, 0, 0)));
+    assert_eq!(
+        (first.read_oldest_notice(), third.read_oldest_notice(), second.read_oldest_notice()),
+        ((3, 0, 1), (3, 0, 1), (0, 0, 0))
+    );
     assert_eq!(third.report().1, Vec::<u64>::new());
 }
 
 #[test]
-fn event_tells_the_host_that_a_notice_can_be_read_unless_it_is_masked() {
+fn notice_event_is_sent_unless_masked() {
     let running = serve_with(&[], false, 1, &[]);
-    let [mut first, mut second, _] = three_hosts(&running);
+    let [mut first, mut second, _] = connect_three_hosts(&running);
     let mut mask = SubmissionEntry { opcode: admin::SET_FEATURES, namespace_id: 1, ..SubmissionEntry::default() };
     (mask.dwords[0], mask.dwords[1]) = (0x82, 1 << 3);
     assert_eq!(first.initiator.admin.execute(&mask, ClientCommandData::None).unwrap().status, Status::SUCCESS);
@@ -229,18 +239,18 @@ fn event_tells_the_host_that_a_notice_can_be_read_unless_it_is_masked() {
     };
     // Dword 0: type 6 (I/O command set), information 0, log page 80h.
     assert_eq!((event.id, event.result as u32), (40, 6 | 0x80 << 16));
-    assert_eq!(first.notice(), (1, 0, 1));
+    assert_eq!(first.read_oldest_notice(), (1, 0, 1));
 }
 
 /// One host writes as fast as it can, from a thread and a connection of its own; another preempts it and, once that has
 /// completed, writes the same block. Nothing of the first may be found there afterwards.
 #[test]
-fn no_write_of_a_preempted_host_lands_after_the_preemption_has_completed() {
+fn no_write_of_a_preempted_host_lands_after_the_preemption() {
     for (timing, threads, action) in
         [(false, 1, PREEMPT), (false, 2, PREEMPT), (false, 2, PREEMPT_AND_ABORT), (true, 2, PREEMPT_AND_ABORT)]
     {
         let running = serve_with(&[], timing, threads, &[]);
-        let [mut first, mut second, _] = three_hosts(&running);
+        let [mut first, mut second, _] = connect_three_hosts(&running);
         assert_eq!((first.register(), second.register()), (Status::SUCCESS, Status::SUCCESS));
         for round in 0..40_u64 {
             assert_eq!(first.acquire(ACQUIRE, 1, 0), Status::SUCCESS);
@@ -268,21 +278,21 @@ fn no_write_of_a_preempted_host_lands_after_the_preemption_has_completed() {
                 assert!(read == own, "round {round}: a write of the preempted host has landed");
                 let _ = writer.join().unwrap();
             });
-            assert_eq!(first.try_read(16), Status::RESERVATION_CONFLICT);
+            assert_eq!(first.read_block(16), Status::RESERVATION_CONFLICT);
             assert_eq!((second.release(2), first.register()), (Status::SUCCESS, Status::SUCCESS));
         }
     }
 }
 
 #[test]
-fn connections_of_one_host_share_its_registration_and_outlive_each_other() {
+fn connections_of_one_host_share_its_registration() {
     let running = serve_with(&[], false, 1, &[]);
-    let [mut first, mut second, _] = three_hosts(&running);
+    let [mut first, mut second, _] = connect_three_hosts(&running);
     assert_eq!((first.register(), first.acquire(ACQUIRE, 2, 0)), (Status::SUCCESS, Status::SUCCESS));
     let mut again = Host::of(&running, 1);
-    assert_eq!((again.access(), second.access()), ([true, true], [false, false]));
+    assert_eq!((again.permitted_accesses(), second.permitted_accesses()), ([true, true], [false, false]));
     first.initiator.close().unwrap();
-    assert_eq!((again.access(), second.access()), ([true, true], [false, false]));
+    assert_eq!((again.permitted_accesses(), second.permitted_accesses()), ([true, true], [false, false]));
     assert_eq!(again.release(2), Status::SUCCESS);
-    assert_eq!(second.access(), [true, true]);
+    assert_eq!(second.permitted_accesses(), [true, true]);
 }

@@ -60,7 +60,7 @@ fn serve(words: &[&str], threads: usize) -> Running {
 }
 
 /// Host of a file of keys.
-fn host_of(words: &[&str]) -> HostNameAndIdentifier {
+fn host_of_key_file(words: &[&str]) -> HostNameAndIdentifier {
     let keys = Keys::new(words);
     HostNameAndIdentifier::of(&TargetAddress {
         keys: Some(keys.path()),
@@ -76,7 +76,7 @@ fn open(running: &Running, words: &[&str]) -> io::Result<Initiator> {
 }
 
 #[test]
-fn host_with_the_right_keys_reads_what_it_writes() {
+fn host_with_right_keys_reads_its_writes() {
     for words in [&[KEY][..], &[KEY, CONTROLLER_KEY], &[TLS], &[TLS_384], &[TLS, KEY, CONTROLLER_KEY]] {
         for threads in [1, 2] {
             let running = serve(words, threads);
@@ -96,7 +96,7 @@ fn host_with_the_right_keys_reads_what_it_writes() {
 }
 
 #[test]
-fn host_with_other_keys_or_none_is_refused_and_a_right_one_is_served_after_it() {
+fn host_with_wrong_keys_is_refused_without_harm_to_others() {
     for (served, attempts) in [
         (&[KEY, CONTROLLER_KEY][..], &[&[WRONG][..], &[KEY, WRONG_CONTROLLER_KEY], &[]][..]),
         (&[TLS], &[&[WRONG_TLS], &[TLS_384], &[]]),
@@ -113,12 +113,12 @@ fn host_with_other_keys_or_none_is_refused_and_a_right_one_is_served_after_it() 
 }
 
 #[test]
-fn commands_before_authentication_get_authentication_required() {
+fn commands_before_authentication_are_refused() {
     let running = serve(&[KEY], 1);
     let host = HostNameAndIdentifier { name: String::from(HOST), ..HostNameAndIdentifier::default() };
     // Discovery lists the drive only for authenticated hosts.
     assert!(read_discovery_records(running.target.port, running.target.digests, &host).is_err());
-    let known = host_of(&[KEY]);
+    let known = host_of_key_file(&[KEY]);
     assert_eq!(read_discovery_records(running.target.port, running.target.digests, &known).unwrap().1.len(), 1);
     let mut client = Client::connect(running.target.port, running.target.digests).unwrap();
     let connect = ConnectCommandFields { entries_field: 31, ..ConnectCommandFields::default() };
@@ -157,7 +157,7 @@ fn commands_before_authentication_get_authentication_required() {
 }
 
 /// Sends Connect for the admin queue as a host that has no keys.
-fn connect_unproven(running: &Running, subsystem: &str) -> Client {
+fn connect_without_keys(running: &Running, subsystem: &str) -> Client {
     let mut client = Client::connect(running.target.port, running.target.digests).unwrap();
     let data = ConnectData {
         host_id: HostNameAndIdentifier::default().id,
@@ -177,10 +177,10 @@ fn connect_unproven(running: &Running, subsystem: &str) -> Client {
 }
 
 #[test]
-fn hosts_that_do_not_authenticate_keep_no_place_from_one_that_does_and_are_ended() {
+fn unauthenticated_hosts_occupy_no_place_and_are_ended() {
     let running = serve(&[KEY, CONTROLLER_KEY], 1);
     for subsystem in [DISCOVERY_NQN, &running.subsystem] {
-        let mut unproven: Vec<Client> = (0..12).map(|_| connect_unproven(&running, subsystem)).collect();
+        let mut unproven: Vec<Client> = (0..12).map(|_| connect_without_keys(&running, subsystem)).collect();
         let mut initiator = open(&running, &[KEY, CONTROLLER_KEY]).unwrap();
         // An unauthenticated I/O queue must not occupy a queue of the host's controller: it gives way to the host's own
         // connection.
@@ -213,7 +213,7 @@ fn hosts_that_do_not_authenticate_keep_no_place_from_one_that_does_and_are_ended
 }
 
 #[test]
-fn target_that_does_not_authenticate_is_refused_by_a_host_with_a_key_for_it() {
+fn host_refuses_a_target_that_cannot_authenticate() {
     // A server without keys accepts the host without asking for authentication.
     let running = serve(&[], 1);
     open(&running, &[KEY]).unwrap().close().unwrap();
@@ -223,7 +223,7 @@ fn target_that_does_not_authenticate_is_refused_by_a_host_with_a_key_for_it() {
 }
 
 #[test]
-fn bytes_that_are_no_tls_do_not_harm_a_server_of_hosts_with_tls() {
+fn non_tls_bytes_do_not_harm_a_tls_server() {
     use std::io::{Read, Write};
     let running = serve(&[TLS], 1);
     for bytes in [&[22, 3, 3, 0, 5, 1, 0, 0, 1, 0][..], &[22; 4096], &[22, 3, 3, 0xff, 0xff], &[0; 128]] {

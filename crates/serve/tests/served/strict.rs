@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::background::{Background, alone, device};
-use crate::vfio_client::{Client, DATA, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings, words};
+use crate::background::{BackgroundServer, alone, device};
+use crate::vfio_client::{Client, DATA, DoorbellMethod, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, words};
 use phaselink_client::shared::memory::Memory;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::commands::opcode;
@@ -18,7 +18,7 @@ use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::tally::{Tally, UndefinedBehaviour};
 use phaselink_serve::device::{metrics, report};
 use phaselink_serve::front::vfio_user::wire::command;
-use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUserFrontEnd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::nvme::strict;
 use phaselink_serve::server::Server;
@@ -28,8 +28,8 @@ const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 
 const ENABLED: u32 = 1 | 6 << 16 | 4 << 20;
 
 /// A kind, and what a client or a driver does that is of it.
-type ByClient = (&'static str, fn(&Client));
-type ByDriver = (&'static str, Box<dyn Fn(&mut Driver)>);
+type ClientViolation = (&'static str, fn(&Client));
+type DriverViolation = (&'static str, Box<dyn Fn(&mut Driver)>);
 
 /// What a strict server has counted of what `act` does as a client. If that is to be found, what it rings for last is waited
 /// for, with the client connected as long: a doorbell that nobody has looked at goes with its connection.
@@ -39,12 +39,13 @@ fn seen<Connected>(
     is_found: bool,
     act: impl FnOnce(Client) -> Connected,
 ) -> Vec<(&'static str, u64)> {
-    let tally = tally_of(&Setup { timing, is_strict, is_found, faults: &[], queue_entries: 1024 }, act);
+    let tally =
+        strict_counts_after(&ViolationSetup { timing, is_strict, is_found, faults: &[], queue_entries: 1024 }, act);
     tally.undefined.iter().map(|(behaviour, count)| (behaviour.kind, *count)).collect()
 }
 
 /// A server for one client, and what the client is to meet.
-struct Setup<'a> {
+struct ViolationSetup<'a> {
     timing: bool,
     is_strict: bool,
     /// True if something is to be found.
@@ -55,8 +56,8 @@ struct Setup<'a> {
 }
 
 /// The counts of a server for what `act` does as its client.
-fn tally_of<Connected>(setup: &Setup<'_>, act: impl FnOnce(Client) -> Connected) -> Tally {
-    let Setup { timing, is_strict, is_found, .. } = *setup;
+fn strict_counts_after<Connected>(setup: &ViolationSetup<'_>, act: impl FnOnce(Client) -> Connected) -> Tally {
+    let ViolationSetup { timing, is_strict, is_found, .. } = *setup;
     let alone = alone();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("strict.vfio");
     let mut drive = Drive::shipped("nvme").unwrap();
@@ -73,13 +74,13 @@ fn tally_of<Connected>(setup: &Setup<'_>, act: impl FnOnce(Client) -> Connected)
         timing,
         wait: Wait::Spin,
         seed: 1,
-        fronts: vec![Box::new(VfioUser(vec![served]))],
+        fronts: vec![Box::new(VfioUserFrontEnd(vec![served]))],
         metrics: None,
         device_threads: 1,
         control: None,
     };
     let tallies = Arc::clone(&server.device.tallies);
-    let server = Background::start(server, alone);
+    let server = BackgroundServer::start(server, alone);
     let client = Client::connect(&path);
     client.agree("");
     client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).unwrap();
@@ -101,18 +102,18 @@ fn tally_of<Connected>(setup: &Setup<'_>, act: impl FnOnce(Client) -> Connected)
 fn start(client: Client) -> Driver {
     let (_, fds) = client.region_info(0, 128);
     let page = Memory::open(&fds[0], 0x2000).unwrap();
-    Driver::start(client, RAM, Rings::Page(page))
+    Driver::start(client, RAM, DoorbellMethod::Page(page))
 }
 
 /// A driver with its queues, which rings through the page of the doorbells.
 fn driver(client: Client) -> Driver {
     let mut driver = start(client);
-    driver.bring_up(0);
+    driver.bring_up_like_linux(0);
     driver
 }
 
 /// What a client does, and the client.
-fn done(act: fn(&Client), client: Client) -> Client {
+fn act_as_client(act: fn(&Client), client: Client) -> Client {
     act(&client);
     client
 }
@@ -125,7 +126,7 @@ fn well_behaved(driver: &mut Driver) {
 }
 
 #[test]
-fn a_host_that_does_what_the_specification_says_is_not_reported() {
+fn conforming_host_is_not_reported() {
     for timing in [false, true] {
         let acted = |client| {
             let mut driver = driver(client);
@@ -137,8 +138,11 @@ fn a_host_that_does_what_the_specification_says_is_not_reported() {
 }
 
 #[test]
-fn nothing_is_looked_for_unless_it_is_asked_for() {
-    assert_eq!(seen(false, false, false, |client| done(|client| client.set_register(0x14, 1 << 31), client)), []);
+fn strict_checks_are_off_by_default() {
+    assert_eq!(
+        seen(false, false, false, |client| act_as_client(|client| client.set_register(0x14, 1 << 31), client)),
+        []
+    );
 }
 
 /// Several words of registers, written by one message: the controller has no turn in between.
@@ -150,8 +154,8 @@ fn write_all(client: &Client, writes: &[(u64, u32)]) {
 }
 
 #[test]
-fn what_is_done_to_registers_before_there_is_a_queue_is_found() {
-    let cases: [ByClient; 6] = [
+fn violations_before_queue_creation_are_detected() {
+    let cases: [ClientViolation; 6] = [
         (strict::DMA_OVERLAP.kind, |client| {
             assert_eq!(client.map(RAM + PAGE, 0, PAGE, None), Err(libc::EEXIST.unsigned_abs()));
         }),
@@ -165,18 +169,18 @@ fn what_is_done_to_registers_before_there_is_a_queue_is_found() {
         }),
     ];
     for (kind, act) in cases {
-        assert_eq!(seen(false, true, true, |client| done(act, client)), [(kind, 1)]);
+        assert_eq!(seen(false, true, true, |client| act_as_client(act, client)), [(kind, 1)]);
     }
 }
 
 #[test]
-fn what_is_done_to_a_controller_that_is_enabled_is_found() {
-    let cases: [ByClient; 7] = [
+fn violations_of_an_enabled_controller_are_detected() {
+    let cases: [ClientViolation; 7] = [
         (strict::ENABLE_BEFORE_DISABLED.kind, |client| write_all(client, &[(0x14, 0), (0x14, ENABLED)])),
         (strict::CONFIGURATION_WHILE_ENABLED.kind, |client| client.set_register(0x14, ENABLED | 1 << 11)),
         (strict::ADMIN_QUEUE_WHILE_ENABLED.kind, |client| client.set_register(0x28, 0x8000)),
         (strict::DOORBELL_STALE.kind, |client| {
-            let tail = u32::from_le_bytes(client_doorbell(client));
+            let tail = u32::from_le_bytes(admin_tail_doorbell(client));
             client.set_register(0x1000, tail);
         }),
         (strict::DOORBELL_VALUE.kind, |client| client.set_register(0x1000, 5000)),
@@ -194,14 +198,14 @@ fn what_is_done_to_a_controller_that_is_enabled_is_found() {
 }
 
 /// The tail of the admin queue's doorbell, in its page.
-fn client_doorbell(client: &Client) -> [u8; 4] {
+fn admin_tail_doorbell(client: &Client) -> [u8; 4] {
     let (_, fds) = client.region_info(0, 128);
     let both = Memory::open(&fds[0], 0x2000).unwrap().word(0x1000).load(std::sync::atomic::Ordering::Acquire);
     (both as u32).to_le_bytes()
 }
 
 #[test]
-fn wrong_commands_are_caught_with_timing_off_and_with_timing_on() {
+fn wrong_commands_are_detected_with_and_without_timing() {
     let read = |prp: [u64; 2], blocks: u32| {
         move |driver: &mut Driver| {
             driver.submit(1, opcode::READ, 1, prp, [0, 0, blocks - 1, 0, 0, 0]);
@@ -209,7 +213,7 @@ fn wrong_commands_are_caught_with_timing_off_and_with_timing_on() {
         }
     };
     let page = RAM + DATA;
-    let cases: [ByDriver; 6] = [
+    let cases: [DriverViolation; 6] = [
         (
             strict::RESERVED_COMMAND_BITS.kind,
             Box::new(|driver| {
@@ -250,12 +254,12 @@ fn wrong_commands_are_caught_with_timing_off_and_with_timing_on() {
 }
 
 /// The place of the next entry of a completion queue of `driver` in its memory.
-fn next_completion(driver: &Driver, queue: usize) -> u64 {
+fn next_completion_slot(driver: &Driver, queue: usize) -> u64 {
     (2 + 2 * queue as u64) * PAGE + u64::from(driver.heads[queue]) * 16
 }
 
 /// Checks that a server has seen one kind of behaviour, and that its report names the section.
-fn tells(tally: &Tally, behaviour: &'static UndefinedBehaviour) {
+fn check_reported_violation(tally: &Tally, behaviour: &'static UndefinedBehaviour) {
     let kinds: Vec<&str> = tally.undefined.iter().map(|(seen, _)| seen.kind).collect();
     assert_eq!(kinds, [behaviour.kind]);
     let reported = &report::undefined_behaviour_json(tally)[0];
@@ -263,11 +267,11 @@ fn tells(tally: &Tally, behaviour: &'static UndefinedBehaviour) {
 }
 
 /// Asks for eight queue pairs, and returns the number of pairs that the controller grants, as the driver understands it.
-fn queue_pairs(driver: &mut Driver, waits_for_the_whole_entry: bool) -> u32 {
-    let at = next_completion(driver, 0);
+fn granted_queue_pairs(driver: &mut Driver, waits_for_the_whole_entry: bool) -> u32 {
+    let at = next_completion_slot(driver, 0);
     driver.memory().write_all_at(&[0xee; 4], at).unwrap();
     driver.submit(0, admin::SET_FEATURES, 0, [0; 2], [7, 7 | 7 << 16, 0, 0, 0, 0]);
-    let mut entry = driver.see_answer(0);
+    let mut entry = driver.peek_completion(0);
     while waits_for_the_whole_entry && entry.result == 0xeeee_eeee {
         let mut bytes = [0; 16];
         driver.memory().read_exact_at(&mut bytes, at).unwrap();
@@ -280,33 +284,35 @@ fn queue_pairs(driver: &mut Driver, waits_for_the_whole_entry: bool) -> u32 {
 /// A driver loads the first double word before the phase tag, or without a barrier behind it, and so combines the old one with
 /// the new tag. The fault makes that moment long.
 #[test]
-fn driver_that_takes_a_torn_completion_is_caught_and_one_that_waits_for_it_is_not() {
+fn driver_taking_a_torn_completion_is_detected() {
     const TORN: &[&str] = &[r#"action = "torn-completion", delay_us = 300000, times = 1"#];
     for waits in [false, true] {
-        let setup = Setup { timing: false, is_strict: true, is_found: !waits, faults: TORN, queue_entries: 1024 };
-        let tally = tally_of(&setup, |client| {
+        let setup =
+            ViolationSetup { timing: false, is_strict: true, is_found: !waits, faults: TORN, queue_entries: 1024 };
+        let tally = strict_counts_after(&setup, |client| {
             let mut driver = start(client);
-            let granted = queue_pairs(&mut driver, waits);
+            let granted = granted_queue_pairs(&mut driver, waits);
             assert_eq!(granted, if waits { 8 } else { 0xeeef });
             driver
         });
         match waits {
             true => assert_eq!(tally.undefined, []),
-            false => tells(&tally, &strict::COMPLETION_TORN),
+            false => check_reported_violation(&tally, &strict::COMPLETION_TORN),
         }
     }
 }
 
 #[test]
-fn driver_that_trusts_an_interrupt_without_looking_at_the_phase_tag_is_caught() {
+fn driver_trusting_interrupts_without_phase_is_detected() {
     const STALE: &[&str] = &[r#"action = "stale-phase", delay_us = 300000, first = 2, times = 1"#];
     for looks in [false, true] {
-        let setup = Setup { timing: false, is_strict: true, is_found: !looks, faults: STALE, queue_entries: 1024 };
-        let tally = tally_of(&setup, |client| {
+        let setup =
+            ViolationSetup { timing: false, is_strict: true, is_found: !looks, faults: STALE, queue_entries: 1024 };
+        let tally = strict_counts_after(&setup, |client| {
             let mut driver = start(client);
             driver.administer(admin::KEEP_ALIVE, 0, 0, [0; 6]);
             let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-            driver.client.set_vectors(&[event.as_fd()]).unwrap();
+            driver.client.set_msix_eventfds(&[event.as_fd()]).unwrap();
             driver.submit(0, admin::KEEP_ALIVE, 0, [0; 2], [0; 6]);
             // The device sends an interrupt before the entry is valid, and another one when it is.
             for _ in 0..if looks { 2 } else { 1 } {
@@ -323,7 +329,7 @@ fn driver_that_trusts_an_interrupt_without_looking_at_the_phase_tag_is_caught() 
         });
         match looks {
             true => assert_eq!(tally.undefined, []),
-            false => tells(&tally, &strict::COMPLETION_STALE),
+            false => check_reported_violation(&tally, &strict::COMPLETION_STALE),
         }
     }
 }
@@ -331,11 +337,12 @@ fn driver_that_trusts_an_interrupt_without_looking_at_the_phase_tag_is_caught() 
 /// A driver takes an entry of a submission queue as free once it has rung for it, and not once a completion has passed it by
 /// SQHD. As long as the device reads doorbells at once, nothing happens.
 #[test]
-fn overwriting_commands_before_their_fetch_is_caught_by_a_late_doorbell_read() {
+fn overwriting_unfetched_commands_is_detected() {
     const LATE: &[&str] = &[r#"action = "late-doorbell-read", delay_us = 1000000, first = 2, times = 1"#];
     for waits in [false, true] {
-        let setup = Setup { timing: false, is_strict: true, is_found: !waits, faults: LATE, queue_entries: 1024 };
-        let tally = tally_of(&setup, |client| {
+        let setup =
+            ViolationSetup { timing: false, is_strict: true, is_found: !waits, faults: LATE, queue_entries: 1024 };
+        let tally = strict_counts_after(&setup, |client| {
             let mut driver = start(client);
             driver.administer(admin::KEEP_ALIVE, 0, 0, [0; 6]);
             let begun = Instant::now();
@@ -359,9 +366,9 @@ fn overwriting_commands_before_their_fetch_is_caught_by_a_late_doorbell_read() {
 
 /// A controller offers 256 entries (CAP.MQES = 255), and the host has queues of 1,024.
 #[test]
-fn creating_a_queue_longer_than_mqes_is_caught_and_fails_with_invalid_queue_size() {
-    let setup = Setup { timing: false, is_strict: true, is_found: true, faults: &[], queue_entries: 256 };
-    let tally = tally_of(&setup, |client| {
+fn oversized_queue_is_detected_and_refused() {
+    let setup = ViolationSetup { timing: false, is_strict: true, is_found: true, faults: &[], queue_entries: 256 };
+    let tally = strict_counts_after(&setup, |client| {
         let mut driver = start(client);
         assert_eq!(driver.client.register(0) & 0xffff, 255);
         driver.submit(0, admin::CREATE_COMPLETION_QUEUE, 0, [RAM + 4 * PAGE, 0], [1 | 1023 << 16, 3, 0, 0, 0, 0]);
@@ -369,37 +376,37 @@ fn creating_a_queue_longer_than_mqes_is_caught_and_fails_with_invalid_queue_size
         driver.administer(admin::CREATE_COMPLETION_QUEUE, 0, 4, [1 | 255 << 16, 3, 0, 0, 0, 0]);
         driver
     });
-    tells(&tally, &strict::QUEUE_BEYOND_MQES);
+    check_reported_violation(&tally, &strict::QUEUE_BEYOND_MQES);
 }
 
 #[test]
-fn queue_in_the_memory_of_another_queue_is_caught() {
-    let setup = Setup { timing: false, is_strict: true, is_found: true, faults: &[], queue_entries: 1024 };
-    let tally = tally_of(&setup, |client| {
+fn overlapping_queue_memory_is_detected() {
+    let setup = ViolationSetup { timing: false, is_strict: true, is_found: true, faults: &[], queue_entries: 1024 };
+    let tally = strict_counts_after(&setup, |client| {
         let mut driver = start(client);
         // The admin completion queue begins at page 2, so this queue overlaps it.
         driver.administer(admin::CREATE_COMPLETION_QUEUE, 0, 2, [1 | 63 << 16, 1, 0, 0, 0, 0]);
         driver
     });
-    tells(&tally, &strict::QUEUE_OVERLAP);
+    check_reported_violation(&tally, &strict::QUEUE_OVERLAP);
 }
 
 /// A guest has two memory ranges that overlap, and its machine maps both.
 #[test]
-fn guest_whose_memory_ranges_overlap_is_caught() {
-    let setup = Setup { timing: false, is_strict: true, is_found: true, faults: &[], queue_entries: 1024 };
-    let tally = tally_of(&setup, |client| {
+fn overlapping_guest_memory_is_detected() {
+    let setup = ViolationSetup { timing: false, is_strict: true, is_found: true, faults: &[], queue_entries: 1024 };
+    let tally = strict_counts_after(&setup, |client| {
         let (start, bytes) = (RAM + RAM_BYTES - PAGE, 4 * PAGE);
         assert_eq!(client.map(start, 0, bytes, Some(client.ram.as_fd())), Err(libc::EEXIST.unsigned_abs()));
         client
     });
-    tells(&tally, &strict::DMA_OVERLAP);
+    check_reported_violation(&tally, &strict::DMA_OVERLAP);
 }
 
 /// Completions that a host has taken by polling, and after interrupts.
 fn taken(has_interrupts: bool) -> (u64, u64) {
-    let setup = Setup { timing: false, is_strict: false, is_found: false, faults: &[], queue_entries: 1024 };
-    let tally = tally_of(&setup, |client| {
+    let setup = ViolationSetup { timing: false, is_strict: false, is_found: false, faults: &[], queue_entries: 1024 };
+    let tally = strict_counts_after(&setup, |client| {
         let mut driver = start(client);
         let flags = 1 | u32::from(has_interrupts) << 1;
         driver.administer(admin::CREATE_COMPLETION_QUEUE, 0, 4, [1 | 63 << 16, flags, 0, 0, 0, 0]);
@@ -421,7 +428,7 @@ fn taken(has_interrupts: bool) -> (u64, u64) {
 }
 
 #[test]
-fn server_tells_whether_a_queue_was_polled() {
+fn polled_queues_are_distinguished_from_interrupted_ones() {
     assert_eq!(taken(false), (100, 0));
     let (polled, after_interrupt) = taken(true);
     assert_eq!(polled + after_interrupt, 100);
@@ -429,7 +436,7 @@ fn server_tells_whether_a_queue_was_polled() {
 }
 
 #[test]
-fn every_kind_is_tried_here() {
+fn all_violation_kinds_are_tested() {
     let text = include_str!("strict.rs");
     let tried = |behaviour: &phaselink_serve::device::tally::UndefinedBehaviour| {
         let name = format!("strict::{}", behaviour.kind.to_uppercase().replace('-', "_"));

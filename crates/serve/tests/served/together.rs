@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::background::{Background, alone, device};
+use crate::background::{BackgroundServer, alone, device};
 use phaselink_client::{Client, Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{KeyOverride, shipped};
@@ -18,7 +18,7 @@ use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
 use phaselink_serve::front::nbd::{self, ExportSocket, NbdFrontEnd};
-use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
+use phaselink_serve::front::shm::{ShareOption, ShareSocket, ShmFrontEnd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 
@@ -29,7 +29,7 @@ const WAITS: [Wait; 2] = [Wait::Spin, Wait::PageBlock];
 struct Running {
     socket: PathBuf,
     uri: Uri,
-    server: Background,
+    server: BackgroundServer,
 }
 
 /// Serve DC Express with its reads taking so long, from one bank, at one address of each kind.
@@ -44,18 +44,21 @@ fn serve(test: &str, read: Duration, wait: Wait) -> Running {
     let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: true };
     let device =
         device(Drive::from_toml(drive.file, drive.text, &settings).unwrap(), Store::in_memory(GEOMETRY).unwrap());
-    let share = ShareSocket::bind(&Share::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap();
+    let share = ShareSocket::bind(&ShareOption::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap();
     let server = Server {
         device,
         timing: true,
         wait,
         seed: 1,
-        fronts: vec![Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }])), Box::new(Shm(vec![share]))],
+        fronts: vec![
+            Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }])),
+            Box::new(ShmFrontEnd(vec![share])),
+        ],
         metrics: None,
         device_threads: 1,
         control: None,
     };
-    Running { socket, uri, server: Background::start(server, alone) }
+    Running { socket, uri, server: BackgroundServer::start(server, alone) }
 }
 
 impl Running {
@@ -111,7 +114,7 @@ fn random_bytes(seed: u64, bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_either_kind_of_client_writes_the_other_reads_and_one_model_has_seen_it_all() {
+fn nbd_and_shm_clients_share_data_and_model() {
     for wait in WAITS {
         let server = serve("bytes", Duration::from_nanos(300), wait);
         let (mut queue, mut connection) = (server.queue(), server.connection());
@@ -139,7 +142,7 @@ fn what_either_kind_of_client_writes_the_other_reads_and_one_model_has_seen_it_a
 }
 
 #[test]
-fn no_answer_comes_before_the_model_says_whoever_else_is_served() {
+fn responses_to_both_client_kinds_follow_the_model() {
     let read = Duration::from_millis(2);
     for wait in WAITS {
         let server = serve("slow", read, wait);
@@ -163,7 +166,7 @@ fn no_answer_comes_before_the_model_says_whoever_else_is_served() {
 }
 
 #[test]
-fn requests_of_both_kinds_wait_for_the_same_bank() {
+fn requests_of_both_client_kinds_share_a_bank() {
     // 20 ms is long compared to delays that other programs on the machine may cause between the first and the last
     // request.
     let read = Duration::from_millis(20);
@@ -181,7 +184,7 @@ fn requests_of_both_kinds_wait_for_the_same_bank() {
 }
 
 #[test]
-fn a_server_that_stops_with_requests_of_both_kinds_under_way_leaves_nobody_waiting() {
+fn stopping_server_releases_clients_of_both_kinds() {
     for wait in WAITS {
         let server = serve("stop", Duration::from_millis(200), wait);
         let (mut queue, mut connection) = (server.queue(), server.connection());
@@ -198,7 +201,7 @@ fn a_server_that_stops_with_requests_of_both_kinds_under_way_leaves_nobody_waiti
 }
 
 #[test]
-fn an_nbd_client_that_vanishes_with_requests_under_way_harms_nobody() {
+fn vanishing_nbd_client_harms_nobody() {
     for wait in WAITS {
         let server = serve("gone", Duration::from_millis(1), wait);
         let mut queue = server.queue();

@@ -142,7 +142,7 @@ impl Client {
         self.send(0, command, 0, payload, fds);
         let (header, payload, fds) = self.next().expect("an answer");
         assert_eq!((header.id, header.command), (0, command));
-        match header.is_refusal() {
+        match header.is_error_reply() {
             true => Err(u32_at(&header.encode(), 12)),
             false => Ok((payload, fds)),
         }
@@ -184,7 +184,7 @@ impl Client {
     }
 
     /// The same without waiting for an answer, as QEMU writes.
-    pub(crate) fn region_post(&self, region: u32, offset: u64, from: &[u8]) {
+    pub(crate) fn write_region_posted(&self, region: u32, offset: u64, from: &[u8]) {
         let payload = [&Client::access(region, offset, from.len() as u32)[..], from].concat();
         self.send(7, command::REGION_WRITE, 1 << 4, &payload, &[]);
     }
@@ -204,14 +204,14 @@ impl Client {
     }
 
     /// Interrupts by vector go to these descriptors.
-    pub(crate) fn set_vectors(&self, fds: &[BorrowedFd]) -> Result<(), Refused> {
+    pub(crate) fn set_msix_eventfds(&self, fds: &[BorrowedFd]) -> Result<(), Refused> {
         let payload = words(&[20, 4 | 32, 2, 0, fds.len() as u32]);
         self.ask(command::DEVICE_SET_IRQS, &payload, fds).map(drop)
     }
 }
 
 /// How a driver rings.
-pub(crate) enum Rings {
+pub(crate) enum DoorbellMethod {
     Messages,
     Page(Memory),
 }
@@ -219,7 +219,7 @@ pub(crate) enum Rings {
 /// A driver: queues in the guest's memory. Page 1 and 2 have the admin queue, 3 and 4 the other, 8 is for data.
 pub(crate) struct Driver {
     pub client: Client,
-    pub rings: Rings,
+    pub rings: DoorbellMethod,
     /// Where its memory is for the device: shared, or to be asked for.
     pub base: u64,
     pub tails: [u32; 2],
@@ -232,12 +232,12 @@ pub(crate) const DATA: u64 = 16 * PAGE;
 
 impl Driver {
     /// What a driver does before it has a queue.
-    pub(crate) fn start(client: Client, base: u64, rings: Rings) -> Driver {
+    pub(crate) fn start(client: Client, base: u64, rings: DoorbellMethod) -> Driver {
         Driver::start_with_sets(client, base, rings, 0)
     }
 
     /// The same with a choice of command sets, in its place in CC.
-    pub(crate) fn start_with_sets(client: Client, base: u64, rings: Rings, sets: u32) -> Driver {
+    pub(crate) fn start_with_sets(client: Client, base: u64, rings: DoorbellMethod, sets: u32) -> Driver {
         let driver = Driver { client, rings, base, tails: [0; 2], heads: [0; 2], phases: [true; 2], next_id: 1 };
         for page in 1..6 {
             driver.memory().write_all_at(&[0; PAGE as usize], page * PAGE).unwrap();
@@ -273,12 +273,12 @@ impl Driver {
 
     pub(crate) fn ring(&self, queue: usize) {
         match &self.rings {
-            Rings::Messages => {
+            DoorbellMethod::Messages => {
                 let at = 0x1000 + queue as u64 * 8;
-                self.client.region_post(0, at, &self.tails[queue].to_le_bytes());
-                self.client.region_post(0, at + 4, &self.heads[queue].to_le_bytes());
+                self.client.write_region_posted(0, at, &self.tails[queue].to_le_bytes());
+                self.client.write_region_posted(0, at + 4, &self.heads[queue].to_le_bytes());
             }
-            Rings::Page(page) => {
+            DoorbellMethod::Page(page) => {
                 let both = u64::from(self.tails[queue]) | u64::from(self.heads[queue]) << 32;
                 page.word(0x1000 + queue as u64 * 8).store(both, Ordering::Release);
             }
@@ -303,13 +303,13 @@ impl Driver {
     }
 
     pub(crate) fn answer(&mut self, queue: usize) -> CompletionEntry {
-        let entry = self.see_answer(queue);
+        let entry = self.peek_completion(queue);
         self.ring(queue);
         entry
     }
 
     /// The same without telling the device that it has been read.
-    pub(crate) fn see_answer(&mut self, queue: usize) -> CompletionEntry {
+    pub(crate) fn peek_completion(&mut self, queue: usize) -> CompletionEntry {
         let at = (2 + 2 * queue as u64) * PAGE + u64::from(self.heads[queue]) * 16;
         let until = Instant::now() + PATIENCE;
         let entry = loop {
@@ -341,7 +341,7 @@ impl Driver {
     }
 
     /// The order in which Linux does it.
-    pub(crate) fn bring_up(&mut self, vector: u16) {
+    pub(crate) fn bring_up_like_linux(&mut self, vector: u16) {
         let data = DATA / PAGE;
         self.administer(admin::IDENTIFY, 0, data, [1, 0, 0, 0, 0, 0]);
         self.administer(admin::GET_LOG_PAGE, u32::MAX, data, [5 | 1023 << 16, 0, 0, 0, 0, 0]);

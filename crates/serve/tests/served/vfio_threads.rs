@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::background::{Background, alone, device};
-use crate::vfio_client::{Client, Driver, ENTRIES, ISLAND, PAGE, RAM, RAM_BYTES, Rings};
+use crate::background::{BackgroundServer, alone, device};
+use crate::vfio_client::{Client, DoorbellMethod, Driver, ENTRIES, ISLAND, PAGE, RAM, RAM_BYTES};
 use phaselink_client::chunk;
 use phaselink_client::shared::memory::Memory;
 use phaselink_core::drive::Drive;
@@ -18,7 +18,7 @@ use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, SubmissionEntry, admin};
 use phaselink_core::random::mix;
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUserFrontEnd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Running {
     path: PathBuf,
-    server: Background,
+    server: BackgroundServer,
 }
 
 /// How clients ring.
@@ -64,27 +64,27 @@ fn serve_store(test: &str, timing: bool, ring: Ring, device_threads: usize, stor
         timing,
         wait: Wait::Adaptive,
         seed: 1,
-        fronts: vec![Box::new(VfioUser(vec![served]))],
+        fronts: vec![Box::new(VfioUserFrontEnd(vec![served]))],
         metrics: None,
         device_threads,
         control: None,
     };
-    Running { path, server: Background::start(server, alone) }
+    Running { path, server: BackgroundServer::start(server, alone) }
 }
 
 /// A driver whose admin queue is there.
-fn attach(path: &Path, ring: Ring) -> Driver {
+fn attach_with_admin_queue(path: &Path, ring: Ring) -> Driver {
     let client = Client::connect(path);
     client.agree("");
     client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).unwrap();
     let rings = match ring {
-        Ring::Message => Rings::Messages,
-        Ring::Page => Rings::Page(Memory::open(&client.region_info(0, 128).1[0], 0x2000).unwrap()),
+        Ring::Message => DoorbellMethod::Messages,
+        Ring::Page => DoorbellMethod::Page(Memory::open(&client.region_info(0, 128).1[0], 0x2000).unwrap()),
     };
     start(client, rings)
 }
 
-fn start(client: Client, rings: Rings) -> Driver {
+fn start(client: Client, rings: DoorbellMethod) -> Driver {
     let mut driver = Driver::start(client, RAM, rings);
     driver.administer(admin::SET_FEATURES, 0, 0, [7, 0x00ff_00ff, 0, 0, 0, 0]);
     driver
@@ -114,7 +114,7 @@ impl Queue {
     }
 
     /// Create it, with an interrupt vector of its own.
-    fn create(driver: &mut Driver, number: u16) -> Queue {
+    fn create_with_vector(driver: &mut Driver, number: u16) -> Queue {
         let client = &driver.client;
         client.ram_words.words(Queue::page(number, 0), 1024).iter().for_each(|word| word.store(0, Ordering::Relaxed));
         let (queue, size) = (u32::from(number), (ENTRIES - 1) << 16);
@@ -145,12 +145,12 @@ impl Queue {
         self.tail = (self.tail + 1) % ENTRIES;
     }
 
-    fn ring(&self, wakeups: &Bells) {
+    fn ring(&self, wakeups: &DoorbellWrites) {
         wakeups.ring(self.number, self.tail, self.head);
     }
 
     /// The next answer, if it has come.
-    fn look(&mut self, ram: &Memory) -> Option<CompletionEntry> {
+    fn poll_completion(&mut self, ram: &Memory) -> Option<CompletionEntry> {
         let words = ram.words(self.at(Queue::ANSWERS) + u64::from(self.head) * 16, 2);
         let last = words[1].load(Ordering::Acquire);
         let mut bytes = [0; 16];
@@ -168,7 +168,7 @@ impl Queue {
     fn answer(&mut self, ram: &Memory) -> CompletionEntry {
         let until = Instant::now() + PATIENCE;
         loop {
-            if let Some(entry) = self.look(ram) {
+            if let Some(entry) = self.poll_completion(ram) {
                 return entry;
             }
             assert!(Instant::now() < until, "queue {} has no answer", self.number);
@@ -177,7 +177,7 @@ impl Queue {
     }
 
     /// One command, and its answer.
-    fn ask(&mut self, ram: &Memory, wakeups: &Bells, opcode: u8, slba: u64, blocks: u32) -> Status {
+    fn ask(&mut self, ram: &Memory, wakeups: &DoorbellWrites, opcode: u8, slba: u64, blocks: u32) -> Status {
         self.submit(ram, opcode, slba, blocks, RAM + self.at(Queue::DATA));
         self.ring(wakeups);
         let status = self.answer(ram).status;
@@ -186,7 +186,7 @@ impl Queue {
     }
 
     /// Write pages that are this queue's alone, and read them back.
-    fn exercise(&mut self, ram: &Memory, wakeups: &Bells, rounds: u64) {
+    fn write_and_read_pages(&mut self, ram: &Memory, wakeups: &DoorbellWrites, rounds: u64) {
         for round in 0..rounds {
             let slba = u64::from(self.number) * 64 + mix(round) % 8 * 8;
             let number = u64::from(self.number);
@@ -203,38 +203,40 @@ impl Queue {
 }
 
 /// Doorbells that threads ring: in the page, or by messages that nobody answers.
-struct Bells<'a>(&'a Driver);
+struct DoorbellWrites<'a>(&'a Driver);
 
-impl Bells<'_> {
+impl DoorbellWrites<'_> {
     fn ring(&self, queue: u16, tail: u32, head: u32) {
         let at = 0x1000 + u64::from(queue) * 8;
         match &self.0.rings {
-            Rings::Page(page) => {
+            DoorbellMethod::Page(page) => {
                 page.word(at).store(u64::from(tail) | u64::from(head) << 32, Ordering::Release);
             }
-            Rings::Messages => {
+            DoorbellMethod::Messages => {
                 let both = [tail.to_le_bytes(), head.to_le_bytes()].concat();
-                self.0.client.region_post(0, at, &both);
+                self.0.client.write_region_posted(0, at, &both);
             }
         }
     }
 }
 
 fn create_all(driver: &mut Driver) -> Vec<Queue> {
-    (1..=QUEUES).map(|number| Queue::create(driver, number)).collect()
+    (1..=QUEUES).map(|number| Queue::create_with_vector(driver, number)).collect()
 }
 
 #[test]
-fn queues_of_a_controller_served_by_several_threads_read_what_others_wrote() {
+fn queues_on_several_threads_read_each_others_writes() {
     const ROUNDS: u64 = 40;
     for (ring, threads) in [(Ring::Page, 2), (Ring::Message, 2), (Ring::Message, 3), (Ring::Page, 16)] {
         for timing in [false, true] {
             let server = serve("data", timing, ring, threads);
-            let mut driver = attach(&server.path, ring);
+            let mut driver = attach_with_admin_queue(&server.path, ring);
             let mut queues = create_all(&mut driver);
-            let (ram, wakeups) = (&driver.client.ram_words, &Bells(&driver));
+            let (ram, wakeups) = (&driver.client.ram_words, &DoorbellWrites(&driver));
             thread::scope(|scope| {
-                queues.iter_mut().for_each(|queue| drop(scope.spawn(|| queue.exercise(ram, wakeups, ROUNDS))));
+                queues
+                    .iter_mut()
+                    .for_each(|queue| drop(scope.spawn(|| queue.write_and_read_pages(ram, wakeups, ROUNDS))));
             });
             drop(driver);
             let summary = server.server.finish();
@@ -246,17 +248,17 @@ fn queues_of_a_controller_served_by_several_threads_read_what_others_wrote() {
 }
 
 #[test]
-fn every_queue_interrupts_by_its_own_vector_whichever_thread_has_it() {
+fn each_queue_interrupts_by_its_vector_on_any_thread() {
     let server = serve("vectors", false, Ring::Message, 3);
-    let mut driver = attach(&server.path, Ring::Message);
+    let mut driver = attach_with_admin_queue(&server.path, Ring::Message);
     let eventfd = || rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
     let fds: Vec<OwnedFd> = (0..=QUEUES).map(|_| eventfd()).collect();
-    driver.client.set_vectors(&fds.iter().map(AsFd::as_fd).collect::<Vec<_>>()).unwrap();
+    driver.client.set_msix_eventfds(&fds.iter().map(AsFd::as_fd).collect::<Vec<_>>()).unwrap();
     let mut queues = create_all(&mut driver);
     let heard = |fd: &OwnedFd| rustix::io::read(fd, &mut [0; 8]).is_ok();
     assert!(heard(&fds[0]));
     for queue in &mut queues {
-        queue.exercise(&driver.client.ram_words, &Bells(&driver), 1);
+        queue.write_and_read_pages(&driver.client.ram_words, &DoorbellWrites(&driver), 1);
         let number = usize::from(queue.number);
         let timeout = Timespec { tv_sec: 10, tv_nsec: 0 };
         rustix::event::poll(&mut [PollFd::new(&fds[number], PollFlags::IN)], Some(&timeout)).unwrap();
@@ -266,15 +268,15 @@ fn every_queue_interrupts_by_its_own_vector_whichever_thread_has_it() {
 }
 
 #[test]
-fn a_flush_waits_for_the_disk_on_any_thread() {
+fn flush_waits_for_the_disk_on_any_thread() {
     for timing in [false, true] {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("divided.store");
         let _ = fs::remove_file(&path);
         let server = serve_store("disk", timing, Ring::Message, 3, Store::open(&path, GEOMETRY).unwrap());
-        let mut driver = attach(&server.path, Ring::Message);
+        let mut driver = attach_with_admin_queue(&server.path, Ring::Message);
         for queue in &mut create_all(&mut driver) {
-            queue.exercise(&driver.client.ram_words, &Bells(&driver), 2);
-            let status = queue.ask(&driver.client.ram_words, &Bells(&driver), opcode::FLUSH, 0, 1);
+            queue.write_and_read_pages(&driver.client.ram_words, &DoorbellWrites(&driver), 2);
+            let status = queue.ask(&driver.client.ram_words, &DoorbellWrites(&driver), opcode::FLUSH, 0, 1);
             assert_eq!(status, Status::SUCCESS, "queue {}", queue.number);
         }
         assert_eq!(server.server.finish().tally.flush.ios, u64::from(QUEUES));
@@ -284,27 +286,27 @@ fn a_flush_waits_for_the_disk_on_any_thread() {
 
 /// Memory without a descriptor is asked for by the thread with the socket, whoever has found the command.
 #[test]
-fn data_that_has_to_be_asked_for_comes_and_goes_through_the_socket() {
+fn unmapped_data_is_requested_through_the_socket() {
     for timing in [false, true] {
         let server = serve("island-data", timing, Ring::Message, 2);
-        let mut driver = attach(&server.path, Ring::Message);
+        let mut driver = attach_with_admin_queue(&server.path, Ring::Message);
         driver.client.map(ISLAND, 0, RAM_BYTES, None).unwrap();
         for queue in &mut create_all(&mut driver) {
             let (client, number) = (&driver.client, u64::from(queue.number));
             let data: Vec<u8> = (0..4096_u64).map(|byte| mix(number << 20 | byte) as u8).collect();
             let mut ask = |opcode| {
                 queue.submit(&client.ram_words, opcode, number * 8, 8, ISLAND);
-                queue.ring(&Bells(&driver));
+                queue.ring(&DoorbellWrites(&driver));
                 let until = Instant::now() + PATIENCE;
                 let answer = loop {
                     // The server's requests are handled while a register is read.
                     client.register(0x1c);
-                    if let Some(answer) = queue.look(&client.ram_words) {
+                    if let Some(answer) = queue.poll_completion(&client.ram_words) {
                         break answer;
                     }
                     assert!(Instant::now() < until, "queue {number} has no answer");
                 };
-                queue.ring(&Bells(&driver));
+                queue.ring(&DoorbellWrites(&driver));
                 assert_eq!(answer.status, Status::SUCCESS);
             };
             client.island.write_all_at(&data, 0).unwrap();
@@ -320,17 +322,17 @@ fn data_that_has_to_be_asked_for_comes_and_goes_through_the_socket() {
 
 /// Reads in flight on all queues; then the controller is disabled, and nothing is written to the host's memory any more.
 #[test]
-fn after_a_reset_with_requests_under_way_nothing_of_them_comes() {
+fn nothing_completes_after_a_reset_with_requests_in_flight() {
     for (ring, timing) in [(Ring::Page, false), (Ring::Message, false), (Ring::Page, true), (Ring::Message, true)] {
         let server = serve("reset", timing, ring, 3);
-        let mut driver = attach(&server.path, ring);
+        let mut driver = attach_with_admin_queue(&server.path, ring);
         for round in 0..20_u64 {
             let mut queues = create_all(&mut driver);
             let ram = &driver.client.ram_words;
             for queue in &mut queues {
                 let data = RAM + queue.at(Queue::DATA);
                 (0..ENTRIES as u64 - 1).for_each(|block| queue.submit(ram, opcode::READ, block, 8, data));
-                queue.ring(&Bells(&driver));
+                queue.ring(&DoorbellWrites(&driver));
             }
             (0..mix(round) % 4000).for_each(|_| std::hint::spin_loop());
             driver.client.set_register(0x14, 0);
@@ -343,22 +345,26 @@ fn after_a_reset_with_requests_under_way_nothing_of_them_comes() {
             driver = start(client, rings);
         }
         let mut queues = create_all(&mut driver);
-        queues.iter_mut().for_each(|queue| queue.exercise(&driver.client.ram_words, &Bells(&driver), 3));
+        queues
+            .iter_mut()
+            .for_each(|queue| queue.write_and_read_pages(&driver.client.ram_words, &DoorbellWrites(&driver), 3));
     }
 }
 
 #[test]
-fn a_client_that_goes_with_requests_under_way_leaves_queues_to_the_next() {
+fn leaving_client_with_requests_leaves_queues_to_the_next() {
     for timing in [false, true] {
         let server = serve("gone", timing, Ring::Message, 2);
         for _ in 0..5 {
-            let mut driver = attach(&server.path, Ring::Message);
+            let mut driver = attach_with_admin_queue(&server.path, Ring::Message);
             let mut queues = create_all(&mut driver);
-            queues.iter_mut().for_each(|queue| queue.exercise(&driver.client.ram_words, &Bells(&driver), 2));
+            queues
+                .iter_mut()
+                .for_each(|queue| queue.write_and_read_pages(&driver.client.ram_words, &DoorbellWrites(&driver), 2));
             for queue in &mut queues {
                 let data = RAM + queue.at(Queue::DATA);
                 (0..20).for_each(|block| queue.submit(&driver.client.ram_words, opcode::READ, block, 8, data));
-                queue.ring(&Bells(&driver));
+                queue.ring(&DoorbellWrites(&driver));
             }
         }
     }
@@ -366,19 +372,19 @@ fn a_client_that_goes_with_requests_under_way_leaves_queues_to_the_next() {
 
 /// While some queues work, others come and go with commands in flight, and memory is mapped and taken away.
 #[test]
-fn a_random_conversation_disturbs_no_queue_that_has_no_part_in_it() {
+fn random_queue_changes_disturb_no_other_queue() {
     for (ring, timing, seed) in
         [(Ring::Page, false, 1), (Ring::Message, false, 2), (Ring::Page, true, 3), (Ring::Message, true, 4)]
     {
         let server = serve("random", timing, ring, 3);
-        let mut driver = attach(&server.path, ring);
+        let mut driver = attach_with_admin_queue(&server.path, ring);
         let mut queues = create_all(&mut driver);
         let coming = queues.split_off(3);
         let (is_over, mut given_up) = (AtomicBool::new(false), 0);
         // The steady queues write doorbells to a page, or send them as messages, which the socket does not mix.
-        let steady = |queue: &mut Queue, ram: &Memory, wakeups: &Bells| {
+        let steady = |queue: &mut Queue, ram: &Memory, wakeups: &DoorbellWrites| {
             while !is_over.load(Ordering::Relaxed) {
-                queue.exercise(ram, wakeups, 1);
+                queue.write_and_read_pages(ram, wakeups, 1);
             }
         };
         let Driver { client, rings, .. } = &driver;
@@ -390,12 +396,14 @@ fn a_random_conversation_disturbs_no_queue_that_has_no_part_in_it() {
                 island: client.island.try_clone().unwrap(),
             },
             rings: match rings {
-                Rings::Messages => Rings::Messages,
-                Rings::Page(_) => Rings::Page(Memory::open(&client.region_info(0, 128).1[0], 0x2000).unwrap()),
+                DoorbellMethod::Messages => DoorbellMethod::Messages,
+                DoorbellMethod::Page(_) => {
+                    DoorbellMethod::Page(Memory::open(&client.region_info(0, 128).1[0], 0x2000).unwrap())
+                }
             },
             ..Driver {
                 client: Client::connect(&server.path),
-                rings: Rings::Messages,
+                rings: DoorbellMethod::Messages,
                 base: RAM,
                 tails: [0; 2],
                 heads: [0; 2],
@@ -403,10 +411,10 @@ fn a_random_conversation_disturbs_no_queue_that_has_no_part_in_it() {
                 next_id: 1,
             }
         };
-        let (ram, wakeups, steady) = (&shared.client.ram_words, &Bells(&shared), &steady);
+        let (ram, wakeups, steady) = (&shared.client.ram_words, &DoorbellWrites(&shared), &steady);
         thread::scope(|scope| {
             queues.iter_mut().for_each(|queue| drop(scope.spawn(move || steady(queue, ram, wakeups))));
-            let conversed = scope.spawn(|| converse(&mut driver, coming, seed)).join();
+            let conversed = scope.spawn(|| random_queue_lifecycle(&mut driver, coming, seed)).join();
             is_over.store(true, Ordering::Relaxed);
             given_up = conversed.unwrap();
         });
@@ -416,7 +424,7 @@ fn a_random_conversation_disturbs_no_queue_that_has_no_part_in_it() {
 }
 
 /// Commands that were in flight when their queues were deleted.
-fn converse(driver: &mut Driver, coming: Vec<Queue>, seed: u64) -> u64 {
+fn random_queue_lifecycle(driver: &mut Driver, coming: Vec<Queue>, seed: u64) -> u64 {
     let mut given_up = 0;
     let mut there: Vec<Option<Queue>> = coming.into_iter().map(Some).collect();
     let mut is_mapped = false;
@@ -433,17 +441,17 @@ fn converse(driver: &mut Driver, coming: Vec<Queue>, seed: u64) -> u64 {
             continue;
         }
         match (draw % 5, there[place].take()) {
-            (_, None) => there[place] = Some(Queue::create(driver, number)),
+            (_, None) => there[place] = Some(Queue::create_with_vector(driver, number)),
             // Delete the queue with commands in flight.
             (1, Some(mut queue)) => {
                 let data = RAM + queue.at(Queue::DATA);
                 (0..9).for_each(|block| queue.submit(&driver.client.ram_words, opcode::READ, block, 8, data));
-                queue.ring(&Bells(driver));
+                queue.ring(&DoorbellWrites(driver));
                 queue.delete(driver);
                 given_up += 9;
             }
             (_, Some(mut queue)) => {
-                queue.exercise(&driver.client.ram_words, &Bells(driver), 1);
+                queue.write_and_read_pages(&driver.client.ram_words, &DoorbellWrites(driver), 1);
                 there[place] = Some(queue);
             }
         }

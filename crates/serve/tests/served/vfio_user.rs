@@ -8,8 +8,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::background::{Background, alone, device};
-use crate::vfio_client::{Client, DATA, Driver, ISLAND, PAGE, RAM, RAM_BYTES, Rings, u32_at, words};
+use crate::background::{BackgroundServer, alone, device};
+use crate::vfio_client::{Client, DATA, DoorbellMethod, Driver, ISLAND, PAGE, RAM, RAM_BYTES, u32_at, words};
 use phaselink_client::shared::memory::Memory;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::commands::opcode;
@@ -19,7 +19,7 @@ use phaselink_core::time::Span;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::vfio_user::session::Session;
 use phaselink_serve::front::vfio_user::wire::{Header, command};
-use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUserFrontEnd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ const QUEUE_PAIRS: u32 = 4;
 
 struct Running {
     path: PathBuf,
-    server: Background,
+    server: BackgroundServer,
 }
 
 fn serve(test: &str, timing: bool, wait: Wait) -> Running {
@@ -54,12 +54,12 @@ fn serve_drive(test: &str, timing: bool, wait: Wait, store: Store, drive: Drive)
         timing,
         wait,
         seed: 1,
-        fronts: vec![Box::new(VfioUser(vec![served]))],
+        fronts: vec![Box::new(VfioUserFrontEnd(vec![served]))],
         metrics: None,
         device_threads: 1,
         control: None,
     };
-    Running { path, server: Background::start(server, alone) }
+    Running { path, server: BackgroundServer::start(server, alone) }
 }
 
 impl Running {
@@ -90,7 +90,7 @@ fn count(fd: &OwnedFd) -> u64 {
 }
 
 /// Interrupts since the last look, of which there is one or will be: an answer stands in the queue before its interrupt.
-fn wait_for(fd: &OwnedFd) -> u64 {
+fn wait_for_interrupt(fd: &OwnedFd) -> u64 {
     let timeout = Timespec { tv_sec: 10, tv_nsec: 0 };
     rustix::event::poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&timeout)).unwrap();
     count(fd)
@@ -99,7 +99,7 @@ fn wait_for(fd: &OwnedFd) -> u64 {
 const QEMU: &str = r#"{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":1048576,"write_multiple":true}}"#;
 
 /// QEMU attaches: versions, regions asked twice, interrupts, memory.
-fn attach(path: &Path) -> Client {
+fn attach_like_qemu(path: &Path) -> Client {
     let client = Client::connect(path);
     let answer = client.agree(QEMU);
     assert_eq!((&answer[..4], answer.last()), (&[0; 4][..], Some(&0)));
@@ -122,19 +122,19 @@ fn attach(path: &Path) -> Client {
 }
 
 #[test]
-fn what_linux_does_under_qemu_works_with_interrupts_and_the_data_is_right() {
+fn linux_driver_sequence_works_with_interrupts() {
     let server = serve("linux", false, Wait::Spin);
-    let client = attach(&server.path);
+    let client = attach_like_qemu(&server.path);
     let class = client.region_read(7, 8, 4).unwrap();
     assert_eq!(&class[1..], [2, 8, 1]);
     let fds = eventfds(2);
-    client.set_vectors(&[fds[0].as_fd(), fds[1].as_fd()]).unwrap();
-    let mut driver = Driver::start(client, RAM, Rings::Messages);
-    driver.bring_up(1);
-    assert!(wait_for(&fds[0]) > 0 && count(&fds[1]) == 0);
+    client.set_msix_eventfds(&[fds[0].as_fd(), fds[1].as_fd()]).unwrap();
+    let mut driver = Driver::start(client, RAM, DoorbellMethod::Messages);
+    driver.bring_up_like_linux(1);
+    assert!(wait_for_interrupt(&fds[0]) > 0 && count(&fds[1]) == 0);
     let data = pattern(8192, 3);
     driver.write(5, &data);
-    assert!(wait_for(&fds[1]) > 0);
+    assert!(wait_for_interrupt(&fds[1]) > 0);
     assert_eq!(driver.read(5, 8192), data);
     // Fill the rings more than once.
     for round in 0..100 {
@@ -149,16 +149,16 @@ fn what_linux_does_under_qemu_works_with_interrupts_and_the_data_is_right() {
 
 /// Base Specification 2.0, section 3.4.4.2.
 #[test]
-fn queue_of_every_priority_class_is_served_with_weighted_arbitration() {
+fn weighted_arbitration_serves_all_priority_classes() {
     for timing in [false, true] {
         let server = serve(if timing { "weighted-timed" } else { "weighted" }, timing, Wait::Spin);
-        let client = attach(&server.path);
-        let mut driver = Driver::start(client, RAM, Rings::Messages);
+        let client = attach_like_qemu(&server.path);
+        let mut driver = Driver::start(client, RAM, DoorbellMethod::Messages);
         driver.client.set_register(0x14, 0);
         driver.wait_for_status(0);
         driver.client.set_register(0x14, 1 | 1 << 11 | 6 << 16 | 4 << 20);
         driver.wait_for_status(1);
-        driver.bring_up(0);
+        driver.bring_up_like_linux(0);
         // Arbitration burst of two commands, and weights of one.
         driver.administer(admin::SET_FEATURES, 0, 0, [1, 1, 0, 0, 0, 0]);
         for class in 0..4 {
@@ -175,7 +175,7 @@ fn queue_of_every_priority_class_is_served_with_weighted_arbitration() {
 }
 
 #[test]
-fn spdk_rings_through_the_page_and_finds_the_socket_in_its_directory() {
+fn spdk_doorbell_page_and_socket_directory_work() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spdk.vfio");
     fs::create_dir_all(&directory).unwrap();
     let server = serve("spdk", false, Wait::Spin);
@@ -187,8 +187,8 @@ fn spdk_rings_through_the_page_and_finds_the_socket_in_its_directory() {
     assert_eq!((u32_at(&info, 32), u32_at(&info, 40), u32_at(&info, 48), u32_at(&info, 56)), (0x1_0001, 1, 4096, 4096));
     let page = Memory::open(&fds.remove(0), 0x2000).unwrap();
     client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).unwrap();
-    let mut driver = Driver::start(client, RAM, Rings::Page(page));
-    driver.bring_up(0);
+    let mut driver = Driver::start(client, RAM, DoorbellMethod::Page(page));
+    driver.bring_up_like_linux(0);
     let data = pattern(4096, 9);
     driver.write(0, &data);
     assert_eq!(driver.read(0, 4096), data);
@@ -199,22 +199,22 @@ fn spdk_rings_through_the_page_and_finds_the_socket_in_its_directory() {
 }
 
 #[test]
-fn memory_without_a_descriptor_is_asked_for() {
+fn memory_without_a_descriptor_is_requested_from_the_client() {
     let server = serve("island", false, Wait::Spin);
-    works_without_a_descriptor(attach(&server.path));
+    works_without_a_descriptor(attach_like_qemu(&server.path));
 }
 
 fn works_without_a_descriptor(client: Client) {
     client.map(ISLAND, 0, RAM_BYTES, None).unwrap();
-    let mut driver = Driver::start(client, ISLAND, Rings::Messages);
-    driver.bring_up(0);
+    let mut driver = Driver::start(client, ISLAND, DoorbellMethod::Messages);
+    driver.bring_up_like_linux(0);
     let data = pattern(8192, 1);
     driver.write(7, &data);
     assert_eq!(driver.read(7, 8192), data);
 }
 
 #[test]
-fn a_client_that_takes_small_messages_is_asked_for_its_memory_in_parts() {
+fn small_message_client_is_asked_for_memory_in_parts() {
     let server = serve("small-messages", false, Wait::Spin);
     let client = Client::connect(&server.path);
     client.agree(r#"{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":700}}"#);
@@ -222,24 +222,24 @@ fn a_client_that_takes_small_messages_is_asked_for_its_memory_in_parts() {
 }
 
 #[test]
-fn a_device_that_sleeps_is_woken_by_messages_and_shares_no_doorbells() {
+fn sleeping_device_is_woken_by_messages_without_shared_doorbells() {
     let server = serve("block", false, Wait::PageBlock);
-    let client = attach(&server.path);
+    let client = attach_like_qemu(&server.path);
     assert_eq!(u32_at(&client.region_info(0, 64).0, 4), 3);
-    let mut driver = Driver::start(client, RAM, Rings::Messages);
-    driver.bring_up(0);
+    let mut driver = Driver::start(client, RAM, DoorbellMethod::Messages);
+    driver.bring_up_like_linux(0);
     driver.write(1, &pattern(512, 4));
     assert_eq!(driver.read(1, 512), pattern(512, 4));
 }
 
 /// The device thread sleeps for up to 100 ms unless it is told that the disk has done its part.
 #[test]
-fn a_flush_of_a_file_is_answered_when_the_disk_is_done_with_timing_and_without() {
+fn file_flush_completes_with_and_without_timing() {
     for (name, timing) in [("disk-untimed", false), ("disk-modelled", true)] {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.store"));
         let server = serve_store(name, timing, Wait::PageBlock, Store::open(&path, GEOMETRY).unwrap());
-        let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
-        driver.bring_up(0);
+        let mut driver = Driver::start(attach_like_qemu(&server.path), RAM, DoorbellMethod::Messages);
+        driver.bring_up_like_linux(0);
         driver.write(1, &pattern(512, 4));
         let before = Instant::now();
         for _ in 0..40 {
@@ -253,13 +253,13 @@ fn a_flush_of_a_file_is_answered_when_the_disk_is_done_with_timing_and_without()
 }
 
 #[test]
-fn flushes_and_durable_writes_of_a_host_take_modelled_time_and_are_counted_apart() {
+fn host_flushes_and_fua_writes_take_modelled_time() {
     let mut drive = Drive::shipped("tlc-gen4").unwrap();
     let (program, nvme) = (drive.media.program, &mut drive.nvme);
     (nvme.queue_pairs, nvme.queue_entries, nvme.max_transfer_kib) = (QUEUE_PAIRS, 64, 64);
     let server = serve_drive("flush-modelled", true, Wait::PageBlock, Store::in_memory(GEOMETRY).unwrap(), drive);
-    let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
-    driver.bring_up(0);
+    let mut driver = Driver::start(attach_like_qemu(&server.path), RAM, DoorbellMethod::Messages);
+    driver.bring_up_like_linux(0);
     driver.write(1, &pattern(512, 4));
     let forced_zeroes = [8, 0, 1 << 30 | 7, 0, 0, 0];
     for (opcode, dwords) in [(opcode::FLUSH, [0; 6]), (opcode::WRITE_ZEROES, forced_zeroes)] {
@@ -274,7 +274,7 @@ fn flushes_and_durable_writes_of_a_host_take_modelled_time_and_are_counted_apart
 }
 
 #[test]
-fn controllers_on_several_device_threads_have_the_same_bytes() {
+fn controllers_on_several_threads_share_data() {
     const SOCKETS: usize = 3;
     for (device_threads, timing) in [(2, false), (16, false), (2, true)] {
         let alone = alone();
@@ -283,7 +283,7 @@ fn controllers_on_several_device_threads_have_the_same_bytes() {
         let paths: Vec<PathBuf> = (0..SOCKETS).map(path).collect();
         let bind = |(number, path): (usize, &PathBuf)| ControllerSocket::bind(path, &device.drive, GEOMETRY, number);
         let served = paths.iter().enumerate().map(bind).collect::<Result<_, _>>().unwrap();
-        let fronts: Vec<Box<dyn phaselink_serve::front::Front>> = vec![Box::new(VfioUser(served))];
+        let fronts: Vec<Box<dyn phaselink_serve::front::Front>> = vec![Box::new(VfioUserFrontEnd(served))];
         let server = Server {
             device,
             timing,
@@ -294,10 +294,10 @@ fn controllers_on_several_device_threads_have_the_same_bytes() {
             control: None,
             device_threads,
         };
-        let server = Background::start(server, alone);
+        let server = BackgroundServer::start(server, alone);
         let mut drivers: Vec<Driver> =
-            paths.iter().map(|path| Driver::start(attach(path), RAM, Rings::Messages)).collect();
-        drivers.iter_mut().for_each(|driver| driver.bring_up(0));
+            paths.iter().map(|path| Driver::start(attach_like_qemu(path), RAM, DoorbellMethod::Messages)).collect();
+        drivers.iter_mut().for_each(|driver| driver.bring_up_like_linux(0));
         std::thread::scope(|scope| {
             for (place, driver) in drivers.iter_mut().enumerate() {
                 scope.spawn(move || (0..20).for_each(|round| driver.write(place as u64 * 16, &pattern(8192, round))));
@@ -312,7 +312,7 @@ fn controllers_on_several_device_threads_have_the_same_bytes() {
 }
 
 /// Serves two controllers on one device thread.
-fn serve_two(test: &str, timing: bool) -> ([PathBuf; 2], Background) {
+fn serve_two_controllers(test: &str, timing: bool) -> ([PathBuf; 2], BackgroundServer) {
     let alone = alone();
     let device = device(drive(), Store::in_memory(GEOMETRY).unwrap());
     let paths = [0, 1].map(|number| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}{number}.vfio")));
@@ -323,16 +323,16 @@ fn serve_two(test: &str, timing: bool) -> ([PathBuf; 2], Background) {
         timing,
         wait: Wait::Adaptive,
         seed: 1,
-        fronts: vec![Box::new(VfioUser(served))],
+        fronts: vec![Box::new(VfioUserFrontEnd(served))],
         metrics: None,
         control: None,
         device_threads: 1,
     };
-    (paths, Background::start(server, alone))
+    (paths, BackgroundServer::start(server, alone))
 }
 
 /// Attaches with an admin queue in memory that the server has to ask for, rings, and answers nothing until the server hangs up.
-fn withhold(path: &Path) {
+fn withhold_memory_replies(path: &Path) {
     let client = Client::connect(path);
     client.agree("");
     client.map(ISLAND, 0, RAM_BYTES, None).unwrap();
@@ -343,23 +343,23 @@ fn withhold(path: &Path) {
     }
     client.set_register(0x14, 1 | 6 << 16 | 4 << 20);
     while client.register(0x1c) & 1 == 0 {}
-    client.region_post(0, 0x1000, &1_u32.to_le_bytes());
+    client.write_region_posted(0, 0x1000, &1_u32.to_le_bytes());
     let mut byte = [0];
     while client.receive(&mut byte, &mut Vec::new()).is_ok() {}
 }
 
 #[test]
-fn clients_that_withhold_their_memory_again_and_again_delay_a_neighbour_only_once() {
+fn clients_withholding_memory_delay_a_neighbour_once() {
     const LASTS: Duration = Duration::from_secs(4);
     for timing in [false, true] {
-        let (paths, server) = serve_two("withhold", timing);
-        let mut driver = Driver::start(attach(&paths[0]), RAM, Rings::Messages);
-        driver.bring_up(0);
+        let (paths, server) = serve_two_controllers("withhold", timing);
+        let mut driver = Driver::start(attach_like_qemu(&paths[0]), RAM, DoorbellMethod::Messages);
+        driver.bring_up_like_linux(0);
         let started = Instant::now();
         let delayed = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while started.elapsed() < LASTS {
-                    withhold(&paths[1])
+                    withhold_memory_replies(&paths[1])
                 }
             });
             let mut delayed = Duration::ZERO;
@@ -376,18 +376,18 @@ fn clients_that_withhold_their_memory_again_and_again_delay_a_neighbour_only_onc
 }
 
 #[test]
-fn a_client_that_has_left_its_neighbours_is_served_and_so_is_the_next_one() {
+fn neighbours_and_successors_of_a_leaving_client_are_served() {
     for timing in [false, true] {
-        let (paths, server) = serve_two("aside", timing);
-        let mut neighbour = Driver::start(attach(&paths[0]), RAM, Rings::Messages);
-        neighbour.bring_up(0);
+        let (paths, server) = serve_two_controllers("aside", timing);
+        let mut neighbour = Driver::start(attach_like_qemu(&paths[0]), RAM, DoorbellMethod::Messages);
+        neighbour.bring_up_like_linux(0);
         for round in 0..3 {
-            let client = attach(&paths[1]);
+            let client = attach_like_qemu(&paths[1]);
             client.map(ISLAND, 0, RAM_BYTES, None).unwrap();
             // In later rounds the client's memory is mapped, like its neighbour's.
             let base = if round < 2 { ISLAND } else { RAM };
-            let mut driver = Driver::start(client, base, Rings::Messages);
-            driver.bring_up(0);
+            let mut driver = Driver::start(client, base, DoorbellMethod::Messages);
+            driver.bring_up_like_linux(0);
             if round > 0 {
                 assert_eq!(driver.read(64, 4096), pattern(4096, round - 1));
             }
@@ -403,10 +403,10 @@ fn a_client_that_has_left_its_neighbours_is_served_and_so_is_the_next_one() {
 }
 
 #[test]
-fn a_completion_queue_without_interrupts_sends_none_on_the_modelled_link() {
+fn polled_completion_queue_sends_no_interrupts() {
     for has_interrupts in [false, true] {
         let server = serve("silent", true, Wait::Spin);
-        let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
+        let mut driver = Driver::start(attach_like_qemu(&server.path), RAM, DoorbellMethod::Messages);
         let size = 63 << 16;
         let flags = if has_interrupts { 0b11 } else { 0b01 };
         driver.administer(admin::CREATE_COMPLETION_QUEUE, 0, 4, [1 | size, flags, 0, 0, 0, 0]);
@@ -419,11 +419,11 @@ fn a_completion_queue_without_interrupts_sends_none_on_the_modelled_link() {
 }
 
 #[test]
-fn a_client_that_has_gone_leaves_its_data_to_the_next_one() {
+fn departed_clients_data_remains_for_the_next() {
     let server = serve("again", false, Wait::Spin);
     for round in 0..3 {
-        let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
-        driver.bring_up(0);
+        let mut driver = Driver::start(attach_like_qemu(&server.path), RAM, DoorbellMethod::Messages);
+        driver.bring_up_like_linux(0);
         if round > 0 {
             assert_eq!(driver.read(64, 4096), pattern(4096, round - 1));
         }
@@ -437,9 +437,9 @@ fn a_client_that_has_gone_leaves_its_data_to_the_next_one() {
 }
 
 #[test]
-fn what_the_drive_says_is_what_hosts_are_offered() {
+fn described_limits_are_offered_to_hosts() {
     let server = serve("offer", false, Wait::Spin);
-    let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
+    let mut driver = Driver::start(attach_like_qemu(&server.path), RAM, DoorbellMethod::Messages);
     // CAP.MQES and Number of Queues are 0-based values.
     assert_eq!(driver.client.register(0) & 0xffff, 63);
     assert_eq!(driver.administer(admin::SET_FEATURES, 0, 0, [7, 500 | 500 << 16, 0, 0, 0, 0]).result, 3 | 3 << 16);
@@ -455,24 +455,24 @@ fn what_the_drive_says_is_what_hosts_are_offered() {
 }
 
 #[test]
-fn the_device_can_be_reset_and_brought_up_again() {
+fn device_can_be_reset_and_enabled_again() {
     let server = serve("reset", false, Wait::Spin);
-    let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
-    driver.bring_up(0);
+    let mut driver = Driver::start(attach_like_qemu(&server.path), RAM, DoorbellMethod::Messages);
+    driver.bring_up_like_linux(0);
     driver.write(0, &pattern(512, 8));
     driver.client.ask(command::DEVICE_RESET, &[], &[]).unwrap();
     assert_eq!(driver.client.register(0x14), 0);
     let Driver { client, .. } = driver;
-    let mut driver = Driver::start(client, RAM, Rings::Messages);
-    driver.bring_up(0);
+    let mut driver = Driver::start(client, RAM, DoorbellMethod::Messages);
+    driver.bring_up_like_linux(0);
     assert_eq!(driver.read(0, 512), pattern(512, 8));
 }
 
 #[test]
-fn with_timing_on_answers_come_no_earlier_than_modelled() {
+fn responses_are_never_earlier_than_modelled() {
     let server = serve("timed", true, Wait::Spin);
-    let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
-    driver.bring_up(0);
+    let mut driver = Driver::start(attach_like_qemu(&server.path), RAM, DoorbellMethod::Messages);
+    driver.bring_up_like_linux(0);
     driver.write(8, &pattern(4096, 2));
     for _ in 0..20 {
         let started = Instant::now();
@@ -488,9 +488,9 @@ fn with_timing_on_answers_come_no_earlier_than_modelled() {
 }
 
 #[test]
-fn memory_is_mapped_and_taken_away_as_often_as_firmware_likes() {
+fn memory_can_be_mapped_and_unmapped_repeatedly() {
     let server = serve("maps", false, Wait::Spin);
-    let client = attach(&server.path);
+    let client = attach_like_qemu(&server.path);
     for _ in 0..50 {
         client.unmap(RAM, RAM_BYTES).unwrap();
         client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).unwrap();
@@ -507,11 +507,11 @@ fn memory_is_mapped_and_taken_away_as_often_as_firmware_likes() {
 
 /// As user-space drivers do, which map each of their pages by itself.
 #[test]
-fn fifty_thousand_regions_are_mapped_used_and_taken_away() {
+fn fifty_thousand_regions_can_be_mapped_and_unmapped() {
     const REGIONS: u64 = 50_000;
     let server = serve("regions", false, Wait::Spin);
-    let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
-    driver.bring_up(0);
+    let mut driver = Driver::start(attach_like_qemu(&server.path), RAM, DoorbellMethod::Messages);
+    driver.bring_up_like_linux(0);
     let address = |region: u64| ISLAND + region * PAGE;
     let pages = RAM_BYTES / PAGE;
     // Ask for no replies, so that the test does not wait 50,000 times.
@@ -543,17 +543,17 @@ fn fifty_thousand_regions_are_mapped_used_and_taken_away() {
 }
 
 #[test]
-fn a_client_that_says_nothing_holds_nobody_up() {
+fn silent_client_delays_nobody() {
     let server = serve("silent", false, Wait::PageBlock);
     let silent = Client::connect(&server.path);
-    attach(&server.path);
+    attach_like_qemu(&server.path);
     assert!(silent.next().is_err());
 }
 
 #[test]
-fn a_host_that_wants_to_be_watched_and_falls_silent_finds_its_controller_fatal() {
+fn silent_host_with_keep_alive_finds_a_fatal_status() {
     let server = serve("keep-alive", false, Wait::PageBlock);
-    let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
+    let mut driver = Driver::start(attach_like_qemu(&server.path), RAM, DoorbellMethod::Messages);
     driver.administer(admin::SET_FEATURES, 0, 0, [0x0f, 300, 0, 0, 0, 0]);
     for _ in 0..5 {
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -565,9 +565,9 @@ fn a_host_that_wants_to_be_watched_and_falls_silent_finds_its_controller_fatal()
 }
 
 #[test]
-fn requests_that_make_no_sense_are_refused_and_the_connection_goes_on() {
+fn invalid_requests_are_refused_without_disconnect() {
     let server = serve("nonsense", false, Wait::Spin);
-    let client = attach(&server.path);
+    let client = attach_like_qemu(&server.path);
     for (command, payload) in [
         (99, vec![]),
         (command::REGION_READ, Client::access(0, 0x1fff, 2)),
@@ -596,16 +596,16 @@ fn requests_that_make_no_sense_are_refused_and_the_connection_goes_on() {
     // A message with length 0 ends the connection. The next client is then served.
     (&client.socket).write_all(&[0; 16]).unwrap();
     assert!(client.next().is_err());
-    attach(&server.path);
+    attach_like_qemu(&server.path);
 }
 
 #[test]
-fn the_first_message_has_to_be_a_version_that_both_know() {
+fn first_message_must_negotiate_a_known_version() {
     let mut session = Session::new(true, &Limits::of_real_hosts(&drive())).unwrap();
     let mut refusal = |command, payload: &[u8]| {
         let message = [&Header::request(1, command, payload.len()).encode()[..], payload].concat();
         let reply = session.on_message(&message, Vec::new()).unwrap();
-        Header::decode(reply.bytes.first_chunk().unwrap()).is_refusal()
+        Header::decode(reply.bytes.first_chunk().unwrap()).is_error_reply()
     };
     assert!(refusal(command::DEVICE_RESET, &[]));
     assert!(refusal(command::VERSION, &[1, 0, 0, 0]));
@@ -620,7 +620,7 @@ proptest! {
 
     /// Whatever comes through the socket, with its length right or not: an answer or none, and never a panic.
     #[test]
-    fn random_messages_do_no_harm(
+    fn random_vfio_user_messages_cause_no_panic(
         messages in prop::collection::vec((0_u16..20, any::<u32>(), prop::collection::vec(any::<u8>(), 0..64), 0_u64..9), 1..40)
     ) {
         let mut session = Session::new(true, &Limits::of_real_hosts(&drive())).unwrap();

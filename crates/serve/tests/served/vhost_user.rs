@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::background::{Background, alone, device};
+use crate::background::{BackgroundServer, alone, device};
 use crate::vhost_guest::*;
 use phaselink_core::drive::Drive;
 use phaselink_core::time::Span;
@@ -26,7 +26,7 @@ const WAITS: [Wait; 3] = [Wait::Spin, Wait::PageBlock, Wait::Adaptive];
 
 struct Running {
     path: PathBuf,
-    server: Background,
+    server: BackgroundServer,
 }
 
 fn serve(test: &str, drive: &str, store: Store, timing: bool, wait: Wait) -> Running {
@@ -45,7 +45,7 @@ fn serve(test: &str, drive: &str, store: Store, timing: bool, wait: Wait) -> Run
         device_threads: 1,
         control: None,
     };
-    Running { path, server: Background::start(server, alone) }
+    Running { path, server: BackgroundServer::start(server, alone) }
 }
 
 impl Running {
@@ -63,7 +63,7 @@ fn range(sector: u64, sectors: u32, flags: u32) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read_with_the_model_and_without_it_however_the_server_waits() {
+fn virtio_data_reads_back_with_all_wait_methods() {
     for (timing, wait) in [false, true].into_iter().flat_map(|timing| WAITS.map(|wait| (timing, wait))) {
         let running = Running::in_memory("bytes", timing, wait);
         let mut guest = Guest::connect(&running.path, FEATURES);
@@ -83,7 +83,7 @@ fn what_is_written_is_read_with_the_model_and_without_it_however_the_server_wait
 }
 
 #[test]
-fn discards_and_zeros_leave_zeros_and_a_name_is_told() {
+fn discard_and_write_zeroes_leave_zeros() {
     let running = Running::in_memory("zeros", false, Wait::PageBlock);
     let mut guest = Guest::connect(&running.path, FEATURES);
     guest.put(DATA, &[7; 8192]);
@@ -104,7 +104,7 @@ fn discards_and_zeros_leave_zeros_and_a_name_is_told() {
 }
 
 #[test]
-fn what_is_wrong_with_a_request_is_its_status_and_the_next_is_served() {
+fn invalid_virtio_request_gets_a_status_and_the_next_is_served() {
     let running = Running::in_memory("wrong", false, Wait::Adaptive);
     let mut guest = Guest::connect(&running.path, FEATURES);
     assert_eq!(guest.exchange(READ, 2048, &[(0, 512)]).0, 1);
@@ -129,7 +129,7 @@ fn what_is_wrong_with_a_request_is_its_status_and_the_next_is_served() {
 }
 
 #[test]
-fn writes_of_a_driver_that_cannot_flush_are_durable_when_they_are_answered() {
+fn writes_are_durable_for_drivers_without_flush() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("vhost-durable.store");
     let _ = std::fs::remove_file(&path);
     let running = serve("durable", "nvme-polled", Store::open(&path, GEOMETRY).unwrap(), true, Wait::PageBlock);
@@ -143,7 +143,7 @@ fn writes_of_a_driver_that_cannot_flush_are_durable_when_they_are_answered() {
 }
 
 #[test]
-fn requests_without_data_take_modelled_time_and_so_do_durable_writes() {
+fn virtio_requests_without_data_take_modelled_time() {
     for (features, flushes) in [(FEATURES, 1), (FEATURES & !feature::FLUSH, 4)] {
         let running = serve("modelled", "tlc-gen4", Store::in_memory(GEOMETRY).unwrap(), true, Wait::PageBlock);
         let mut guest = Guest::connect(&running.path, features);
@@ -170,11 +170,11 @@ fn requests_without_data_take_modelled_time_and_so_do_durable_writes() {
 }
 
 #[test]
-fn a_ring_that_is_taken_away_goes_on_where_it_stood_and_the_next_client_is_served() {
+fn stopped_ring_resumes_at_its_index() {
     let running = Running::in_memory("again", true, Wait::PageBlock);
     let mut guest = Guest::connect(&running.path, FEATURES);
     for sector in 0..3 {
-        guest.ask(&Ask { kind: READ, sector, parts: &[(0, 512)] });
+        guest.ask(&GuestRequest { kind: READ, sector, parts: &[(0, 512)] });
     }
     // Requests that were taken complete before the ring is returned.
     let base = guest.frontend.get_vring_base(0).unwrap();
@@ -191,7 +191,7 @@ fn a_ring_that_is_taken_away_goes_on_where_it_stood_and_the_next_client_is_serve
 }
 
 #[test]
-fn memory_that_goes_away_harms_nobody_but_its_client() {
+fn lost_guest_memory_harms_only_its_client() {
     let running = Running::in_memory("away", false, Wait::Spin);
     let guest = Guest::connect(&running.path, FEATURES);
     let region = guest.memory.find_region(GuestAddress(GUEST)).unwrap();
@@ -204,7 +204,7 @@ fn memory_that_goes_away_harms_nobody_but_its_client() {
 }
 
 #[test]
-fn a_client_is_offered_rings_configuration_memory_by_the_region_and_resets() {
+fn vhost_user_features_are_offered() {
     let running = Running::in_memory("offered", false, Wait::PageBlock);
     let mut guest = Guest::connect(&running.path, FEATURES);
     // Feature bits of the vhost-user protocol: multiple queues, REPLY_ACK, configuration, reset, memory slots.
@@ -213,7 +213,7 @@ fn a_client_is_offered_rings_configuration_memory_by_the_region_and_resets() {
 }
 
 #[test]
-fn a_client_that_says_nothing_whole_does_not_keep_a_server_from_ending() {
+fn incomplete_client_message_does_not_block_shutdown() {
     use std::io::Write;
     let running = Running::in_memory("silent", false, Wait::PageBlock);
     let mut stream = std::os::unix::net::UnixStream::connect(&running.path).unwrap();
@@ -225,7 +225,7 @@ fn a_client_that_says_nothing_whole_does_not_keep_a_server_from_ending() {
 }
 
 #[test]
-fn clients_are_woken_when_they_want_to_be() {
+fn guest_is_notified_when_it_asks() {
     let running = Running::in_memory("woken", false, Wait::PageBlock);
     for features in [FEATURES, FEATURES & !feature::EVENT_IDX] {
         let mut guest = Guest::connect(&running.path, features);

@@ -29,11 +29,11 @@ pub struct Description {
     #[serde(default = "ninety_nine")]
     pub percentile: f64,
     /// Flash cells and channels of the drive, from which its rate and cost follow.
-    pub cells: Option<FlashCells>,
+    pub cells: Option<FlashCellGroup>,
     /// Drive whose rate and price are known, instead of its cells.
-    pub rated: Option<RatedDrive>,
+    pub rated: Option<PricedDrive>,
     /// Prices of host and drive components.
-    pub costs: PartPrices,
+    pub costs: ComponentPrices,
     /// Host, and the drives that share it.
     #[serde(default)]
     pub host: Host,
@@ -42,7 +42,7 @@ pub struct Description {
 /// Flash cells of a drive, with the channels, mapping table and link in front of them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FlashCells {
+pub struct FlashCellGroup {
     /// Time in which a die reads a page from its cells, in ns.
     pub sense_ns: f64,
     /// Time in which a die programs a page, in ns.
@@ -81,7 +81,7 @@ pub struct FlashCells {
 /// Drive whose rate and price are known, in place of a description of its cells.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RatedDrive {
+pub struct PricedDrive {
     /// Price of the drive, in the unit of all prices.
     pub cost: f64,
     /// Operations a second by block size: pairs of block size in bytes and rate, by rising size.
@@ -91,7 +91,7 @@ pub struct RatedDrive {
 /// Prices of the components of host and drive, all in one unit.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PartPrices {
+pub struct ComponentPrices {
     /// Currency or other unit of the prices, such as `USD`.
     #[serde(default)]
     pub unit: String,
@@ -165,7 +165,7 @@ fn one() -> u32 {
 }
 
 /// Function that returns a description with one input multiplied by a factor.
-type ScaleInput = fn(&Description, f64) -> Description;
+type InputScaling = fn(&Description, f64) -> Description;
 
 /// Pairs the name of each input with a function that multiplies the field at that path by a factor.
 macro_rules! inputs {
@@ -174,7 +174,7 @@ macro_rules! inputs {
             let mut grown = description.clone();
             grown.$($field).+ *= factor;
             grown
-        }) as ScaleInput)),*]
+        }) as InputScaling)),*]
     };
 }
 
@@ -194,7 +194,7 @@ impl Description {
     ///
     /// # Errors
     /// An unknown name, keys that no description has, and values that contradict each other.
-    pub fn shipped_with(name: &str, overrides: &[&str]) -> Result<Description, Problems> {
+    pub fn shipped_with_overrides(name: &str, overrides: &[&str]) -> Result<Description, Problems> {
         let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) else {
             let known: Vec<&str> = Description::shipped_names().collect();
             return Err(
@@ -206,7 +206,7 @@ impl Description {
         for text in overrides {
             let changed = toml::from_str(text)
                 .map_err(|error: toml::de::Error| refused(format!("`{text}`: {}", error.message())))?;
-            merge(&mut table, changed);
+            merge_tables(&mut table, changed);
         }
         let description: Description =
             table.try_into().map_err(|error: toml::de::Error| refused(String::from(error.message())))?;
@@ -237,7 +237,7 @@ impl Description {
     /// # Errors
     /// All values that no drive, host or price can have.
     pub fn check(&self, file: &str) -> Result<(), Problems> {
-        let mut refusals = ValueProblems { file, problems: Problems::default() };
+        let mut refusals = DescriptionValueProblems { file, problems: Problems::default() };
         match (&self.cells, &self.rated) {
             (None, None) => {
                 refusals.add("neither [cells] nor [rated]", "one of them: cells and channels, or a rate and a price");
@@ -267,7 +267,7 @@ impl Description {
 
     /// Returns the inputs on which a break-even time depends: name, and the function that multiplies the input by a
     /// factor.
-    pub(super) fn inputs(&self) -> Vec<(&'static str, ScaleInput)> {
+    pub(super) fn inputs(&self) -> Vec<(&'static str, InputScaling)> {
         let prices = inputs! {
             "costs.memory_die" => costs.memory_die;
             "costs.memory_die_bytes" => costs.memory_die_bytes;
@@ -278,23 +278,23 @@ impl Description {
             "costs.flash_die" => costs.flash_die;
             "costs.drive_memory_die" => costs.drive_memory_die;
         };
-        let rates: [(&'static str, ScaleInput); 7] = [
-            ("cells.sense_ns", |it, by| it.with_cells(|cells| cells.sense_ns *= by)),
-            ("cells.program_ns", |it, by| it.with_cells(|cells| cells.program_ns *= by)),
-            ("cells.command_ns", |it, by| it.with_cells(|cells| cells.command_ns *= by)),
-            ("cells.channel_bytes_per_ns", |it, by| it.with_cells(|cells| cells.channel_bytes_per_ns *= by)),
-            ("cells.reads_per_write", |it, by| it.with_cells(|cells| cells.reads_per_write *= by)),
-            ("cells.write_amplification", |it, by| it.with_cells(|cells| cells.write_amplification *= by)),
+        let rates: [(&'static str, InputScaling); 7] = [
+            ("cells.sense_ns", |it, by| it.with_changed_cells(|cells| cells.sense_ns *= by)),
+            ("cells.program_ns", |it, by| it.with_changed_cells(|cells| cells.program_ns *= by)),
+            ("cells.command_ns", |it, by| it.with_changed_cells(|cells| cells.command_ns *= by)),
+            ("cells.channel_bytes_per_ns", |it, by| it.with_changed_cells(|cells| cells.channel_bytes_per_ns *= by)),
+            ("cells.reads_per_write", |it, by| it.with_changed_cells(|cells| cells.reads_per_write *= by)),
+            ("cells.write_amplification", |it, by| it.with_changed_cells(|cells| cells.write_amplification *= by)),
             ("rated.cost", |it, by| {
                 let mut grown = it.clone();
-                grown.rated = grown.rated.map(|rated| RatedDrive { cost: rated.cost * by, ..rated });
+                grown.rated = grown.rated.map(|rated| PricedDrive { cost: rated.cost * by, ..rated });
                 grown
             }),
         ];
         prices.into_iter().chain(rates).collect()
     }
 
-    fn with_cells(&self, change: impl FnOnce(&mut FlashCells)) -> Description {
+    fn with_changed_cells(&self, change: impl FnOnce(&mut FlashCellGroup)) -> Description {
         let mut changed = self.clone();
         if let Some(cells) = &mut changed.cells {
             change(cells);
@@ -353,22 +353,22 @@ impl From<&Description> for BreakEvenInputs {
 }
 
 /// Replaces values of `table` by those of `changes`, section by section; other values stay.
-fn merge(table: &mut toml::Table, changes: toml::Table) {
+fn merge_tables(table: &mut toml::Table, changes: toml::Table) {
     for (key, value) in changes {
         match (table.get_mut(&key), value) {
-            (Some(toml::Value::Table(inner)), toml::Value::Table(changes)) => merge(inner, changes),
+            (Some(toml::Value::Table(inner)), toml::Value::Table(changes)) => merge_tables(inner, changes),
             (_, value) => _ = table.insert(key, value),
         }
     }
 }
 
 /// Values of a description that are refused, with the name of its file.
-struct ValueProblems<'a> {
+struct DescriptionValueProblems<'a> {
     file: &'a str,
     problems: Problems,
 }
 
-impl ValueProblems<'_> {
+impl DescriptionValueProblems<'_> {
     fn add(&mut self, found: impl Into<String>, allowed: &str) {
         self.problems.0.push(InputProblem::new(self.file, None, found, allowed));
     }
@@ -386,8 +386,8 @@ impl ValueProblems<'_> {
     }
 }
 
-impl FlashCells {
-    fn check(&self, refusals: &mut ValueProblems<'_>) {
+impl FlashCellGroup {
+    fn check(&self, refusals: &mut DescriptionValueProblems<'_>) {
         let above_zero = [
             ("cells.sense_ns", self.sense_ns),
             ("cells.program_ns", self.program_ns),
@@ -409,8 +409,8 @@ impl FlashCells {
     }
 }
 
-impl RatedDrive {
-    fn check(&self, refusals: &mut ValueProblems<'_>) {
+impl PricedDrive {
+    fn check(&self, refusals: &mut DescriptionValueProblems<'_>) {
         let rises = self.iops.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let is_rate = |(bytes, iops): &(u32, f64)| *bytes > 0 && is_above_zero(*iops);
         if self.iops.is_empty() || !rises || !self.iops.iter().all(is_rate) {
@@ -421,8 +421,8 @@ impl RatedDrive {
     }
 }
 
-impl PartPrices {
-    fn check(&self, refusals: &mut ValueProblems<'_>) {
+impl ComponentPrices {
+    fn check(&self, refusals: &mut DescriptionValueProblems<'_>) {
         let above_zero = [
             ("costs.memory_die", self.memory_die),
             ("costs.memory_die_bytes", self.memory_die_bytes),

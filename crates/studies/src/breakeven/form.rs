@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::description::{Description, FlashCells, RatedDrive};
+use super::description::{Description, FlashCellGroup, PricedDrive};
 
 /// Resource that limits the rate of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -51,11 +51,11 @@ pub struct DeviceRate {
 }
 
 /// Returns the largest number of operations a second of a drive, for blocks of `block_bytes` bytes.
-pub fn device_rate(description: &Description, block_bytes: u32) -> DeviceRate {
+pub fn largest_device_rate(description: &Description, block_bytes: u32) -> DeviceRate {
     match (&description.cells, &description.rated) {
-        (Some(cells), _) => of_cells(cells, block_bytes),
-        (None, Some(RatedDrive { iops, .. })) => {
-            DeviceRate { iops: interpolate_rate(iops, block_bytes), limit: RateLimit::Given }
+        (Some(cells), _) => rate_of_cells(cells, block_bytes),
+        (None, Some(PricedDrive { iops, .. })) => {
+            DeviceRate { iops: interpolate_rate_log(iops, block_bytes), limit: RateLimit::Given }
         }
         (None, None) => unreachable!("a description has cells or a rated drive"),
     }
@@ -63,7 +63,7 @@ pub fn device_rate(description: &Description, block_bytes: u32) -> DeviceRate {
 
 /// Interpolates the rate of a block size between given pairs of size and rate, in proportion to the logarithms. Below
 /// the smallest size, the rate stays as it is; above the largest, the bandwidth does.
-fn interpolate_rate(iops: &[(u32, f64)], block_bytes: u32) -> f64 {
+fn interpolate_rate_log(iops: &[(u32, f64)], block_bytes: u32) -> f64 {
     let block = f64::from(block_bytes);
     let next = iops.iter().position(|(bytes, _)| *bytes >= block_bytes);
     match next {
@@ -77,7 +77,7 @@ fn interpolate_rate(iops: &[(u32, f64)], block_bytes: u32) -> f64 {
     }
 }
 
-fn of_cells(cells: &FlashCells, block_bytes: u32) -> DeviceRate {
+fn rate_of_cells(cells: &FlashCellGroup, block_bytes: u32) -> DeviceRate {
     let (block, page) = (f64::from(block_bytes), f64::from(cells.page_bytes));
     let (g, f) = (cells.reads_per_write, cells.write_amplification);
     let operations = g + 2.0 * f - 1.0;

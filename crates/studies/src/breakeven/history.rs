@@ -3,7 +3,7 @@
 
 /// Published version of the five-minute rule, with its inputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HistoricRule {
+pub struct PublishedRuleVersion {
     /// Year of the publication.
     pub year: u32,
     /// Kind of device that the rule weighs against memory.
@@ -18,7 +18,7 @@ pub struct HistoricRule {
     pub source: &'static str,
 }
 
-impl HistoricRule {
+impl PublishedRuleVersion {
     /// Returns the break-even time: the interval between accesses, in seconds, at which memory and device cost the
     /// same.
     pub fn seconds(&self) -> f64 {
@@ -27,8 +27,8 @@ impl HistoricRule {
 }
 
 /// All published versions of the rule, oldest first.
-pub const HISTORY: [HistoricRule; 4] = [
-    HistoricRule {
+pub const HISTORY: [PublishedRuleVersion; 4] = [
+    PublishedRuleVersion {
         year: 1987,
         device: "disk",
         page_bytes: 1024.0,
@@ -36,7 +36,7 @@ pub const HISTORY: [HistoricRule; 4] = [
         dollars_per_mib: 5.0 * 1024.0,
         source: "Gray and Putzolu, SIGMOD 1987: $2,000 an access a second, $5 a KB",
     },
-    HistoricRule {
+    PublishedRuleVersion {
         year: 1997,
         device: "disk",
         page_bytes: 8192.0,
@@ -44,7 +44,7 @@ pub const HISTORY: [HistoricRule; 4] = [
         dollars_per_mib: 15.0,
         source: "Gray and Graefe, SIGMOD Record 1997: $2,000 for 64 accesses a second, $15 a MB",
     },
-    HistoricRule {
+    PublishedRuleVersion {
         year: 2007,
         device: "disk",
         page_bytes: 4096.0,
@@ -52,7 +52,7 @@ pub const HISTORY: [HistoricRule; 4] = [
         dollars_per_mib: 0.047,
         source: "Graefe, DaMoN 2007: $80 for 83 accesses a second, $47 a GB",
     },
-    HistoricRule {
+    PublishedRuleVersion {
         year: 2007,
         device: "flash",
         page_bytes: 4096.0,

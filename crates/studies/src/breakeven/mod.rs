@@ -19,9 +19,9 @@ use serde::{Serialize, Serializer};
 use crate::results::documents::ByName;
 
 pub use answer::BreakEvenAnswer;
-pub use description::{BreakEvenInputs, Description, FlashCells, Host, PartPrices, RatedDrive};
+pub use description::{BreakEvenInputs, ComponentPrices, Description, FlashCellGroup, Host, PricedDrive};
 pub use form::{DeviceRate, RateLimit};
-pub use history::{HISTORY, HistoricRule};
+pub use history::{HISTORY, PublishedRuleVersion};
 pub use question::BreakEvenQuestion;
 
 /// Break-even time of one block size, with its parts and the rate of the drive.
@@ -54,9 +54,9 @@ fn by_part<S: Serializer>(parts_s: &[f64; 3], serializer: S) -> Result<S::Ok, S:
 }
 
 /// Returns the break-even time of blocks of `block_bytes` bytes, with the prices and rates of a description.
-pub fn break_even(description: &Description, block_bytes: u32) -> BreakEven {
+pub fn break_even_time(description: &Description, block_bytes: u32) -> BreakEven {
     let Description { costs, host, .. } = description;
-    let device = form::device_rate(description, block_bytes);
+    let device = form::largest_device_rate(description, block_bytes);
     let of_host = host.iops.map_or(f64::INFINITY, |iops| iops / f64::from(host.drives));
     let used_iops = (description.utilisation * device.iops).min(of_host);
     let block = f64::from(block_bytes);
@@ -75,11 +75,13 @@ pub fn break_even(description: &Description, block_bytes: u32) -> BreakEven {
 /// Returns the inputs of a break-even time with the change of the time, as a share, if the input grows by the share
 /// `by` (0.1 for a tenth). The largest change comes first; inputs without effect are left out.
 pub fn sensitivity(description: &Description, block_bytes: u32, by: f64) -> Vec<(&'static str, f64)> {
-    let base_s = break_even(description, block_bytes).break_even_s;
+    let base_s = break_even_time(description, block_bytes).break_even_s;
     let mut changes: Vec<(&'static str, f64)> = description
         .inputs()
         .into_iter()
-        .map(|(name, grown)| (name, break_even(&grown(description, 1.0 + by), block_bytes).break_even_s / base_s - 1.0))
+        .map(|(name, grown)| {
+            (name, break_even_time(&grown(description, 1.0 + by), block_bytes).break_even_s / base_s - 1.0)
+        })
         .filter(|(_, change)| *change != 0.0)
         .collect();
     changes.sort_by(|one, other| other.1.abs().total_cmp(&one.1.abs()));

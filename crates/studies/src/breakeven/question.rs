@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{BreakEvenAnswer, Description, break_even};
+use super::{BreakEvenAnswer, Description, break_even_time};
 use crate::report::block_sizes;
 use phaselink_core::problem::{InputProblem, Problems};
 
@@ -41,13 +41,13 @@ impl BreakEvenQuestion {
     /// # Errors
     /// An unknown description, a text that is none, and values that contradict each other.
     pub fn answer(&self) -> Result<BreakEvenAnswer, Problems> {
-        let description = self.described()?;
+        let description = self.resolved_description()?;
         let sizes = if self.bs.is_empty() { SIZES } else { &self.bs };
-        let times = sizes.iter().map(|bytes| break_even(&description, *bytes)).collect();
+        let times = sizes.iter().map(|bytes| break_even_time(&description, *bytes)).collect();
         Ok(BreakEvenAnswer::new(self, &description, times))
     }
 
-    fn described(&self) -> Result<Description, Problems> {
+    fn resolved_description(&self) -> Result<Description, Problems> {
         let word = self.description.as_deref().unwrap_or(DESCRIPTION);
         let mut description = match (&self.text, Description::shipped(word)) {
             (Some(text), _) => Description::parse(word, text)?,

@@ -6,10 +6,10 @@ fn shipped(name: &str) -> Description {
 
 /// Table II of the paper: largest rates in M operations a second at 512 B and 4 KiB, to the digits that are printed.
 #[test]
-fn peaks_of_drives_are_those_of_the_paper() {
+fn peak_rates_equal_those_of_the_paper() {
     for (name, small, large) in [("slc-cpu", 57.4, 11.1), ("slc-small-cpu", 39.4, 8.5), ("slc-large-cpu", 79.3, 13.8)] {
         for (bytes, printed) in [(512, small), (4096, large)] {
-            let found = break_even(&shipped(name), bytes).device.iops / 1e6;
+            let found = break_even_time(&shipped(name), bytes).device.iops / 1e6;
             assert!((found - printed).abs() < 0.05, "{name}, {bytes} bytes: {found} of {printed}");
         }
     }
@@ -17,11 +17,12 @@ fn peaks_of_drives_are_those_of_the_paper() {
 
 /// Table IV: the form leaves out command and transfer of the read itself, by which it is below what is printed.
 #[test]
-fn tails_are_those_of_the_paper_less_the_time_of_a_read_on_its_channel() {
+fn tail_times_equal_those_of_the_paper_less_the_read() {
     let printed_us = [(512, [7.0, 9.0, 13.0, 85.0]), (4096, [16.0, 23.0, 44.0, 418.0])];
     for (bytes, tails_us) in printed_us {
         for (utilisation, printed) in [0.7, 0.8, 0.9, 0.99].into_iter().zip(tails_us) {
-            let found = break_even(&Description { utilisation, ..shipped("slc-cpu") }, bytes).tail_ns.unwrap() / 1e3;
+            let found =
+                break_even_time(&Description { utilisation, ..shipped("slc-cpu") }, bytes).tail_ns.unwrap() / 1e3;
             let own_us = 0.15 + f64::from(bytes) / 3600.0;
             assert!((printed - 1.0 - own_us..printed + 0.5).contains(&found), "{bytes} at {utilisation}: {found}");
         }
@@ -29,21 +30,21 @@ fn tails_are_those_of_the_paper_less_the_time_of_a_read_on_its_channel() {
 }
 
 #[test]
-fn a_block_is_kept_for_longer_the_smaller_it_is_and_the_dearer_its_accesses() {
-    let [small, large] = [512, 4096].map(|bytes| break_even(&shipped("slc-cpu"), bytes).break_even_s);
+fn smaller_and_costlier_blocks_are_kept_longer() {
+    let [small, large] = [512, 4096].map(|bytes| break_even_time(&shipped("slc-cpu"), bytes).break_even_s);
     assert!((33.0..37.0).contains(&small) && (10.0..11.5).contains(&large), "{small} {large}");
-    let gpu = break_even(&shipped("slc-gpu"), 512).break_even_s;
+    let gpu = break_even_time(&shipped("slc-gpu"), 512).break_even_s;
     assert!((4.5..5.5).contains(&gpu), "{gpu}");
     let limited = Description { host: Host { drives: 4, iops: Some(40e6) }, ..shipped("slc-cpu") };
-    let found = break_even(&limited, 512);
+    let found = break_even_time(&limited, 512);
     assert_eq!(found.used_iops, 10e6);
     assert!((80.0..90.0).contains(&found.break_even_s), "{found:?}");
 }
 
 #[test]
-fn the_sum_of_the_parts_is_what_both_places_cost_alike() {
+fn parts_sum_to_equal_cost_of_both_places() {
     let description = shipped("tlc-cpu");
-    let found = break_even(&description, 16_384);
+    let found = break_even_time(&description, 16_384);
     let costs = &description.costs;
     let held = found.break_even_s * 16_384.0 * costs.memory_die / costs.memory_die_bytes;
     let accessed = costs.core / costs.core_iops
@@ -53,22 +54,22 @@ fn the_sum_of_the_parts_is_what_both_places_cost_alike() {
 }
 
 #[test]
-fn a_rated_drive_has_the_rates_that_are_given_and_others_between_them() {
+fn rated_drive_interpolates_its_given_rates() {
     let text = "[rated]\ncost = 400\niops = [[512, 2e6], [4096, 1e6]]\n[costs]\nmemory_die = 30\nmemory_die_bytes = 8e9\n\
                 memory_bytes_per_ns = 5\ncore = 50\ncore_iops = 1e6\n";
     let description = Description::parse("own", text).unwrap();
-    let rate = |bytes| break_even(&description, bytes).device.iops;
+    let rate = |bytes| break_even_time(&description, bytes).device.iops;
     assert_eq!([256, 512, 4096, 8192].map(|bytes| rate(bytes).round()), [2e6, 2e6, 1e6, 5e5]);
     assert!(rate(1024) < 2e6 && rate(1024) > 1e6);
-    assert_eq!(break_even(&description, 512).tail_ns, None);
+    assert_eq!(break_even_time(&description, 512).tail_ns, None);
 }
 
 #[test]
-fn more_of_an_input_changes_the_time_by_its_share() {
+fn increasing_an_input_scales_the_time_by_its_share() {
     let changes = sensitivity(&shipped("slc-cpu"), 512, 0.1);
     let of = |name: &str| changes.iter().find(|(input, _)| *input == name).map(|(_, change)| *change);
     // The core contributes one part of the time. Drive and memory bandwidth contribute the others.
-    let found = break_even(&shipped("slc-cpu"), 512);
+    let found = break_even_time(&shipped("slc-cpu"), 512);
     assert!((of("costs.core").unwrap() / (0.1 * found.parts_s[0] / found.break_even_s) - 1.0).abs() < 1e-9);
     assert!(of("costs.memory_die_bytes").unwrap() > 0.09);
     assert_eq!(of("rated.cost"), None);
@@ -76,7 +77,7 @@ fn more_of_an_input_changes_the_time_by_its_share() {
 }
 
 #[test]
-fn what_contradicts_itself_is_refused_with_what_is_allowed() {
+fn contradictory_descriptions_are_refused() {
     let refused = |text: &str| Description::parse("own.toml", text).unwrap_err().to_string();
     let costs = "[costs]\nmemory_die = 1\nmemory_die_bytes = 1e9\nmemory_bytes_per_ns = 1\ncore = 1\ncore_iops = 1e6\n";
     assert!(refused(costs).contains("neither [cells] nor [rated]"));
@@ -98,7 +99,7 @@ fn what_contradicts_itself_is_refused_with_what_is_allowed() {
 }
 
 #[test]
-fn the_history_gives_the_times_that_were_printed() {
+fn historic_rules_give_the_printed_times() {
     let seconds = HISTORY.map(|rule| rule.seconds().round());
     assert_eq!(seconds, [400.0, 267.0, 5250.0, 878.0]);
 }

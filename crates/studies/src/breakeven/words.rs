@@ -19,7 +19,8 @@ impl Answer for BreakEvenAnswer {
     fn text(&self) -> Prose {
         let mut prose = Prose::default().paragraph(self.conclusion(), "").gap().table(self.table());
         if self.question.sensitivity {
-            prose = prose.gap().paragraph(format!("At {}:", self.first_size()), "").table(self.changes());
+            prose =
+                prose.gap().paragraph(format!("At {}:", self.first_size_text()), "").table(self.sensitivity_table());
         }
         if self.question.history {
             prose = prose.gap().table(history());
@@ -28,12 +29,12 @@ impl Answer for BreakEvenAnswer {
     }
 
     fn page(&self) -> Option<String> {
-        let plots = [self.parts_plot(), self.rule_plot()];
+        let plots = [self.break_even_parts_plot(), self.rule_history_plot()];
         let page = Page::new("When does data belong on the drive?", &[self.assumptions()])
             .conclusion(&[self.conclusion()])
             .section("Break-even times", &(side_by_side(&plots) + &paragraph(HOW)))
             .table("All figures", &self.table())
-            .table(&format!("A tenth more of each input, at {}", self.first_size()), &self.changes())
+            .table(&format!("A tenth more of each input, at {}", self.first_size_text()), &self.sensitivity_table())
             .table("The rule since 1987", &history());
         Some(page.finish())
     }
@@ -41,7 +42,7 @@ impl Answer for BreakEvenAnswer {
 
 impl BreakEvenAnswer {
     /// Returns the size of the first block as text, such as `4 KiB`.
-    fn first_size(&self) -> String {
+    fn first_size_text(&self) -> String {
         self.times.first().map_or_else(String::new, |it| size(it.block_bytes.into()))
     }
 
@@ -77,7 +78,7 @@ impl BreakEvenAnswer {
     }
 
     /// Returns a table of the relative changes of a break-even time, one for each input that grows by a tenth.
-    fn changes(&self) -> Table {
+    fn sensitivity_table(&self) -> Table {
         let mut table = Table::new().left("a tenth more of").right("changes the time by");
         for (name, change) in &self.change_by_tenth_more.0 {
             table.row([name.clone(), format!("{:+.1} %", 100.0 * change)]);
@@ -106,7 +107,7 @@ impl BreakEvenAnswer {
     }
 
     /// Returns a plot of break-even times by block size, as stacked columns of their parts.
-    fn parts_plot(&self) -> String {
+    fn break_even_parts_plot(&self) -> String {
         let y = PlotAxis { name: "break-even time", scale: AxisScale::Linear, shown: &time };
         let causes = [CauseOfLatency::EngineStack, CauseOfLatency::Copy, CauseOfLatency::Memory];
         let key = |(name, cause): (&&str, CauseOfLatency)| LegendKey {
@@ -120,7 +121,7 @@ impl BreakEvenAnswer {
     }
 
     /// Returns a plot of the published break-even times since 1987 and those of this description, by year.
-    fn rule_plot(&self) -> String {
+    fn rule_history_plot(&self) -> String {
         let year = |year: f64| format!("{year:.0}");
         let x = PlotAxis { name: "year", scale: AxisScale::Linear, shown: &year };
         let y = PlotAxis { name: "break-even time", scale: AxisScale::Logarithmic, shown: &time };

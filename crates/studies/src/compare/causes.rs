@@ -32,7 +32,7 @@ mod tests {
     use phaselink_core::workload::fio;
 
     #[test]
-    fn the_causes_sum_to_the_mean_latency_on_every_shipped_drive() {
+    fn causes_add_up_to_the_mean_latency() {
         let options = [("rw", "randread"), ("iodepth", "8"), ("number_ios", "200")];
         let file = fio::job_from_flags(&options).unwrap();
         let staged = "preset = 'nvme'\nname = 'with an engine'\n[dma]\npreset = 'nfp6000-gen3-x8'";

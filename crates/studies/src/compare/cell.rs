@@ -91,18 +91,18 @@ impl Cell {
     /// resource: then latency limits throughput, and more requests in flight would raise it.
     pub fn limit(&self) -> Option<&str> {
         let full = self.usage.first().filter(|used| used.share >= FULL).map(|used| used.resource.as_str());
-        full.or_else(|| self.awaited())
+        full.or_else(|| self.longest_awaited_resource())
     }
 
-    fn awaited(&self) -> Option<&str> {
+    fn longest_awaited_resource(&self) -> Option<&str> {
         let stages = &self.all.stages;
         let (stage, resource) = WAITS.iter().max_by_key(|(stage, _)| stages.get(*stage))?;
         let waited = stages.get(*stage) > stages.total() / WAIT_PART;
-        waited.then(|| self.busiest_of_flash().filter(|_| *stage == Stage::MediaWait).unwrap_or(resource))
+        waited.then(|| self.busiest_flash_part().filter(|_| *stage == Stage::MediaWait).unwrap_or(resource))
     }
 
     /// Returns the busiest part of a flash drive (dies or channels), in place of the banks of other memories.
-    pub(super) fn busiest_of_flash(&self) -> Option<&str> {
+    pub(super) fn busiest_flash_part(&self) -> Option<&str> {
         let is_of_flash = |name: &str| self.outcome.parts.iter().any(|part| part.resource == name);
         self.usage.iter().map(|used| used.resource.as_str()).find(|name| is_of_flash(name))
     }

@@ -1,7 +1,7 @@
 //! Drives at equal load. At the same queue depth, a fast drive serves many times the requests of a slow one, and their
 //! latencies belong to different loads. Such drives therefore also run at a rate that all of them keep up with.
 
-use super::{Cell, ComparedGroup, ComparedPoint, Label};
+use super::{Cell, ComparedGroup, ComparedPoint, LineLabel};
 use crate::results::units;
 use crate::results::words::UNBROKEN;
 use phaselink_core::drive::Drive;
@@ -14,9 +14,9 @@ const LOAD_SHARE: f64 = 0.8;
 
 /// Jobs of one line that offer every drive the same number of requests a second, at random times (Poisson process).
 #[derive(Clone, Debug)]
-pub struct EqualLoad {
+pub struct EqualLoadJobs {
     /// Sizes of the jobs.
-    pub label: Label,
+    pub label: LineLabel,
     /// Offered load in requests per second.
     pub offered_iops: f64,
     /// Jobs for each drive; `None` for a drive whose queues are too short for them.
@@ -32,7 +32,7 @@ pub struct EqualLoadGroup {
     pub group: ComparedGroup,
 }
 
-impl EqualLoad {
+impl EqualLoadJobs {
     /// Returns the results of the jobs, from the cells of the drives.
     pub fn with_cells(self, cells: Vec<Option<Cell>>) -> EqualLoadGroup {
         EqualLoadGroup { offered_iops: self.offered_iops, group: ComparedGroup { label: self.label, cells } }
@@ -42,32 +42,32 @@ impl EqualLoad {
 /// Returns the lines whose drives also run at equal load: those with the most requests in flight, if the throughputs of
 /// their drives differ at least three times. Jobs with a rate, pauses, dependencies, flushes or a trace of their own
 /// have none, and neither have several jobs at a time.
-pub fn equal_loads<'a>(
+pub fn lines_at_equal_load<'a>(
     points: impl IntoIterator<Item = &'a ComparedPoint>,
     groups: &[ComparedGroup],
-) -> Vec<EqualLoad> {
+) -> Vec<EqualLoadJobs> {
     let most = groups.iter().map(|group| group.label.outstanding()).max().unwrap_or(0);
     let loaded = points.into_iter().zip(groups).filter(|(_, group)| most > 1 && group.label.outstanding() == most);
-    loaded.filter_map(|(point, group)| equal_load(point, group)).collect()
+    loaded.filter_map(|(point, group)| equal_load_of_group(point, group)).collect()
 }
 
-fn equal_load(point: &ComparedPoint, group: &ComparedGroup) -> Option<EqualLoad> {
+fn equal_load_of_group(point: &ComparedPoint, group: &ComparedGroup) -> Option<EqualLoadJobs> {
     let rates = group.cells.iter().flatten().map(|cell| cell.outcome.iops());
     let (least, most) = rates.fold((f64::INFINITY, 0.0_f64), |(least, most), iops| (iops.min(least), iops.max(most)));
     if least <= 0.0 || most < RATIO_MIN * least {
         return None;
     }
-    let offered_iops = two_digits(LOAD_SHARE * least);
+    let offered_iops = round_down_two_digits(LOAD_SHARE * least);
     let jobs = point.jobs.iter().map(|jobs| match jobs {
-        Some(jobs) => of_one(jobs).and_then(|job| job.offering(offered_iops)).map(|job| Some(vec![job])),
+        Some(jobs) => only_job_of_line(jobs).and_then(|job| job.offering(offered_iops)).map(|job| Some(vec![job])),
         None => Some(None),
     });
-    let label = Label { offered_iops: Some(offered_iops), ..group.label.clone() };
-    Some(EqualLoad { label, offered_iops, jobs: jobs.collect::<Option<_>>()? })
+    let label = LineLabel { offered_iops: Some(offered_iops), ..group.label.clone() };
+    Some(EqualLoadJobs { label, offered_iops, jobs: jobs.collect::<Option<_>>()? })
 }
 
 /// Returns the job of a line that has one job; `None` for several jobs.
-fn of_one(jobs: &[Job]) -> Option<&Job> {
+fn only_job_of_line(jobs: &[Job]) -> Option<&Job> {
     if let [job] = jobs { Some(job) } else { None }
 }
 
@@ -95,7 +95,7 @@ pub fn overloaded(drives: &[Drive], group: &ComparedGroup) -> Vec<String> {
 }
 
 /// Rounds a positive number down to two significant digits.
-fn two_digits(number: f64) -> f64 {
+fn round_down_two_digits(number: f64) -> f64 {
     let digit = libm::pow(10.0, libm::floor(libm::log10(number)) - 1.0);
     libm::floor(number / digit) * digit
 }
@@ -125,10 +125,10 @@ mod tests {
     }
 
     #[test]
-    fn drives_of_unequal_throughput_also_run_at_a_rate_that_the_slower_keeps_up_with() {
+    fn unequal_drives_also_run_at_the_slower_ones_rate() {
         let (drives, point, group) = compared(["tlc-gen3", "optane-p5800x"], &[("numjobs", "2"), ("bs", "4k")]);
         let slow = group.cells[0].as_ref().unwrap().outcome.iops();
-        let load = equal_loads([&point], std::slice::from_ref(&group)).remove(0);
+        let load = lines_at_equal_load([&point], std::slice::from_ref(&group)).remove(0);
         assert!((0.7..=0.8).contains(&(load.offered_iops / slow)), "{} of {slow}", load.offered_iops);
         for cell in run(&drives, &load.jobs).into_iter().flatten() {
             let reached = cell.outcome.iops() / load.offered_iops;
@@ -137,17 +137,17 @@ mod tests {
     }
 
     #[test]
-    fn drives_of_like_throughput_and_jobs_with_a_pace_of_their_own_have_no_equal_load() {
+    fn similar_drives_and_paced_jobs_have_no_equal_load() {
         for (names, more) in
             [(["nvme", "nvme-polled"], ("bs", "4k")), (["tlc-gen3", "dc-express"], ("rate_iops", "100000"))]
         {
             let (_, point, group) = compared(names, &[more]);
-            assert!(equal_loads([&point], &[group]).is_empty(), "{names:?} {more:?}");
+            assert!(lines_at_equal_load([&point], &[group]).is_empty(), "{names:?} {more:?}");
         }
     }
 
     #[test]
-    fn at_a_given_load_a_drive_that_is_too_slow_says_what_it_reaches() {
+    fn drive_too_slow_for_a_load_reports_its_rate() {
         let drives: Vec<Drive> = ["tlc-gen3", "optane-p5800x"].map(|name| Drive::shipped(name).unwrap()).into();
         let options = [("rw", "randrw"), ("rwmixread", "70"), ("number_ios", "4000"), ("iodepth", "64"), ("bs", "4k")];
         let written = UnresolvedJobs::new([fio::job_from_flags(&options).unwrap()], |_| unreachable!("no trace"));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_is_rounded_down_to_two_digits() {
-        assert_eq!([23_456.0, 99.9, 1_000.0].map(two_digits), [23_000.0, 99.0, 1_000.0]);
+    fn loads_are_rounded_down_to_two_digits() {
+        assert_eq!([23_456.0, 99.9, 1_000.0].map(round_down_two_digits), [23_000.0, 99.0, 1_000.0]);
     }
 }

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 
 use super::causes::{means_ns, savings_ns};
-use super::judged::JudgedLatency;
+use super::judged::AwaitedLatency;
 use super::network::network;
 use super::waits::Wait;
-use super::{Cell, ComparedGroup, EqualLoadGroup, Label, NamedSizes, named};
+use super::{Cell, ComparedGroup, EqualLoadGroup, LineLabel, NamedJobSizes, named};
 use crate::evidence;
 use crate::results::documents::{ResourceUse, value};
 use crate::results::units;
@@ -46,30 +46,31 @@ type Entry<'a> = (&'a Drive, &'a Cell);
 /// reasons, the steps between drives, the highest rate under load, the limit of each drive, and latencies at equal load.
 pub fn findings(drives: &[Drive], groups: &[ComparedGroup], loaded: &[EqualLoadGroup]) -> Vec<Finding> {
     let named = named(groups);
-    let mut findings: Vec<Finding> = short_queues(drives, groups);
+    let mut findings: Vec<Finding> = short_queue_findings(drives, groups);
     let lightest = groups.iter().min_by_key(|group| (group.label.outstanding(), Reverse(group.label.bytes)));
-    let judged = JudgedLatency::of(groups);
-    findings.extend(judged.contains(&JudgedLatency::Commits).then(|| volatile_finding(drives)).flatten());
+    let judged = AwaitedLatency::of(groups);
+    findings.extend(judged.contains(&AwaitedLatency::Commits).then(|| volatile_memory_finding(drives)).flatten());
     if let Some(group) = lightest {
-        let rankings: Vec<Ranking> = judged.iter().map(|judged| Ranking::new(*judged, drives, group)).collect();
-        findings.extend(rankings.iter().filter_map(|ranking| fastest(group, ranking, named)));
+        let rankings: Vec<DriveRanking> =
+            judged.iter().map(|judged| DriveRanking::new(*judged, drives, group)).collect();
+        findings.extend(rankings.iter().filter_map(|ranking| fastest_drive_finding(group, ranking, named)));
         findings.extend(rankings.iter().filter_map(|ranking| latency(group, ranking, named)));
-        findings.extend(rankings.first().and_then(|ranking| steps(group, ranking)));
+        findings.extend(rankings.first().and_then(|ranking| stepwise_savings_finding(group, ranking)));
     }
-    for group in most_loaded(groups) {
-        findings.extend(throughput(drives, group, named));
+    for group in most_loaded_groups(groups) {
+        findings.extend(throughput_finding(drives, group, named));
         findings.extend(limit(drives, group, named));
     }
     findings.extend(network(drives, groups, named));
     for loaded in loaded {
-        findings.extend(judged.iter().filter_map(|judged| equal_load(drives, loaded, *judged, named)));
+        findings.extend(judged.iter().filter_map(|judged| equal_load_finding(drives, loaded, *judged, named)));
     }
     findings
 }
 
 /// Conclusion of a run of one drive, for its report.
 #[derive(Clone, Debug)]
-pub struct RunConclusion {
+pub struct RunConclusionText {
     /// Findings on latency and rate of the requests, and on the resource that limits the drive.
     pub findings: Vec<Finding>,
     /// Utilisation of each resource, by descending utilisation.
@@ -78,7 +79,7 @@ pub struct RunConclusion {
     pub evidence: Vec<Evidence>,
 }
 
-impl RunConclusion {
+impl RunConclusionText {
     /// Adds the conclusion to the JSON document of the run.
     pub fn add_to(&self, document: &mut Value) {
         document["phaselink"]["findings"] = value(&self.findings);
@@ -88,20 +89,20 @@ impl RunConclusion {
 }
 
 /// Returns the conclusion of a run of one drive under these jobs, from its outcome.
-pub fn conclusion_of_run(drive: &Drive, jobs: &[Job], outcome: Outcome) -> RunConclusion {
-    let mut group = ComparedGroup { label: Label::of(jobs), cells: vec![Some(Cell::new(drive, jobs, outcome))] };
+pub fn conclude_run(drive: &Drive, jobs: &[Job], outcome: Outcome) -> RunConclusionText {
+    let mut group = ComparedGroup { label: LineLabel::of(jobs), cells: vec![Some(Cell::new(drive, jobs, outcome))] };
     let groups = std::slice::from_ref(&group);
     let (result, limit) = (result(drive, groups), limit(std::slice::from_ref(drive), &group, named(groups)));
     let findings = result.into_iter().chain(limit).collect();
     let usage = group.cells.pop().flatten().map_or_else(Vec::new, |cell| cell.usage);
-    RunConclusion { findings, usage, evidence: evidence::of_drives([drive]) }
+    RunConclusionText { findings, usage, evidence: evidence::of_drives([drive]) }
 }
 
 /// Returns the finding about the latency of the requests of a drive and their number per second.
 fn result(drive: &Drive, groups: &[ComparedGroup]) -> Option<Finding> {
     let group = groups.first()?;
     let cell = group.cells.first()?.as_ref()?;
-    let times = JudgedLatency::of(groups).iter().map(|judged| {
+    let times = AwaitedLatency::of(groups).iter().map(|judged| {
         let p99 = judged.requests(cell).total.estimate(99.0);
         let p99 = p99.map_or(String::new(), |known| format!(", p99 {}", time(known.value.as_ns())));
         format!("{} take {} on average{p99}", judged.name(&group.label), time(judged.mean_ns(cell)))
@@ -117,17 +118,17 @@ fn result(drive: &Drive, groups: &[ComparedGroup]) -> Option<Finding> {
 }
 
 /// Returns the finding about the resource that limits each drive of a group.
-fn limit(drives: &[Drive], group: &ComparedGroup, named: NamedSizes) -> Option<Finding> {
-    let mut limits: Vec<DriveLimit> = Vec::new();
+fn limit(drives: &[Drive], group: &ComparedGroup, named: NamedJobSizes) -> Option<Finding> {
+    let mut limits: Vec<SharedLimit> = Vec::new();
     for (drive, cell) in entries(drives, group) {
         let resource = cell.limit();
         let is_awaited = resource.is_some_and(|resource| is_awaited(resource, cell));
         match limits.iter_mut().find(|known| (known.resource, known.is_awaited) == (resource, is_awaited)) {
             Some(known) => known.drives.push(&drive.name),
-            None => limits.push(DriveLimit { resource, is_awaited, drives: vec![&drive.name] }),
+            None => limits.push(SharedLimit { resource, is_awaited, drives: vec![&drive.name] }),
         }
     }
-    let told: Vec<String> = limits.iter().map(DriveLimit::text).collect();
+    let told: Vec<String> = limits.iter().map(SharedLimit::text).collect();
     let place = named.place(&group.label);
     (!limits.is_empty()).then(|| Finding {
         kind: FindingKind::TokenRateLimit,
@@ -146,7 +147,7 @@ fn is_awaited(resource: &str, cell: &Cell) -> bool {
 }
 
 /// Drives that the same resource limits.
-struct DriveLimit<'a> {
+struct SharedLimit<'a> {
     /// Name of the resource; `None` if no resource of the drives is saturated.
     resource: Option<&'a str>,
     /// True if requests wait for the resource although it is not saturated.
@@ -154,7 +155,7 @@ struct DriveLimit<'a> {
     drives: Vec<&'a str>,
 }
 
-impl DriveLimit<'_> {
+impl SharedLimit<'_> {
     /// Returns the limit with its drives as text: `wire to host (a and b)`.
     fn text(&self) -> String {
         let names: Vec<String> = self.drives.iter().map(|name| String::from(*name)).collect();
@@ -182,7 +183,7 @@ fn limit_sentence(drive: &Drive, cell: &Cell, group: &ComparedGroup) -> String {
     });
     // If a job reads and writes, judge it by its reads, because applications wait for these.
     let judged =
-        if cell.reads.ios > 0 && cell.writes.ios > 0 { JudgedLatency::ReadRequestTags } else { JudgedLatency::All };
+        if cell.reads.ios > 0 && cell.writes.ios > 0 { AwaitedLatency::ReadRequestTags } else { AwaitedLatency::All };
     let requests = judged.requests(cell);
     let longest = means_ns(requests).into_iter().max_by(|left, right| left.1.total_cmp(&right.1));
     let share = longest.filter(|(_, ns)| *ns > 0.0).map_or_else(String::new, |(cause, ns)| {
@@ -195,12 +196,12 @@ fn limit_sentence(drive: &Drive, cell: &Cell, group: &ComparedGroup) -> String {
 }
 
 /// Returns the resource for which requests of a result wait longest, if the cause of their time is queueing.
-fn wait(cause: CauseOfLatency, judged: JudgedLatency, cell: &Cell) -> Option<Wait> {
+fn wait(cause: CauseOfLatency, judged: AwaitedLatency, cell: &Cell) -> Option<Wait> {
     (cause == CauseOfLatency::Queueing).then(|| Wait::longest(cell, judged.requests(cell))).flatten()
 }
 
 /// Returns a cause of latency as text, with what requests of a result wait for and why.
-fn cause_text(cause: CauseOfLatency, judged: JudgedLatency, cell: &Cell) -> String {
+fn cause_sentence(cause: CauseOfLatency, judged: AwaitedLatency, cell: &Cell) -> String {
     wait(cause, judged, cell).map_or_else(|| String::from(cause.name()), |wait| wait.text())
 }
 
@@ -211,7 +212,7 @@ fn with_large_initial(text: &str) -> String {
 }
 
 /// Returns a finding for each drive whose queues are too short for the jobs of some group.
-fn short_queues(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
+fn short_queue_findings(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     let lacking =
         drives.iter().enumerate().filter(|(place, _)| groups.iter().any(|group| group.cells[*place].is_none()));
     let finding = |(_, drive): (usize, &Drive)| {
@@ -231,8 +232,9 @@ fn short_queues(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
 
 /// Returns the finding about drives that are left out of the order of commits, because their memory loses its content
 /// without power; none if there is no such drive.
-fn volatile_finding(drives: &[Drive]) -> Option<Finding> {
-    let names: Vec<&str> = drives.iter().filter(|drive| is_volatile(drive)).map(|drive| drive.name.as_str()).collect();
+fn volatile_memory_finding(drives: &[Drive]) -> Option<Finding> {
+    let names: Vec<&str> =
+        drives.iter().filter(|drive| is_volatile_memory(drive)).map(|drive| drive.name.as_str()).collect();
     let told = listed(&names.iter().map(|name| String::from(*name)).collect::<Vec<_>>());
     let verbs = if names.len() == 1 { ("is", "it is") } else { ("are", "they are") };
     (!names.is_empty()).then(|| Finding {
@@ -247,13 +249,13 @@ fn volatile_finding(drives: &[Drive]) -> Option<Finding> {
 }
 
 /// True if the memory of a drive loses its content without power.
-fn is_volatile(drive: &Drive) -> bool {
+fn is_volatile_memory(drive: &Drive) -> bool {
     drive.media.technology == Technology::Dram
 }
 
 /// Returns the groups with the most requests in flight, one for each block size. None are returned if all groups have
 /// equally many: their rates would then say no more than their latencies.
-fn most_loaded(groups: &[ComparedGroup]) -> impl Iterator<Item = &ComparedGroup> {
+fn most_loaded_groups(groups: &[ComparedGroup]) -> impl Iterator<Item = &ComparedGroup> {
     let most = groups.iter().map(|group| group.label.outstanding()).max().unwrap_or(0);
     let is_only = groups.iter().all(|group| group.label.outstanding() == most);
     groups.iter().filter(move |group| !is_only && group.label.outstanding() == most)
@@ -265,17 +267,17 @@ fn entries<'a>(drives: &'a [Drive], group: &'a ComparedGroup) -> Vec<Entry<'a>> 
 }
 
 /// Drives ordered by mean latency, the slowest first.
-struct Ranking<'a> {
-    judged: JudgedLatency,
+struct DriveRanking<'a> {
+    judged: AwaitedLatency,
     entries: Vec<Entry<'a>>,
 }
 
-impl<'a> Ranking<'a> {
-    fn new(judged: JudgedLatency, drives: &'a [Drive], group: &'a ComparedGroup) -> Ranking<'a> {
+impl<'a> DriveRanking<'a> {
+    fn new(judged: AwaitedLatency, drives: &'a [Drive], group: &'a ComparedGroup) -> DriveRanking<'a> {
         let mut entries = entries(drives, group);
-        entries.retain(|(drive, _)| judged != JudgedLatency::Commits || !is_volatile(drive));
+        entries.retain(|(drive, _)| judged != AwaitedLatency::Commits || !is_volatile_memory(drive));
         entries.sort_by(|left, right| judged.mean_ns(right.1).total_cmp(&judged.mean_ns(left.1)));
-        Ranking { judged, entries }
+        DriveRanking { judged, entries }
     }
 
     /// Returns the time that a request saves on the drive of `fast` compared with that of `slow`, by cause in ns, the
@@ -286,7 +288,7 @@ impl<'a> Ranking<'a> {
 }
 
 /// Returns the finding that compares the fastest drive with the next one and with the slowest.
-fn fastest(group: &ComparedGroup, ranking: &Ranking, named: NamedSizes) -> Option<Finding> {
+fn fastest_drive_finding(group: &ComparedGroup, ranking: &DriveRanking, named: NamedJobSizes) -> Option<Finding> {
     let [.., (next, next_cell), (fast, fast_cell)] = ranking.entries.as_slice() else { return None };
     let mean_ns = |cell| ranking.judged.mean_ns(cell);
     let (next_ns, fast_ns) = (mean_ns(next_cell), mean_ns(fast_cell));
@@ -296,7 +298,7 @@ fn fastest(group: &ComparedGroup, ranking: &Ranking, named: NamedSizes) -> Optio
     let gap_ns = next_ns - fast_ns;
     // One cause may save more than the whole difference, if others cost time.
     let why = cause.map_or(String::new(), |(cause, ns)| {
-        let cause = cause_text(cause, ranking.judged, next_cell);
+        let cause = cause_sentence(cause, ranking.judged, next_cell);
         match ns < gap_ns {
             true => format!("; of the {} more, {} are {cause}", time(gap_ns), time(ns)),
             false => format!("; the {} more are {cause}", time(gap_ns)),
@@ -346,7 +348,7 @@ fn time(ns: f64) -> String {
 }
 
 /// Returns the finding that compares the fastest drive with the slowest, by cause.
-fn latency(group: &ComparedGroup, ranking: &Ranking, named: NamedSizes) -> Option<Finding> {
+fn latency(group: &ComparedGroup, ranking: &DriveRanking, named: NamedJobSizes) -> Option<Finding> {
     let [(slow, slow_cell), .., (fast, fast_cell)] = ranking.entries.as_slice() else { return None };
     let (slow_ns, fast_ns) = (ranking.judged.mean_ns(slow_cell), ranking.judged.mean_ns(fast_cell));
     let (ratio, place) = (slow_ns / fast_ns.max(f64::MIN_POSITIVE), named.place(&group.label));
@@ -376,8 +378,8 @@ fn latency(group: &ComparedGroup, ranking: &Ranking, named: NamedSizes) -> Optio
                 slow.name,
                 times(ratio),
                 fast.name,
-                saved_in_words(&savings, slow_ns - fast_ns, |cause, ns| {
-                    cause_text(cause, ranking.judged, if ns > 0.0 { slow_cell } else { fast_cell })
+                savings_phrase(&savings, slow_ns - fast_ns, |cause, ns| {
+                    cause_sentence(cause, ranking.judged, if ns > 0.0 { slow_cell } else { fast_cell })
                 }),
             ),
         },
@@ -386,7 +388,7 @@ fn latency(group: &ComparedGroup, ranking: &Ranking, named: NamedSizes) -> Optio
 
 /// Returns the causes of a saving as text: `saves 5.76 us of interrupt and wake-up, …`. `text` names a cause by which
 /// this many ns are saved.
-fn saved_in_words(
+fn savings_phrase(
     savings: &[(CauseOfLatency, f64)],
     gap_ns: f64,
     text: impl Fn(CauseOfLatency, f64) -> String,
@@ -404,7 +406,7 @@ fn saved_in_words(
 }
 
 /// Returns the finding about the time that each drive saves compared with the next slower one.
-fn steps(group: &ComparedGroup, ranking: &Ranking) -> Option<Finding> {
+fn stepwise_savings_finding(group: &ComparedGroup, ranking: &DriveRanking) -> Option<Finding> {
     let [(slowest, _), _, _, ..] = ranking.entries.as_slice() else { return None };
     let mean_ns = |cell: &Cell| ranking.judged.mean_ns(cell);
     let step = |pair: &[Entry]| {
@@ -432,13 +434,18 @@ fn steps(group: &ComparedGroup, ranking: &Ranking) -> Option<Finding> {
 }
 
 /// Returns the finding that compares the latencies of the fastest and the slowest drive at the same offered load.
-fn equal_load(drives: &[Drive], loaded: &EqualLoadGroup, judged: JudgedLatency, named: NamedSizes) -> Option<Finding> {
-    let ranking = Ranking::new(judged, drives, &loaded.group);
+fn equal_load_finding(
+    drives: &[Drive],
+    loaded: &EqualLoadGroup,
+    judged: AwaitedLatency,
+    named: NamedJobSizes,
+) -> Option<Finding> {
+    let ranking = DriveRanking::new(judged, drives, &loaded.group);
     let [(slow, slow_cell), .., (fast, fast_cell)] = ranking.entries.as_slice() else { return None };
     let (slow_ns, fast_ns) = (judged.mean_ns(slow_cell), judged.mean_ns(fast_cell));
     let part = |drive: &Drive, ns| FindingPart::new(&[&drive.name], None, Some((ns, FindingUnit::Ns)));
     Some(Finding {
-        kind: FindingKind::EqualLoad,
+        kind: FindingKind::EqualLoadJobs,
         at: Some(loaded.group.label.place()),
         parts: vec![part(fast, fast_ns), part(slow, slow_ns)],
         sentence: format!(
@@ -456,7 +463,7 @@ fn equal_load(drives: &[Drive], loaded: &EqualLoadGroup, judged: JudgedLatency, 
 }
 
 /// Returns the finding about the drives with the highest and the lowest request rate.
-fn throughput(drives: &[Drive], group: &ComparedGroup, named: NamedSizes) -> Option<Finding> {
+fn throughput_finding(drives: &[Drive], group: &ComparedGroup, named: NamedJobSizes) -> Option<Finding> {
     let mut ranking = entries(drives, group);
     let iops = |cell: &Cell| cell.outcome.iops();
     ranking.sort_by(|left, right| iops(left.1).total_cmp(&iops(right.1)));

@@ -18,7 +18,7 @@ const CELLS_MAX: usize = 10_000;
 
 /// Requested sizes of jobs, in fio's notation; an empty list stands for the defaults.
 #[derive(Clone, Debug, Default)]
-pub struct Grid {
+pub struct RequestedSizes {
     /// Block sizes of requests (fio `bs`), such as `4k`.
     pub bs: Vec<String>,
     /// Numbers of requests that each thread keeps in flight (fio `iodepth`).
@@ -33,10 +33,10 @@ pub struct Grid {
 /// Sizes of one job, as names and values of fio options.
 type Sizes<'a> = Vec<(&'static str, &'a str)>;
 
-impl Grid {
+impl RequestedSizes {
     /// Returns the sizes of jobs at a given load, with defaults for threads and queue depth that do not limit it. Options
     /// in `given` take the place of the defaults.
-    pub fn at_load(mut self, given: &[(&str, &str)]) -> Grid {
+    pub fn at_load(mut self, given: &[(&str, &str)]) -> RequestedSizes {
         let (threads, depth) = AT_LOAD;
         for (sizes, name, default) in [(&mut self.numjobs, "numjobs", threads), (&mut self.iodepth, "iodepth", depth)] {
             if sizes.is_empty() && given.iter().all(|(known, _)| *known != name) {
@@ -67,7 +67,7 @@ impl Grid {
                 false => typed.iter().map(String::as_str).collect(),
             };
             if !values.is_empty() {
-                combinations = product(&combinations, name, &values);
+                combinations = extend_combinations(&combinations, name, &values);
             }
         }
         let cells = combinations.len() * drives;
@@ -81,7 +81,7 @@ impl Grid {
     /// option in `given` ends the job.
     ///
     /// # Errors
-    /// As [`Grid::combinations`], and all problems of the lines.
+    /// As [`RequestedSizes::combinations`], and all problems of the lines.
     pub fn lines<T>(
         &self,
         given: &[(&str, &str)],
@@ -89,7 +89,7 @@ impl Grid {
         line: impl Fn(&[(&str, &str)]) -> Result<T, Problems>,
     ) -> Result<Vec<T>, Problems> {
         all(self.combinations(given, drives)?.iter().map(|sizes| {
-            let ios = self.ios_of_a_thread(sizes, given);
+            let ios = self.requests_per_thread(sizes, given);
             let ios = ios.as_ref().map(|ios| ("number_ios", ios.as_str()));
             line(&sizes.iter().copied().chain(ios).collect::<Vec<_>>())
         }))
@@ -97,7 +97,7 @@ impl Grid {
 
     /// Returns the number of requests of each thread of a compared job: the job's requests divided among its threads.
     /// None if an option in `given` ends the job.
-    fn ios_of_a_thread(&self, sizes: &Sizes, given: &[(&str, &str)]) -> Option<String> {
+    fn requests_per_thread(&self, sizes: &Sizes, given: &[(&str, &str)]) -> Option<String> {
         if has_end(given) {
             return None;
         }
@@ -112,7 +112,7 @@ fn too_many(cells: usize) -> InputProblem {
 }
 
 /// Returns each combination of sizes extended by each value of the option `name`.
-fn product<'a>(combinations: &[Sizes<'a>], name: &'static str, values: &[&'a str]) -> Vec<Sizes<'a>> {
+fn extend_combinations<'a>(combinations: &[Sizes<'a>], name: &'static str, values: &[&'a str]) -> Vec<Sizes<'a>> {
     let with = |sizes: &Sizes<'a>, value| sizes.iter().copied().chain([(name, value)]).collect();
     combinations.iter().flat_map(|sizes| values.iter().map(move |value| with(sizes, *value))).collect()
 }

@@ -1,6 +1,6 @@
 //! Results of all drives under the same jobs, and the sizes of the jobs that texts name.
 
-use super::{Cell, Label};
+use super::{Cell, LineLabel};
 use crate::report::Table;
 use crate::results::words::{counted, listed, size};
 
@@ -8,7 +8,7 @@ use crate::results::words::{counted, listed, size};
 #[derive(Clone, Debug)]
 pub struct ComparedGroup {
     /// Sizes of the jobs.
-    pub label: Label,
+    pub label: LineLabel,
     /// Result of each drive; `None` for a drive whose queues are too short for the jobs.
     pub cells: Vec<Option<Cell>>,
 }
@@ -16,23 +16,23 @@ pub struct ComparedGroup {
 /// Sizes of jobs that texts name: threads unless all groups have one thread, queue depth unless all have depth 1.
 /// Sentences always name the block size, tables only if it differs.
 #[derive(Clone, Copy, Debug)]
-pub struct NamedSizes {
+pub struct NamedJobSizes {
     block: bool,
     threads: bool,
     depth: bool,
 }
 
 /// Returns which sizes of jobs (threads, queue depth) texts about these groups must name.
-pub fn named(groups: &[ComparedGroup]) -> NamedSizes {
+pub fn named(groups: &[ComparedGroup]) -> NamedJobSizes {
     let blocks = || groups.iter().map(|group| group.label.bytes);
-    NamedSizes {
+    NamedJobSizes {
         block: blocks().any(|bytes| bytes.is_none() || Some(bytes) != blocks().next()),
         threads: groups.iter().any(|group| group.label.threads != 1),
         depth: groups.iter().any(|group| group.label.iodepth != Some(1)),
     }
 }
 
-impl NamedSizes {
+impl NamedJobSizes {
     /// Returns a table with the columns before that of the drive: block size, threads and depth, if they are named.
     pub fn table(self) -> Table {
         let table = if self.block { Table::new().left("block") } else { Table::new() };
@@ -41,7 +41,7 @@ impl NamedSizes {
     }
 
     /// Returns the cells of a table row before the drive's name: block size, threads and depth, if they are named.
-    pub fn cells(self, label: &Label) -> Vec<String> {
+    pub fn cells(self, label: &LineLabel) -> Vec<String> {
         let block = || label.bytes.map_or(String::from("mixed"), |bytes| size(bytes.into()));
         let depth = || label.iodepth.map_or(String::from("mixed"), |depth| depth.to_string());
         let threads = self.threads.then(|| label.threads.to_string());
@@ -49,7 +49,7 @@ impl NamedSizes {
     }
 
     /// Returns the sizes of jobs as text, such as `4 KiB, 8 threads and depth 4`.
-    pub fn place(self, label: &Label) -> String {
+    pub fn place(self, label: &LineLabel) -> String {
         let block = label.bytes.map_or(String::from("mixed sizes"), |bytes| size(bytes.into()));
         let threads = self.threads.then(|| counted(label.threads.into(), "thread"));
         let depth = || label.iodepth.map_or(String::from("mixed depths"), |depth| format!("depth {depth}"));
@@ -63,7 +63,7 @@ mod tests {
     use phaselink_core::workload::{BlockShare, Job};
 
     fn group(jobs: &[Job]) -> ComparedGroup {
-        ComparedGroup { label: Label::of(jobs), cells: Vec::new() }
+        ComparedGroup { label: LineLabel::of(jobs), cells: Vec::new() }
     }
 
     fn job(threads: u32, iodepth: u32) -> Job {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn only_sizes_that_someone_has_chosen_are_named() {
+    fn only_chosen_sizes_are_named() {
         let (one, eight) = (group(&[job(1, 1)]), group(&[job(8, 1)]));
         assert_eq!(named(std::slice::from_ref(&one)).place(&one.label), "4 KiB");
         let named = named(&[one.clone(), eight.clone()]);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_have_a_column_of_block_sizes_only_if_sizes_differ() {
+    fn block_size_column_appears_only_if_sizes_differ() {
         let small = group(&[job(1, 1)]);
         let large = group(&[Job { read_blocks: vec![BlockShare { bytes: 8192, percent: 100.0 }], ..job(1, 1) }]);
         assert_eq!(named(&[small.clone(), small.clone()]).cells(&small.label), [""; 0]);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_jobs_of_a_group_do_not_share_is_mixed() {
+    fn unequal_job_parameters_of_a_group_are_called_mixed() {
         let mixed = group(&[job(1, 4), Job { read_percent: 0.0, ..job(2, 8) }]);
         let label = mixed.label.clone();
         assert_eq!((label.threads, label.iodepth, label.rw, label.bytes), (3, None, None, Some(4096)));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Cell, ComparedGroup, EqualLoadGroup, Label, keeps_up, promise};
+use super::{Cell, ComparedGroup, EqualLoadGroup, LineLabel, keeps_up, promise};
 use crate::evidence;
 use crate::precision;
 use crate::report::stage_mean_list;
@@ -44,7 +44,7 @@ pub fn document(
 
 /// Returns the figures of a drive under the jobs of a group; for a drive whose queues are too short, the number of
 /// requests that they hold.
-fn entry(label: &Label, drive: &Drive, cell: Option<&Cell>) -> ComparedCell {
+fn entry(label: &LineLabel, drive: &Drive, cell: Option<&Cell>) -> ComparedCell {
     let labels = CellLabels {
         drive: drive.name.clone(),
         bs: label.bytes,

@@ -1,13 +1,13 @@
 //! Latency by which drives are compared: that of all requests, of reads and of writes separately, of commits, or of
 //! queries.
 
-use super::{Cell, ComparedGroup, Label};
+use super::{Cell, ComparedGroup, LineLabel};
 use crate::results::words::requests;
 use phaselink_core::ledger::DirectionOutcome;
 
 /// Kind of request whose latency an application waits for, and by which drives are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JudgedLatency {
+pub enum AwaitedLatency {
     /// All requests, which are either reads or writes.
     All,
     /// Reads of a mix of reads and writes.
@@ -20,28 +20,28 @@ pub enum JudgedLatency {
     Queries,
 }
 
-impl JudgedLatency {
+impl AwaitedLatency {
     /// Returns the latencies by which drives are ranked: commits if the jobs flush, else queries if there are any, else
     /// reads and writes separately if both occur, else all.
-    pub fn of(groups: &[ComparedGroup]) -> &'static [JudgedLatency] {
+    pub fn of(groups: &[ComparedGroup]) -> &'static [AwaitedLatency] {
         let cells = || groups.iter().flat_map(|group| group.cells.iter().flatten());
         let is_mixed = cells().any(|cell| cell.reads.ios > 0 && cell.writes.ios > 0);
         match cells().any(|cell| cell.commits.ios > 0) {
-            true => &[JudgedLatency::Commits],
-            false if cells().any(|cell| cell.queries.ios > 0) => &[JudgedLatency::Queries],
-            false if is_mixed => &[JudgedLatency::ReadRequestTags, JudgedLatency::Writes],
-            false => &[JudgedLatency::All],
+            true => &[AwaitedLatency::Commits],
+            false if cells().any(|cell| cell.queries.ios > 0) => &[AwaitedLatency::Queries],
+            false if is_mixed => &[AwaitedLatency::ReadRequestTags, AwaitedLatency::Writes],
+            false => &[AwaitedLatency::All],
         }
     }
 
     /// Returns those requests of a result by whose latency drives are ranked, with their latency and stages.
     pub(super) fn requests(self, cell: &Cell) -> &DirectionOutcome {
         match self {
-            JudgedLatency::All => &cell.all,
-            JudgedLatency::ReadRequestTags => &cell.reads,
-            JudgedLatency::Writes => &cell.writes,
-            JudgedLatency::Commits => &cell.commits,
-            JudgedLatency::Queries => &cell.queries,
+            AwaitedLatency::All => &cell.all,
+            AwaitedLatency::ReadRequestTags => &cell.reads,
+            AwaitedLatency::Writes => &cell.writes,
+            AwaitedLatency::Commits => &cell.commits,
+            AwaitedLatency::Queries => &cell.queries,
         }
     }
 
@@ -51,21 +51,21 @@ impl JudgedLatency {
     }
 
     /// Returns the latency by which drives are ranked as text, for jobs of this label: `latency of random reads`.
-    pub(super) fn latency(self, label: &Label) -> String {
+    pub(super) fn latency(self, label: &LineLabel) -> String {
         match (self, label.rw) {
-            (JudgedLatency::All, None) => String::from("latency"),
+            (AwaitedLatency::All, None) => String::from("latency"),
             _ => format!("latency of {}", self.name(label)),
         }
     }
 
     /// Returns the requests by which drives are ranked as text, for jobs of this label: `random reads`.
-    pub(super) fn name(self, label: &Label) -> &'static str {
+    pub(super) fn name(self, label: &LineLabel) -> &'static str {
         match self {
-            JudgedLatency::All => label.rw.map_or("requests", requests),
-            JudgedLatency::ReadRequestTags => "reads",
-            JudgedLatency::Writes => "writes",
-            JudgedLatency::Commits => "commits",
-            JudgedLatency::Queries => "queries",
+            AwaitedLatency::All => label.rw.map_or("requests", requests),
+            AwaitedLatency::ReadRequestTags => "reads",
+            AwaitedLatency::Writes => "writes",
+            AwaitedLatency::Commits => "commits",
+            AwaitedLatency::Queries => "queries",
         }
     }
 }

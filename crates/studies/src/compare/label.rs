@@ -5,7 +5,7 @@ use phaselink_core::workload::Job;
 
 /// Sizes of the jobs of one line of a comparison; a size is `None` if it differs between the jobs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Label {
+pub struct LineLabel {
     /// Size of a request in bytes.
     pub bytes: Option<u32>,
     /// Number of threads of all jobs together.
@@ -18,10 +18,10 @@ pub struct Label {
     pub offered_iops: Option<f64>,
 }
 
-impl Label {
+impl LineLabel {
     /// Returns the sizes of jobs that run together.
-    pub fn of(jobs: &[Job]) -> Label {
-        Label {
+    pub fn of(jobs: &[Job]) -> LineLabel {
+        LineLabel {
             bytes: shared(jobs.iter().flat_map(Job::sizes)),
             threads: jobs.iter().map(|job| job.threads).sum(),
             iodepth: shared(jobs.iter().map(|job| job.iodepth)),

@@ -1,6 +1,6 @@
 //! Comparisons: the same jobs on several drives.
 //!
-//! A [`Grid`] gives the sizes of the jobs of each line, a [`ComparedPoint`] holds the jobs of a line for each drive, a
+//! A [`RequestedSizes`] gives the sizes of the jobs of each line, a [`ComparedPoint`] holds the jobs of a line for each drive, a
 //! [`Cell`] the result of one drive, a [`ComparedGroup`] the cells of a line, and a [`document`] all of them for
 //! programs. [`findings`] are sentences on which drive is faster and why. The caller runs the jobs, in any order and on
 //! as many threads as it likes.
@@ -20,13 +20,13 @@ mod waits;
 
 pub use causes::means_ns;
 pub use cell::Cell;
-pub use equal_load::{EqualLoad, EqualLoadGroup, equal_loads, keeps_up, overloaded};
-pub use findings::{RunConclusion, conclusion_of_run, findings};
-pub use grid::{AT_LOAD, Grid};
-pub use group::{ComparedGroup, NamedSizes, named};
+pub use equal_load::{EqualLoadGroup, EqualLoadJobs, keeps_up, lines_at_equal_load, overloaded};
+pub use findings::{RunConclusionText, conclude_run, findings};
+pub use grid::{AT_LOAD, RequestedSizes};
+pub use group::{ComparedGroup, NamedJobSizes, named};
 pub use json::document;
-pub use judged::JudgedLatency;
-pub use label::{Label, shared};
+pub use judged::AwaitedLatency;
+pub use label::{LineLabel, shared};
 use phaselink_core::drive::Drive;
 pub use point::ComparedPoint;
 

@@ -1,6 +1,6 @@
 //! Findings about drives behind a network: what it adds to the latency, and the cores of initiator and target.
 
-use super::{Cell, ComparedGroup, NamedSizes, means_ns};
+use super::{Cell, ComparedGroup, NamedJobSizes, means_ns};
 use crate::results::units;
 use crate::results::words::{UNBROKEN, listed};
 use crate::results::{Finding, FindingKind, FindingPart, FindingUnit};
@@ -14,25 +14,26 @@ use phaselink_core::time::Span;
 const ALWAYS: Span = Span::from_s(1);
 
 /// Returns a finding for each line of a comparison with drives behind a network.
-pub(super) fn network(drives: &[Drive], groups: &[ComparedGroup], named: NamedSizes) -> Vec<Finding> {
+pub(super) fn network(drives: &[Drive], groups: &[ComparedGroup], named: NamedJobSizes) -> Vec<Finding> {
     groups.iter().filter_map(|group| of_group(drives, group, named)).collect()
 }
 
-fn of_group(drives: &[Drive], group: &ComparedGroup, named: NamedSizes) -> Option<Finding> {
+fn of_group(drives: &[Drive], group: &ComparedGroup, named: NamedJobSizes) -> Option<Finding> {
     let entries = drives.iter().zip(&group.cells).filter_map(|(drive, cell)| Some((drive, cell.as_ref()?)));
-    let uses = entries.filter(|(drive, _)| drive.fabric.is_there()).map(|(drive, cell)| CoresUse::new(drive, cell));
-    let uses: Vec<CoresUse> = uses.collect();
-    let told: Vec<String> = uses.iter().map(CoresUse::text).collect();
+    let uses =
+        entries.filter(|(drive, _)| drive.fabric.is_there()).map(|(drive, cell)| NetworkAndCoreUse::new(drive, cell));
+    let uses: Vec<NetworkAndCoreUse> = uses.collect();
+    let told: Vec<String> = uses.iter().map(NetworkAndCoreUse::text).collect();
     (!uses.is_empty()).then(|| Finding {
         kind: FindingKind::Network,
         at: Some(group.label.place()),
-        parts: uses.iter().flat_map(CoresUse::parts).collect(),
+        parts: uses.iter().flat_map(NetworkAndCoreUse::parts).collect(),
         sentence: format!("At {}, {}.", named.place(&group.label), listed(&told)),
     })
 }
 
 /// Time that requests of a drive spend on network and target, and cores that work for them.
-struct CoresUse<'a> {
+struct NetworkAndCoreUse<'a> {
     /// Name of the drive.
     name: &'a str,
     /// Number of target cores that poll all the time; 0 if they sleep.
@@ -43,12 +44,12 @@ struct CoresUse<'a> {
     iops: f64,
 }
 
-impl CoresUse<'_> {
-    fn new<'a>(drive: &Drive, cell: &'a Cell) -> CoresUse<'a> {
+impl NetworkAndCoreUse<'_> {
+    fn new<'a>(drive: &Drive, cell: &'a Cell) -> NetworkAndCoreUse<'a> {
         let elapsed = cell.outcome.elapsed.as_ns();
         let busy = cell.outcome.cpu.working + cell.outcome.cpu.switching;
         let network = means_ns(&cell.all).into_iter().find(|(cause, _)| *cause == CauseOfLatency::Network);
-        CoresUse {
+        NetworkAndCoreUse {
             name: &cell.outcome.drive,
             polling: if drive.fabric.target_poll >= ALWAYS { drive.fabric.target_cores } else { 0 },
             network_ns: network.map_or(0.0, |(_, ns)| ns),
@@ -59,7 +60,7 @@ impl CoresUse<'_> {
     }
 
     fn text(&self) -> String {
-        let CoresUse { name, polling, network_ns, initiator, target, iops } = self;
+        let NetworkAndCoreUse { name, polling, network_ns, initiator, target, iops } = self;
         let polls = match polling {
             0 => String::new(),
             cores => format!(", which polls on {cores} all the time"),
@@ -85,7 +86,7 @@ impl CoresUse<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{Label, named};
+    use crate::compare::{LineLabel, named};
     use phaselink_core::drive_file::{KeyOverride, shipped};
     use phaselink_core::simulation::simulate;
     use phaselink_core::workload::fio;
@@ -97,12 +98,12 @@ mod tests {
     }
 
     #[test]
-    fn drive_behind_a_network_is_told_with_the_cores_of_both_sides() {
+    fn remote_drive_finding_names_cores_of_both_sides() {
         let drives = [described(&[]), described(&["name=remote", "fabric.preset=nvme-tcp-spdk"])];
         let options = [("rw", "randread"), ("bs", "4k"), ("number_ios", "500")];
         let jobs = fio::job_from_flags(&options).unwrap().resolve(&drives[0].limits(), &Default::default()).unwrap();
         let cell = |drive| Some(Cell::new(drive, &jobs, simulate(drive, &jobs, 1).unwrap()));
-        let group = ComparedGroup { label: Label::of(&jobs), cells: drives.iter().map(cell).collect() };
+        let group = ComparedGroup { label: LineLabel::of(&jobs), cells: drives.iter().map(cell).collect() };
         let groups = std::slice::from_ref(&group);
         let found = network(&drives, groups, named(groups)).remove(0);
         assert!(found.sentence.contains("of the target busy, which polls on 1 all the time"), "{}", found.sentence);

@@ -38,10 +38,14 @@ impl Wait {
             return None;
         }
         let resource = match stage {
-            Stage::MediaWait if is_of_writes(cell, requests) && cell.busiest_of_flash().is_some() => "write buffer",
-            Stage::MediaWait => cell.busiest_of_flash().or_else(|| busiest(cell, &["media", "volume"]))?,
-            Stage::FirmwareWait => busiest(cell, &["drive processors", "firmware"]).unwrap_or("drive processors"),
-            Stage::LinkWait => busiest(cell, &["wire", "uplinks"]).unwrap_or("wires"),
+            Stage::MediaWait if is_of_writes(cell, requests) && cell.busiest_flash_part().is_some() => "write buffer",
+            Stage::MediaWait => {
+                cell.busiest_flash_part().or_else(|| busiest_named_resource(cell, &["media", "volume"]))?
+            }
+            Stage::FirmwareWait => {
+                busiest_named_resource(cell, &["drive processors", "firmware"]).unwrap_or("drive processors")
+            }
+            Stage::LinkWait => busiest_named_resource(cell, &["wire", "uplinks"]).unwrap_or("wires"),
             _ => WAITS.iter().find(|(of, _)| *of == stage).map(|(_, words)| *words)?,
         };
         Some(Wait { resource: String::from(resource), detail: detail(cell, resource) })
@@ -71,7 +75,7 @@ fn is_of_writes(cell: &Cell, requests: &DirectionOutcome) -> bool {
 }
 
 /// Returns the busiest resource whose name begins with one of these words.
-fn busiest<'a>(cell: &'a Cell, beginnings: &[&str]) -> Option<&'a str> {
+fn busiest_named_resource<'a>(cell: &'a Cell, beginnings: &[&str]) -> Option<&'a str> {
     let names = cell.usage.iter().map(|used| used.resource.as_str());
     names.into_iter().find(|name| beginnings.iter().any(|beginning| name.starts_with(beginning)))
 }
@@ -79,9 +83,9 @@ fn busiest<'a>(cell: &'a Cell, beginnings: &[&str]) -> Option<&'a str> {
 /// Returns how busy the resource is, and for flash how much garbage collection has to do with it.
 fn detail(cell: &Cell, resource: &str) -> String {
     let is_of_flash =
-        cell.busiest_of_flash().is_some() && (resource == "write buffer" || resource.starts_with("flash"));
+        cell.busiest_flash_part().is_some() && (resource == "write buffer" || resource.starts_with("flash"));
     // A full write buffer waits for the dies, so name the dies as the resource.
-    let busy = if is_of_flash && resource == "write buffer" { cell.busiest_of_flash() } else { Some(resource) };
+    let busy = if is_of_flash && resource == "write buffer" { cell.busiest_flash_part() } else { Some(resource) };
     let used = cell.usage.iter().find(|used| Some(used.resource.as_str()) == busy);
     let share = used.map(|used| {
         let name = if used.resource == resource { String::new() } else { format!("{} ", used.resource) };

@@ -143,7 +143,7 @@ impl EccAnswer {
             injected: injected.collect(),
             raw_bit_error_rate_tolerated: rates::raw_error_rate_for_target(UBER),
             uncorrectable_bit_error_rate_target: UBER,
-            endurance: STATEMENTS.iter().flat_map(PaperStatement::rows).collect(),
+            endurance: STATEMENTS.iter().flat_map(PaperStatement::cell_spread_rows).collect(),
             injected_each: question.inject,
         }
     }
@@ -187,7 +187,7 @@ impl PaperStatement {
         least_endurance_spread(family, cells, self.until_cycles / self.first_cycles, UBER)
     }
 
-    fn rows(&self) -> impl Iterator<Item = CellSpread> {
+    fn cell_spread_rows(&self) -> impl Iterator<Item = CellSpread> {
         WATCHED.iter().map(|(watched, cells)| CellSpread {
             claim: self.words.into(),
             first_error_cycles: self.first_cycles,
@@ -202,7 +202,7 @@ impl PaperStatement {
 
 impl CellSpread {
     /// Returns the lognormal endurance of the cells that agrees with the statement, or none if there is none.
-    pub(super) fn lognormal(&self) -> Option<CellEndurance> {
+    pub(super) fn lognormal_endurance(&self) -> Option<CellEndurance> {
         let spread = CellEnduranceSpread::Lognormal { deviation: self.lognormal_sigma_needed? };
         Some(CellEndurance { cells: self.cells, first_cycles: self.first_error_cycles, spread })
     }

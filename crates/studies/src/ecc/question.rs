@@ -83,12 +83,12 @@ impl EccQuestion {
             trials,
             seed,
         });
-        let injected = SectorDamage::ALL.into_iter().flat_map(|damage| self.pieces(damage));
+        let injected = SectorDamage::ALL.into_iter().flat_map(|damage| self.damage_trials_in_tasks(damage));
         Ok(sampled.chain(injected).collect())
     }
 
     /// Returns the trials with one kind of damage in tasks of at most [`PIECE`] sectors, each with its own seed.
-    fn pieces(&self, damage: SectorDamage) -> impl Iterator<Item = EccTask> {
+    fn damage_trials_in_tasks(&self, damage: SectorDamage) -> impl Iterator<Item = EccTask> {
         let EccQuestion { inject, seed, .. } = *self;
         (0..inject.div_ceil(PIECE)).map(move |piece| EccTask::Inject {
             damage,

@@ -90,7 +90,7 @@ impl EccAnswer {
     /// statement.
     fn cycle_table(&self) -> Table {
         let of_chips = self.endurance.chunk_by(|one, other| one.claim == other.claim).filter_map(|rows| rows.first());
-        let known = of_chips.filter_map(|row| Some((row.lognormal_sigma_needed?, row.lognormal()?)));
+        let known = of_chips.filter_map(|row| Some((row.lognormal_sigma_needed?, row.lognormal_endurance()?)));
         let endurances: Vec<(f64, CellEndurance)> = known.collect();
         let mut table = Table::new().right("cycles");
         for (sigma, _) in &endurances {
@@ -99,7 +99,7 @@ impl EccAnswer {
         for cycles in [1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e9] {
             let rates = endurances.iter().flat_map(|(_, endurance)| {
                 let uber = endurance.uncorrectable_bit_error_rate(cycles);
-                [scientific(endurance.raw_bit_error_rate(cycles)), scientific(uber)]
+                [scientific_text(endurance.raw_bit_error_rate(cycles)), scientific_text(uber)]
             });
             table.row(std::iter::once(format!("{cycles:.0e}")).chain(rates));
         }
@@ -112,6 +112,6 @@ fn limits(estimate: &SampledProbability) -> String {
 }
 
 /// Formats a rate in scientific notation. A rate below 1e-99 is 0.
-fn scientific(rate: f64) -> String {
+fn scientific_text(rate: f64) -> String {
     if rate < 1e-99 { String::from("0") } else { format!("{rate:.1e}") }
 }

@@ -17,20 +17,21 @@ impl Answer for EnduranceAnswer {
         let drive = &self.constants;
         match &self.lifetimes {
             LifetimeRows::FlashDrive(rows) => Prose::default()
-                .paragraph(flash_conclusion(&self.drive, rows), "")
+                .paragraph(flash_lifetime_conclusion(&self.drive, rows), "")
                 .gap()
-                .table(flash_table(rows, self.per_day))
+                .table(flash_lifetime_table(rows, self.per_day))
                 .gap()
-                .paragraph(flash_assumptions(drive), "  "),
-            LifetimeRows::Lines(rows) => {
-                Prose::default().paragraph(line_assumptions(&self.drive, drive), "  ").gap().table(line_table(rows))
-            }
+                .paragraph(flash_lifetime_assumptions(drive), "  "),
+            LifetimeRows::Lines(rows) => Prose::default()
+                .paragraph(line_lifetime_assumptions(&self.drive, drive), "  ")
+                .gap()
+                .table(line_lifetime_table(rows)),
         }
     }
 }
 
 /// Returns a sentence on the bytes that can be written to the flash with the worst write pattern, and with the best.
-fn flash_conclusion(drive: &str, rows: &[FlashLifetimeRow]) -> String {
+fn flash_lifetime_conclusion(drive: &str, rows: &[FlashLifetimeRow]) -> String {
     let lifetimes = || rows.iter().map(|row| &row.lifetime);
     let Some(least) = lifetimes().min_by(|one, other| one.written_bytes.total_cmp(&other.written_bytes)) else {
         return String::new();
@@ -50,7 +51,7 @@ fn flash_conclusion(drive: &str, rows: &[FlashLifetimeRow]) -> String {
 }
 
 /// Returns a table with a row for each write pattern and size, in a group for each pattern.
-fn flash_table(rows: &[FlashLifetimeRow], per_day: Option<u64>) -> Table {
+fn flash_lifetime_table(rows: &[FlashLifetimeRow], per_day: Option<u64>) -> Table {
     let mut table = Table::new().left("writes");
     for header in ["amplification", "TBW", "drive writes a day", "at most", "lasts at that"] {
         table = table.right(header);
@@ -71,9 +72,9 @@ fn flash_table(rows: &[FlashLifetimeRow], per_day: Option<u64>) -> Table {
             quantity(lifetime.written_bytes, "B"),
             format!("{:.2}", lifetime.drive_writes_per_day),
             quantity(lifetime.bytes_per_s, "B/s"),
-            duration(lifetime.years),
+            lifetime_text(lifetime.years),
         ];
-        cells.extend(row.years_at_bytes_per_day.map(duration));
+        cells.extend(row.years_at_bytes_per_day.map(lifetime_text));
         table.row(cells);
     }
     table
@@ -81,7 +82,7 @@ fn flash_table(rows: &[FlashLifetimeRow], per_day: Option<u64>) -> Table {
 
 /// Returns the assumptions of flash lifetimes as a paragraph: endurance, over-provisioning, wear levelling and garbage
 /// collection policy.
-fn flash_assumptions(drive: &Drive) -> String {
+fn flash_lifetime_assumptions(drive: &Drive) -> String {
     let (media, translation) = (&drive.media, &drive.translation);
     format!(
         "Assumed: {} erases a block (media.endurance_cycles), {:.1} % spare cells ({}), blocks \
@@ -96,7 +97,7 @@ fn flash_assumptions(drive: &Drive) -> String {
 }
 
 /// Returns the lines and the wear levelling of a memory without a translation layer as a paragraph.
-fn line_assumptions(name: &str, drive: &Drive) -> String {
+fn line_lifetime_assumptions(name: &str, drive: &Drive) -> String {
     let (media, layout) = (&drive.media, WearLineLayout::of(&drive.media));
     let banks = u64::from(media.banks());
     format!(
@@ -113,7 +114,7 @@ fn line_assumptions(name: &str, drive: &Drive) -> String {
 }
 
 /// Returns a table with a row for each write pattern and kind of wear levelling, in a group for each pattern.
-fn line_table(rows: &[LineLifetimeRow]) -> Table {
+fn line_lifetime_table(rows: &[LineLifetimeRow]) -> Table {
     let mut table = Table::new().left("workload").left("wear levelling");
     for header in ["line writes", "of ideal", "writes/s", "lasts"] {
         table = table.right(header);
@@ -129,7 +130,7 @@ fn line_table(rows: &[LineLifetimeRow]) -> Table {
                 units::count(row.line_writes),
                 share(row.ideal_share),
                 units::count(row.line_writes_per_s),
-                duration(row.years),
+                lifetime_text(row.years),
             ]);
         }
     }
@@ -142,7 +143,7 @@ fn share(share: f64) -> String {
 }
 
 /// Formats a duration of `years` in years, days, hours or seconds, whichever suits its length.
-fn duration(years: f64) -> String {
+fn lifetime_text(years: f64) -> String {
     let days = years * 365.25;
     match days {
         days if days >= 365.25 => format!("{} years", figure(years)),

@@ -11,7 +11,7 @@ use phaselink_core::number::index;
 
 use super::answer::{CHECKED, CheckedLatency, ExportAnswer, LeftOutCheck, LoadCheck, LoadPlan};
 use super::replay::DrawnLoad;
-use super::table::{LatencyTable, Level};
+use super::table::{Level, SimulatedLatencyTable};
 
 /// Loads of the table, in per cent of the largest throughput of a mix and size.
 pub(super) const LOADS: [f64; 6] = [10.0, 25.0, 50.0, 70.0, 80.0, 90.0];
@@ -29,7 +29,7 @@ pub(super) fn left_out(answer: &ExportAnswer) -> Vec<LeftOutCheck> {
         let levels = [(Level::InFlight, "in_flight"), (Level::ServerLoad, "load_percent")];
         let chosen = levels.into_iter().filter(|(_, name)| axis == "bytes" || axis == *name);
         let all = chosen.flat_map(|(level, _)| tables(level));
-        let mut errors: Vec<f64> = all.flat_map(|table| errors_of(&table, axis, percent / 100.0)).collect();
+        let mut errors: Vec<f64> = all.flat_map(|table| interpolation_errors(&table, axis, percent / 100.0)).collect();
         errors.sort_by(f64::total_cmp);
         let max_error_percent = *errors.last()?;
         let median_error_percent = errors[errors.len() / 2];
@@ -39,7 +39,7 @@ pub(super) fn left_out(answer: &ExportAnswer) -> Vec<LeftOutCheck> {
 }
 
 /// Returns the error in per cent at each inner condition of a table along an axis.
-fn errors_of(table: &LatencyTable, axis: &str, share: f64) -> Vec<f64> {
+fn interpolation_errors(table: &SimulatedLatencyTable, axis: &str, share: f64) -> Vec<f64> {
     let (sizes, levels) = (table.sizes(), table.levels());
     let is_size = axis == "bytes";
     let count = if is_size { sizes.len() } else { levels.len() };
@@ -54,7 +54,7 @@ fn errors_of(table: &LatencyTable, axis: &str, share: f64) -> Vec<f64> {
 }
 
 /// Returns loads of each mix and size, in per cent of their largest throughput.
-pub(super) fn load_plans(answer: &ExportAnswer, percents: &[f64]) -> Vec<LoadPlan> {
+pub(super) fn check_load_plans(answer: &ExportAnswer, percents: &[f64]) -> Vec<LoadPlan> {
     let columns =
         answer.conditions.chunk_by(|one, other| (one.read_percent, one.bytes) == (other.read_percent, other.bytes));
     let plans = columns.flat_map(|conditions| {
@@ -112,22 +112,22 @@ pub(super) fn mixes(answer: &ExportAnswer) -> impl Iterator<Item = f64> {
 }
 
 /// Returns the tables of reads and of writes at a mix.
-pub(super) fn tables(answer: &ExportAnswer, level: Level, read_percent: f64) -> [Option<LatencyTable<'_>>; 2] {
+pub(super) fn tables(answer: &ExportAnswer, level: Level, read_percent: f64) -> [Option<SimulatedLatencyTable<'_>>; 2] {
     DIRECTIONS.map(|direction| answer.table(level, read_percent, direction))
 }
 
 impl ExportAnswer {
     /// Returns the median errors in per cent of p50 and p99 over all checks, by load or by requests in flight; `None` without
     /// checks.
-    pub(super) fn median_errors(&self, level: Level) -> Option<[f64; 2]> {
+    pub(super) fn median_check_errors(&self, level: Level) -> Option<[f64; 2]> {
         let of = |check: &LoadCheck| if level == Level::ServerLoad { check.by_load } else { check.by_in_flight };
         let errors = |place: usize| self.checks.iter().map(move |check| of(check).errors(check.simulated)[place]);
-        Some([median_percent(errors(0))?, median_percent(errors(1))?])
+        Some([median_absolute_percent(errors(0))?, median_absolute_percent(errors(1))?])
     }
 }
 
 /// Returns the median of errors, as their absolute values in per cent; `None` without errors.
-fn median_percent(errors: impl Iterator<Item = f64>) -> Option<f64> {
+fn median_absolute_percent(errors: impl Iterator<Item = f64>) -> Option<f64> {
     let mut errors: Vec<f64> = errors.map(|error| 100.0 * error.abs()).collect();
     errors.sort_by(f64::total_cmp);
     let middle = errors.len() / 2;

@@ -136,11 +136,11 @@ fn falling(values: &[f64]) -> Vec<f64> {
 impl ExportStudy {
     /// Returns the number of simulations of the study.
     pub fn simulations(&self) -> usize {
-        self.conditions.len() + (checks::LOADS.len() + checks::CHECKED_LOADS.len()) * self.columns()
+        self.conditions.len() + (checks::LOADS.len() + checks::CHECKED_LOADS.len()) * self.mix_and_size_count()
     }
 
     /// Number of mixes and sizes, each of which has its own largest throughput.
-    fn columns(&self) -> usize {
+    fn mix_and_size_count(&self) -> usize {
         self.question.rwmixread.len() * self.question.bs.len()
     }
 
@@ -155,7 +155,7 @@ impl ExportStudy {
     ) -> Result<Option<ExportAnswer>, Problems> {
         let question = &self.question;
         let run = |place: usize| self.run(&self.jobs(self.conditions[place])?.on(&self.drive.limits())?, stop, 0);
-        let Some(outcomes) = finished(simulated(each, self.conditions.len(), run))? else { return Ok(None) };
+        let Some(outcomes) = finished_outcomes(simulated(each, self.conditions.len(), run))? else { return Ok(None) };
         let of = |(condition, outcome): (&ExportPoint, &Outcome)| {
             let in_flight = condition.iodepth * question.numjobs;
             ExportCondition::new(condition.read_percent, condition.bytes, in_flight, outcome)
@@ -173,13 +173,13 @@ impl ExportStudy {
             checks: Vec::new(),
             description: Description(self.drive.resolved()),
         };
-        let plans = checks::load_plans(&answer, &checks::LOADS);
+        let plans = checks::check_load_plans(&answer, &checks::LOADS);
         let run = |place: usize| self.run_load(&plans[place], stop, 0);
-        let Some(outcomes) = finished(simulated(each, plans.len(), run))? else { return Ok(None) };
+        let Some(outcomes) = finished_outcomes(simulated(each, plans.len(), run))? else { return Ok(None) };
         answer.loads = plans.iter().zip(&outcomes).map(|(plan, outcome)| ExportLoad::new(plan, outcome)).collect();
-        let plans = checks::load_plans(&answer, &checks::CHECKED_LOADS);
+        let plans = checks::check_load_plans(&answer, &checks::CHECKED_LOADS);
         let run = |place: usize| self.run_load(&plans[place], stop, 1);
-        let Some(outcomes) = finished(simulated(each, plans.len(), run))? else { return Ok(None) };
+        let Some(outcomes) = finished_outcomes(simulated(each, plans.len(), run))? else { return Ok(None) };
         let checked = plans.iter().zip(&outcomes).flat_map(|(plan, outcome)| plan.check(&answer, outcome)).collect();
         Ok(Some(ExportAnswer { left_out: checks::left_out(&answer), checks: checked, ..answer }))
     }
@@ -226,6 +226,8 @@ impl ExportStudy {
 }
 
 /// Returns the outcomes of all runs; `None` if one was left out or stopped.
-fn finished(outcomes: Option<Vec<Result<Option<Outcome>, Problems>>>) -> Result<Option<Vec<Outcome>>, Problems> {
+fn finished_outcomes(
+    outcomes: Option<Vec<Result<Option<Outcome>, Problems>>>,
+) -> Result<Option<Vec<Outcome>>, Problems> {
     outcomes.map_or(Ok(None), |outcomes| outcomes.into_iter().collect())
 }

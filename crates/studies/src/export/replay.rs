@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::table::LatencyTable;
+use super::table::SimulatedLatencyTable;
 use phaselink_core::ledger::Latency;
 use phaselink_core::random::RandomStream;
 use phaselink_core::time::{Span, Time};
@@ -12,7 +12,7 @@ use phaselink_core::time::{Span, Time};
 #[derive(Clone, Debug)]
 pub(super) struct DrawnLoad<'a> {
     /// Latencies of reads and of writes; `None` without such requests.
-    pub(super) tables: [Option<LatencyTable<'a>>; 2],
+    pub(super) tables: [Option<SimulatedLatencyTable<'a>>; 2],
     pub(super) read_percent: f64,
     pub(super) bytes: u32,
     /// Rate of arrivals in requests a second.

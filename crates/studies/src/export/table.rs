@@ -16,7 +16,7 @@ pub(super) enum Level {
 
 /// Latencies of reads or of writes at one mix, by size and level.
 #[derive(Clone, Debug)]
-pub(super) struct LatencyTable<'a> {
+pub(super) struct SimulatedLatencyTable<'a> {
     percents: &'a [f64],
     /// Sizes of requests in bytes, in rising order.
     sizes: Vec<f64>,
@@ -31,26 +31,26 @@ pub(super) type TableRow<'a> = (f64, f64, &'a LatencyQuantiles);
 
 /// Place of a value between two neighbours of a rising list.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Between {
+struct Interpolation {
     low: usize,
     high: usize,
     /// Weight of the higher neighbour, from 0 to 1.
     weight: f64,
 }
 
-impl Between {
+impl Interpolation {
     /// Finds a value in a rising list; `None` outside.
-    fn find(list: &[f64], value: f64) -> Option<Between> {
+    fn find_between(list: &[f64], value: f64) -> Option<Interpolation> {
         let high = list.iter().position(|entry| *entry >= value)?;
         if list[high] == value {
-            return Some(Between { low: high, high, weight: 0.0 });
+            return Some(Interpolation { low: high, high, weight: 0.0 });
         }
         let low = high.checked_sub(1)?;
-        Some(Between { low, high, weight: (value - list[low]) / (list[high] - list[low]) })
+        Some(Interpolation { low, high, weight: (value - list[low]) / (list[high] - list[low]) })
     }
 
     /// Returns the value on the line between two neighbours.
-    fn line(&self, at: impl Fn(usize) -> f64) -> f64 {
+    fn interpolate_line(&self, at: impl Fn(usize) -> f64) -> f64 {
         if self.weight == 0.0 { at(self.low) } else { at(self.low) * (1.0 - self.weight) + at(self.high) * self.weight }
     }
 }
@@ -73,12 +73,12 @@ impl ExportAnswer {
     }
 
     /// Returns the table of a mix for `read` or `write`; `None` without such requests.
-    pub(super) fn table(&self, level: Level, read_percent: f64, direction: &str) -> Option<LatencyTable<'_>> {
+    pub(super) fn table(&self, level: Level, read_percent: f64, direction: &str) -> Option<SimulatedLatencyTable<'_>> {
         let rows = self.rows(level, read_percent, direction);
         let by_size: Vec<&[TableRow]> = rows.chunk_by(|one, other| one.0 == other.0).collect();
         let levels: Vec<f64> = by_size.first()?.iter().map(|row| row.1).collect();
         let is_whole = by_size.iter().all(|rows| rows.iter().map(|row| row.1).eq(levels.iter().copied()));
-        is_whole.then(|| LatencyTable {
+        is_whole.then(|| SimulatedLatencyTable {
             percents: &self.percents,
             sizes: by_size.iter().map(|rows| rows[0].0).collect(),
             levels,
@@ -87,17 +87,17 @@ impl ExportAnswer {
     }
 }
 
-impl<'a> LatencyTable<'a> {
+impl<'a> SimulatedLatencyTable<'a> {
     /// Returns the latency in ns that a share of requests (0 to 1) does not exceed; `None` outside the conditions.
     pub(super) fn ns(&self, bytes: f64, level: f64, share: f64) -> Option<f64> {
-        let size = Between::find(&self.sizes, bytes)?;
-        let level = Between::find(&self.levels, level)?;
-        let quantile = Between::find(self.percents, 100.0 * share)?;
+        let size = Interpolation::find_between(&self.sizes, bytes)?;
+        let level = Interpolation::find_between(&self.levels, level)?;
+        let quantile = Interpolation::find_between(self.percents, 100.0 * share)?;
         let cell = |size: usize, level: usize| {
             let quantiles = &self.cells[size][level].ns;
-            quantile.line(|place| quantiles[place])
+            quantile.interpolate_line(|place| quantiles[place])
         };
-        Some(size.line(|size| level.line(|level| cell(size, level))))
+        Some(size.interpolate_line(|size| level.interpolate_line(|level| cell(size, level))))
     }
 
     /// Returns the level nearest to `count` requests in flight that the table covers.
@@ -106,7 +106,7 @@ impl<'a> LatencyTable<'a> {
     }
 
     /// Returns the table without one level, by its place.
-    pub(super) fn without_level(&self, place: usize) -> LatencyTable<'a> {
+    pub(super) fn without_level(&self, place: usize) -> SimulatedLatencyTable<'a> {
         let mut table = self.clone();
         table.levels.remove(place);
         for row in &mut table.cells {
@@ -116,7 +116,7 @@ impl<'a> LatencyTable<'a> {
     }
 
     /// Returns the table without one size, by its place.
-    pub(super) fn without_size(&self, place: usize) -> LatencyTable<'a> {
+    pub(super) fn without_size(&self, place: usize) -> SimulatedLatencyTable<'a> {
         let mut table = self.clone();
         table.sizes.remove(place);
         table.cells.remove(place);
@@ -137,12 +137,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_lies_on_the_line_between_its_neighbours_and_nowhere_outside() {
+    fn interpolation_is_linear_and_refuses_values_outside() {
         let list = [1.0, 2.0, 4.0];
-        assert_eq!(Between::find(&list, 2.0), Some(Between { low: 1, high: 1, weight: 0.0 }));
-        let between = Between::find(&list, 2.5).expect("within the list");
+        assert_eq!(Interpolation::find_between(&list, 2.0), Some(Interpolation { low: 1, high: 1, weight: 0.0 }));
+        let between = Interpolation::find_between(&list, 2.5).expect("within the list");
         assert_eq!((between.low, between.high, between.weight), (1, 2, 0.25));
-        assert_eq!(between.line(|place| [0.0, 100.0, 200.0][place]), 125.0);
-        assert_eq!((Between::find(&list, 0.5), Between::find(&list, 4.1)), (None, None));
+        assert_eq!(between.interpolate_line(|place| [0.0, 100.0, 200.0][place]), 125.0);
+        assert_eq!((Interpolation::find_between(&list, 0.5), Interpolation::find_between(&list, 4.1)), (None, None));
     }
 }

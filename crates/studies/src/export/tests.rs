@@ -23,7 +23,7 @@ fn answer(question: &ExportQuestion) -> ExportAnswer {
 }
 
 #[test]
-fn the_table_returns_what_was_simulated_at_conditions_and_nothing_outside() {
+fn latency_table_returns_its_conditions_and_refuses_others() {
     let answer = answer(&question());
     assert_eq!(answer.conditions.len(), 18);
     let table = answer.table(table::Level::InFlight, 70.0, "write").expect("writes");
@@ -40,7 +40,7 @@ fn the_table_returns_what_was_simulated_at_conditions_and_nothing_outside() {
 }
 
 #[test]
-fn latencies_at_other_loads_are_checked_beside_the_simulated_drive() {
+fn other_loads_are_checked_against_simulation() {
     let answer = answer(&question());
     let reads: Vec<&LoadCheck> = answer.checks.iter().filter(|check| check.direction == "read").collect();
     assert_eq!((answer.loads.len(), answer.checks.len(), reads.len()), (36, 18, 12));
@@ -58,7 +58,7 @@ fn latencies_at_other_loads_are_checked_beside_the_simulated_drive() {
 }
 
 #[test]
-fn forms_name_the_drive_its_axes_and_requests_that_a_mix_lacks() {
+fn export_forms_name_drive_axes_and_missing_requests() {
     // A value that is given twice counts once.
     let twice = ExportQuestion { rwmixread: vec![70.0, 100.0, 70.0], ..question() };
     let answer = answer(&ExportQuestion { bs: vec![4096], iodepth: vec![2, 1, 2], ios: 1000, ..twice });
@@ -76,7 +76,7 @@ fn forms_name_the_drive_its_axes_and_requests_that_a_mix_lacks() {
 }
 
 #[test]
-fn values_outside_their_ranges_are_refused_together() {
+fn out_of_range_export_values_are_refused_together() {
     let study = |question: ExportQuestion| question.study(&Drive::shipped("nvme").expect("a shipped drive")).map(drop);
     let wrong = ExportQuestion { rwmixread: vec![101.0], ios: 10, rw: String::from("read"), ..question() };
     let Err(Problems(problems)) = study(wrong) else { panic!("a study") };

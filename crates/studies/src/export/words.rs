@@ -17,11 +17,12 @@ impl Answer for ExportAnswer {
     const VERB: &'static str = "export";
 
     fn text(&self) -> Prose {
-        let notes = [self.between(), Some(String::from(HOW)), self.tails()];
+        let notes =
+            [self.interpolation_error_sentence(), Some(String::from(HOW)), self.unsupported_percentile_sentence()];
         Prose::default()
             .paragraph(self.conclusion(), "")
             .gap()
-            .table(self.check_table())
+            .table(self.load_check_table())
             .gap()
             .paragraphs(notes.into_iter().flatten(), "  ")
     }
@@ -30,8 +31,9 @@ impl Answer for ExportAnswer {
 impl ExportAnswer {
     /// Returns a sentence with the number of conditions and the errors of the tables at random times.
     fn conclusion(&self) -> String {
-        let percents =
-            |level| self.median_errors(level).map(|[p50, p99]| format!("{p50:.1} % at p50 and {p99:.1} % at p99"));
+        let percents = |level| {
+            self.median_check_errors(level).map(|[p50, p99]| format!("{p50:.1} % at p50 and {p99:.1} % at p99"))
+        };
         let errors = percents(Level::ServerLoad).zip(percents(Level::InFlight));
         let errors = errors.map_or(String::new(), |(load, in_flight)| {
             let checked = self.checks.len();
@@ -50,7 +52,7 @@ impl ExportAnswer {
     }
 
     /// Returns a table of simulated latencies and the errors of both tables, with a row for each load and direction.
-    fn check_table(&self) -> Table {
+    fn load_check_table(&self) -> Table {
         let table = Table::new().right("reads").right("size").right("load").left("of").labels();
         let percentiles = ["p50", "p99"];
         let mut table =
@@ -62,7 +64,7 @@ impl ExportAnswer {
     }
 
     /// Returns a sentence on the errors between conditions; `None` if no condition could be left out.
-    fn between(&self) -> Option<String> {
+    fn interpolation_error_sentence(&self) -> Option<String> {
         let parts: Vec<String> = self
             .left_out
             .iter()
@@ -86,7 +88,7 @@ impl ExportAnswer {
     }
 
     /// Returns a sentence on percentiles that too few requests support; `None` if p99.9 is known everywhere.
-    fn tails(&self) -> Option<String> {
+    fn unsupported_percentile_sentence(&self) -> Option<String> {
         let quantiles = self.conditions.iter().flat_map(|condition| [&condition.reads, &condition.writes]).flatten();
         let least = quantiles.map(|quantiles| quantiles.known_to_percent).fold(100.0, f64::min);
         (least < 99.9).then(|| {

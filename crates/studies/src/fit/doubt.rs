@@ -14,9 +14,9 @@
 //! last step that was not taken belongs to the interval. If no figure depends on a key any more, the interval has no
 //! end on that side.
 
-use super::matrix::{Rows, axes, dot};
-use super::search::{KNOWN_LEAST, SEEDS, Solution, TOLERANCE, information, pull, squares};
-use super::{Fit, FitKey, FitTask};
+use super::matrix::{Rows, axes, scalar_product};
+use super::search::{FitSolution, KNOWN_LEAST, SEEDS, TOLERANCE, gradient_by_keys, information, squares};
+use super::{FitKey, FitResult, FitTask};
 use phaselink_core::number::{real_length, whole, wide_index};
 
 /// Quantiles of Student's distribution for 95 % with 1, 2, … degrees of freedom, for two-sided intervals of 90 %.
@@ -46,7 +46,7 @@ const AT_BOUND: f64 = 1e-6;
 
 /// Result of a fit for one key: value and confidence interval.
 #[derive(Clone, Debug)]
-pub struct Fitted {
+pub struct FittedKeyValue {
     /// Key of the drive that was fitted, with its start value and search range.
     pub key: FitKey,
     /// Fitted value of the key, in the key's unit.
@@ -67,7 +67,7 @@ pub struct Fitted {
 
 /// Remark of a fit on the keys that it cannot determine, or not well.
 #[derive(Clone, Debug, PartialEq)]
-pub enum FitFinding {
+pub enum FitRemark {
     /// No measured figure depends on this key, so that it keeps its start value.
     Unseen(String),
     /// Value is only a lower or upper limit: beyond it, no measured figure depends on the key.
@@ -98,20 +98,21 @@ pub enum FitFinding {
 }
 
 /// Computes confidence intervals and remarks for a solution of the search.
-pub(super) fn judge(question: &FitTask, solution: &Solution, simulations: u64) -> Fit {
-    let alone = question.independent_errors();
-    let seen: Vec<usize> = (0..question.keys.len()).filter(|key| is_seen(&solution.slopes.both[*key])).collect();
+pub(super) fn judge(question: &FitTask, solution: &FitSolution, simulations: u64) -> FitResult {
+    let alone = question.non_random_errors();
+    let seen: Vec<usize> =
+        (0..question.keys.len()).filter(|key| affects_any_figure(&solution.slopes.both[*key])).collect();
     let slopes: Rows = seen.iter().map(|key| solution.slopes.both[*key].clone()).collect();
-    let misfit = Misfit::of(question, solution, &slopes, &alone);
-    let variances = Sides::of(solution, &seen, &alone, misfit.variance);
+    let misfit = UnexplainedMisfit::of(question, solution, &slopes, &alone);
+    let variances = ValueVariances::of(solution, &seen, &alone, misfit.variance);
     let student = STUDENT[misfit.freedom.clamp(1, STUDENT.len()) - 1];
     let fitted = |(place, key): (usize, &FitKey)| {
         let value = libm::exp(solution.place[place]);
         let variances = seen.iter().position(|seen| *seen == place).map_or([f64::INFINITY; 2], |at| variances.0[at]);
         let deviations = variances.map(|variance| libm::sqrt(variance + TOLERANCE * TOLERANCE));
         let [below, above] = deviations.map(|deviation| (student * deviation + solution.left[place].abs()) * value);
-        let [is_open_below, is_open_above] = open_ends(solution, place);
-        Fitted {
+        let [is_open_below, is_open_above] = undetermined_sides(solution, place);
+        FittedKeyValue {
             key: key.clone(),
             value,
             low: if is_open_below { key.low } else { (value - below).clamp(key.low, value) },
@@ -121,27 +122,27 @@ pub(super) fn judge(question: &FitTask, solution: &Solution, simulations: u64) -
             is_open_above,
         }
     };
-    let keys: Vec<Fitted> = question.keys.iter().enumerate().map(fitted).collect();
+    let keys: Vec<FittedKeyValue> = question.keys.iter().enumerate().map(fitted).collect();
     let findings = findings(solution, &keys, &seen, &slopes, misfit.is_checked);
     let figures = question.figures().zip(&solution.figures).map(|(figure, log)| (figure.clone(), libm::exp(*log)));
-    Fit { findings, figures: figures.collect(), misfit: misfit.share(), keys, simulations }
+    FitResult { findings, figures: figures.collect(), misfit: misfit.share(), keys, simulations }
 }
 
 /// True if any measured figure depends on a key, given the derivatives of all figures by it.
-fn is_seen(slope: &[f64]) -> bool {
+fn affects_any_figure(slope: &[f64]) -> bool {
     slope.iter().any(|part| *part != 0.0)
 }
 
 /// Returns two flags, for smaller and for larger values of a key: true if no measured figure depends on the key in that
 /// direction.
-fn open_ends(solution: &Solution, key: usize) -> [bool; 2] {
+fn undetermined_sides(solution: &FitSolution, key: usize) -> [bool; 2] {
     let effect = |slopes: &Rows| libm::sqrt(squares(&slopes[key], &solution.weights));
     let (down, up) = (effect(&solution.slopes.down), effect(&solution.slopes.up));
     [down < EFFECT_LEAST * up, up < EFFECT_LEAST * down]
 }
 
 /// Difference between measured and fitted figures that randomness does not explain.
-struct Misfit {
+struct UnexplainedMisfit {
     /// Additional variance of each figure, in units of the variance that its weight stands for; 0 if there is no
     /// misfit.
     variance: f64,
@@ -151,11 +152,11 @@ struct Misfit {
     is_checked: bool,
 }
 
-impl Misfit {
-    fn of(question: &FitTask, solution: &Solution, slopes: &Rows, alone: &[f64]) -> Misfit {
+impl UnexplainedMisfit {
+    fn of(question: &FitTask, solution: &FitSolution, slopes: &Rows, alone: &[f64]) -> UnexplainedMisfit {
         let axes = axes(&information(slopes, &solution.weights));
         let left = |off: &[f64]| {
-            let moved = axes.solve(&pull(slopes, &solution.weights, off), KNOWN_LEAST);
+            let moved = axes.solve(&gradient_by_keys(slopes, &solution.weights, off), KNOWN_LEAST);
             let explained =
                 |figure: usize| moved.iter().zip(slopes).map(|(moved, slope)| moved * slope[figure]).sum::<f64>();
             let rest: Vec<f64> = off.iter().enumerate().map(|(figure, off)| off - explained(figure)).collect();
@@ -173,7 +174,7 @@ impl Misfit {
         let variance = if is_checked && found > most { (found - mean) / free } else { 0.0 };
         let freedom = if variance > 0.0 { wide_index(whole(free)) } else { wide_index(SEEDS) - 1 };
         let mean_weight = solution.weights.iter().sum::<f64>() / real_length(solution.weights.len());
-        Misfit { variance, mean_weight, freedom, is_checked }
+        UnexplainedMisfit { variance, mean_weight, freedom, is_checked }
     }
 
     /// Returns the misfit of a figure of mean weight, as a relative difference; `None` if there is no misfit.
@@ -183,12 +184,12 @@ impl Misfit {
 }
 
 /// Largest variance of each fitted value over all choices of derivatives: towards smaller, and towards larger values.
-struct Sides(Vec<[f64; 2]>);
+struct ValueVariances(Vec<[f64; 2]>);
 
-impl Sides {
+impl ValueVariances {
     /// Computes variances for every choice of upward or downward derivatives of the keys. With more than `SIDES_MAX`
     /// keys, some keys share their choice.
-    fn of(solution: &Solution, seen: &[usize], alone: &[f64], misfit: f64) -> Sides {
+    fn of(solution: &FitSolution, seen: &[usize], alone: &[f64], misfit: f64) -> ValueVariances {
         let mut largest = vec![[0.0; 2]; seen.len()];
         for choice in 0..1_usize << seen.len().min(SIDES_MAX) {
             let is_up = |at: usize| choice >> (at % SIDES_MAX) & 1 == 1;
@@ -202,15 +203,15 @@ impl Sides {
                 *end = end.max(variance);
             }
         }
-        Sides(largest)
+        ValueVariances(largest)
     }
 }
 
 /// Returns the variance of each value's logarithm for these derivatives, from randomness, model error and unknown axes.
-fn variances(solution: &Solution, slopes: &Rows, alone: &[f64], misfit: f64) -> Vec<f64> {
+fn variances(solution: &FitSolution, slopes: &Rows, alone: &[f64], misfit: f64) -> Vec<f64> {
     let weights = &solution.weights;
     let axes = axes(&information(slopes, weights));
-    let moved = |off: &[f64]| axes.solve(&pull(slopes, weights, off), KNOWN_LEAST);
+    let moved = |off: &[f64]| axes.solve(&gradient_by_keys(slopes, weights, off), KNOWN_LEAST);
     let by_chance: Rows = solution.chance.iter().map(|seed| moved(seed)).collect();
     let by_figure = |figure: usize| {
         let mut figures = vec![0.0; alone.len()];
@@ -230,23 +231,34 @@ fn variances(solution: &Solution, slopes: &Rows, alone: &[f64], misfit: f64) -> 
     (0..slopes.len()).map(variance).collect()
 }
 
-fn findings(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows, is_checked: bool) -> Vec<FitFinding> {
+fn findings(
+    solution: &FitSolution,
+    keys: &[FittedKeyValue],
+    seen: &[usize],
+    slopes: &Rows,
+    is_checked: bool,
+) -> Vec<FitRemark> {
     let unseen =
-        (0..keys.len()).filter(|key| !seen.contains(key)).map(|key| FitFinding::Unseen(keys[key].key.name.clone()));
-    let mut findings: Vec<FitFinding> = unseen.collect();
-    let open = |it: &&Fitted| it.is_open_below || it.is_open_above;
-    let one_sided = |it: &Fitted| FitFinding::OneSided { key: it.key.name.clone(), is_least: it.is_open_above };
+        (0..keys.len()).filter(|key| !seen.contains(key)).map(|key| FitRemark::Unseen(keys[key].key.name.clone()));
+    let mut findings: Vec<FitRemark> = unseen.collect();
+    let open = |it: &&FittedKeyValue| it.is_open_below || it.is_open_above;
+    let one_sided = |it: &FittedKeyValue| FitRemark::OneSided { key: it.key.name.clone(), is_least: it.is_open_above };
     findings.extend(keys.iter().filter(open).map(one_sided));
     findings.extend(interchangeable_keys(solution, keys, seen, slopes));
     let is_at = |bound: f64, value: f64| libm::log(bound / value).abs() < AT_BOUND;
     let ends = keys.iter().filter(|it| is_at(it.key.low, it.value) || is_at(it.key.high, it.value));
-    findings.extend(ends.map(|it| FitFinding::AtBound(it.key.name.clone())));
-    findings.extend((!is_checked).then_some(FitFinding::Unchecked));
+    findings.extend(ends.map(|it| FitRemark::AtBound(it.key.name.clone())));
+    findings.extend((!is_checked).then_some(FitRemark::Unchecked));
     findings
 }
 
 /// Returns remarks on groups of keys whose effects on the figures are nearly interchangeable.
-fn interchangeable_keys(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows) -> Vec<FitFinding> {
+fn interchangeable_keys(
+    solution: &FitSolution,
+    keys: &[FittedKeyValue],
+    seen: &[usize],
+    slopes: &Rows,
+) -> Vec<FitRemark> {
     let information = information(slopes, &solution.weights);
     let length = |key: usize| libm::sqrt(information[key][key]);
     let alike: Rows = (0..seen.len())
@@ -265,18 +277,18 @@ fn interchangeable_keys(solution: &Solution, keys: &[Fitted], seen: &[usize], sl
             fitted.high - fitted.low < 2.0 * DOUBT_MOST * fitted.value
         });
         let keys = members.iter().map(|key| keys[seen[*key]].key.name.clone()).collect();
-        if is_known { FitFinding::Weakly { keys, ratio } } else { FitFinding::Together { keys, ratio } }
+        if is_known { FitRemark::Weakly { keys, ratio } } else { FitRemark::Together { keys, ratio } }
     };
     short.map(finding).collect()
 }
 
 /// Returns the weight of the second key relative to the first in their effect on the figures, per unit of each. It is
 /// exactly 1 or -1 if near that.
-fn ratio(solution: &Solution, [first, second]: [(&Vec<f64>, f64); 2]) -> Option<f64> {
+fn ratio(solution: &FitSolution, [first, second]: [(&Vec<f64>, f64); 2]) -> Option<f64> {
     let by_unit = |(slope, value): (&Vec<f64>, f64)| -> Vec<f64> { slope.iter().map(|part| part / value).collect() };
     let (first, second) = (by_unit(first), by_unit(second));
     let weighted: Vec<f64> = first.iter().zip(&solution.weights).map(|(part, weight)| part * weight).collect();
-    let ratio = dot(&weighted, &second) / dot(&weighted, &first);
+    let ratio = scalar_product(&weighted, &second) / scalar_product(&weighted, &first);
     let rounded = libm::copysign(1.0, ratio);
     Some(if (ratio - rounded).abs() < ALIKE { rounded } else { ratio })
 }

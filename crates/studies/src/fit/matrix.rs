@@ -37,7 +37,7 @@ pub(crate) fn axes(matrix: &Rows) -> PrincipalAxes {
         }
         for first in 0..size {
             for second in first + 1..size {
-                rotate(&mut rotated, &mut axes, first, second);
+                jacobi_rotate(&mut rotated, &mut axes, first, second);
             }
         }
     }
@@ -45,7 +45,7 @@ pub(crate) fn axes(matrix: &Rows) -> PrincipalAxes {
 }
 
 /// Rotates two axes of a symmetric matrix so that the element between them becomes zero (Jacobi rotation).
-fn rotate(matrix: &mut Rows, axes: &mut Rows, first: usize, second: usize) {
+fn jacobi_rotate(matrix: &mut Rows, axes: &mut Rows, first: usize, second: usize) {
     let between = matrix[first][second];
     if between == 0.0 {
         return;
@@ -72,7 +72,7 @@ impl PrincipalAxes {
         let longest = self.lengths.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
         let mut solution = vec![0.0; values.len()];
         for (length, axis) in self.lengths.iter().zip(&self.axes) {
-            let along = dot(axis, values) / length.max(least * longest);
+            let along = scalar_product(axis, values) / length.max(least * longest);
             solution.iter_mut().zip(axis).for_each(|(sum, part)| *sum += along * part);
         }
         solution
@@ -80,7 +80,7 @@ impl PrincipalAxes {
 }
 
 /// Returns the scalar product of two vectors.
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(super) fn scalar_product(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
@@ -89,15 +89,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matrix_times_its_solution_equals_the_right_hand_side() {
+    fn solution_of_a_linear_system_satisfies_it() {
         let matrix = vec![vec![4.0, 1.0, -0.5], vec![1.0, 3.0, 0.25], vec![-0.5, 0.25, 0.01 + 0.5]];
         let solution = axes(&matrix).solve(&[1.0, -2.0, 3.0], 1e-12);
-        let back: Vec<f64> = matrix.iter().map(|row| dot(row, &solution)).collect();
+        let back: Vec<f64> = matrix.iter().map(|row| scalar_product(row, &solution)).collect();
         assert!(back.iter().zip([1.0, -2.0, 3.0]).all(|(a, b): (&f64, f64)| (a - b).abs() < 1e-12), "{back:?}");
     }
 
     #[test]
-    fn axis_with_eigenvalue_zero_is_found() {
+    fn principal_axis_with_eigenvalue_zero_is_found() {
         let found = axes(&vec![vec![1.0, 1.0], vec![1.0, 1.0]]);
         let least = (0..2).min_by(|a, b| found.lengths[*a].total_cmp(&found.lengths[*b])).unwrap();
         assert!(found.lengths[least].abs() < 1e-15 && (found.lengths[1 - least] - 2.0).abs() < 1e-15);

@@ -25,7 +25,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use document::{document, drive_file};
-pub use doubt::{FitFinding, Fitted};
+pub use doubt::{FitRemark, FittedKeyValue};
 pub use key::{FitKey, keys};
 pub use observed::{FigureKind, MeasuredFigure, ObservedRun, RequestDirection, read};
 pub use text::text;
@@ -51,7 +51,7 @@ pub const MODEL_ERROR_DEFAULT: f64 = 0.005;
 
 /// Effort of a fit: length of its simulations, assumed model error, and seed.
 #[derive(Clone, Copy, Debug)]
-pub struct Effort {
+pub struct FitEffort {
     /// Approximate largest number of requests of each simulated run.
     pub ios_max: u64,
     /// Relative error that the model is assumed to have in each figure; above zero.
@@ -68,7 +68,7 @@ pub struct FitTask {
     runs: Vec<ObservedRun>,
     /// Jobs of each measured run in the form in which they are simulated, and their number of requests.
     jobs: Vec<(Vec<WrittenJobFile>, u64)>,
-    effort: Effort,
+    effort: FitEffort,
 }
 
 /// One simulation of a fit: number of the measured run, values of the keys, and seed.
@@ -88,13 +88,13 @@ pub type SimulateEach<'a> = &'a dyn Fn(&[FitTrial], &(dyn Fn(&FitTrial) -> Trial
 
 /// Result of a fit: values of the keys with intervals, fitted figures, and remarks.
 #[derive(Clone, Debug)]
-pub struct Fit {
+pub struct FitResult {
     /// Fitted keys with their values and confidence intervals.
-    pub keys: Vec<Fitted>,
+    pub keys: Vec<FittedKeyValue>,
     /// Measured figures of all runs, each with the value that the fitted drive gives.
     pub figures: Vec<(MeasuredFigure, f64)>,
     /// Remarks on the fitted keys, the most important first.
-    pub findings: Vec<FitFinding>,
+    pub findings: Vec<FitRemark>,
     /// Relative difference between measured and fitted figures beyond randomness. `None` if randomness explains all of
     /// it.
     pub misfit: Option<f64>,
@@ -111,7 +111,7 @@ impl FitTask {
         described: Described,
         keys: Vec<FitKey>,
         runs: Vec<ObservedRun>,
-        effort: Effort,
+        effort: FitEffort,
     ) -> Result<FitTask, Problems> {
         let jobs = all(runs.iter().map(|run| run.jobs(effort.ios_max)))?;
         let question = FitTask { described, keys, runs, jobs, effort };
@@ -128,7 +128,7 @@ impl FitTask {
     }
 
     /// Simulates one trial and returns the logarithms of its figures.
-    fn simulate_trial(&self, trial: &FitTrial) -> TrialFigures {
+    fn simulate_fit_trial(&self, trial: &FitTrial) -> TrialFigures {
         let texts = self.settings(&trial.values);
         let overrides = all(texts.iter().map(|text| KeyOverride::parse(text).map_err(Problems::from)))?;
         let described = self.described.with(&overrides)?;
@@ -154,7 +154,7 @@ impl FitTask {
 
     /// Returns the relative error of each figure apart from randomness: the resolution of fio's percentile classes, and
     /// the model's error.
-    fn independent_errors(&self) -> Vec<f64> {
+    fn non_random_errors(&self) -> Vec<f64> {
         self.figures().map(|figure| libm::hypot(figure.resolution, self.effort.model_error)).collect()
     }
 }
@@ -163,7 +163,7 @@ impl FitTask {
 ///
 /// # Errors
 /// Problems that prevent the drive from running at the start values, or near the fitted ones.
-pub fn fit(question: &FitTask, each: SimulateEach) -> Result<Fit, Problems> {
+pub fn fit(question: &FitTask, each: SimulateEach) -> Result<FitResult, Problems> {
     let search = FitSearch::new(question, each);
     let solution = search.solution()?;
     Ok(doubt::judge(question, &solution, search.simulations()))

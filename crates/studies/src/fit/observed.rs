@@ -125,7 +125,7 @@ pub fn read(file: &str, text: &str, without: &[String]) -> Result<Vec<ObservedRu
     let reader = FioReader { file, global: options(&document["global options"]), without, is_ours };
     let jobs = all(jobs.iter().map(|job| reader.job(job)))?;
     reader.check_distinct_names(&jobs)?;
-    Ok(in_runs(jobs))
+    Ok(group_into_runs(jobs))
 }
 
 /// Job as read from fio's output: the job, its figures, and true if it waits for the jobs above it.
@@ -161,7 +161,7 @@ impl FioReader<'_> {
         let measured = MeasuredJob { name, place, options, ios };
         let figures: Vec<MeasuredFigure> = [("read", RequestDirection::Read), ("write", RequestDirection::Write)]
             .into_iter()
-            .flat_map(|(key, direction)| self.figures(&measured.label(), &job[key], direction))
+            .flat_map(|(key, direction)| self.figures(&measured.job_label(), &job[key], direction))
             .collect();
         if figures.is_empty() {
             let found = "no request was counted";
@@ -223,7 +223,7 @@ impl MeasuredJob {
     }
 
     /// Returns the number of threads of the job (fio's `numjobs`).
-    fn threads(&self) -> u64 {
+    fn job_thread_count(&self) -> u64 {
         self.number("numjobs")
     }
 
@@ -234,7 +234,7 @@ impl MeasuredJob {
     }
 
     /// Returns the name of the job with its pattern, block size, queue depth and number of threads.
-    fn label(&self) -> String {
+    fn job_label(&self) -> String {
         let shown =
             |name: &&str| self.options.iter().rfind(|(given, _)| given == name).map(|(_, value)| value.as_str());
         let sizes: Vec<&str> = ["rw", "bs"].iter().filter_map(shown).collect();
@@ -252,11 +252,11 @@ impl ObservedRun {
     /// matter.
     pub(super) fn jobs(&self, ios_max: u64) -> Result<(Vec<WrittenJobFile>, u64), Problems> {
         let part = (real(ios_max) / real(self.ios)).min(1.0);
-        let of_thread = |job: &MeasuredJob| (whole(real(job.ios) * part) / job.threads()).max(1);
-        let ios: u64 = self.jobs.iter().map(|job| of_thread(job) * job.threads()).sum();
+        let of_thread = |job: &MeasuredJob| (whole(real(job.ios) * part) / job.job_thread_count()).max(1);
+        let ios: u64 = self.jobs.iter().map(|job| of_thread(job) * job.job_thread_count()).sum();
         let iops: f64 =
             self.figures.iter().filter(|figure| figure.kind == FigureKind::Iops).map(|figure| figure.value).sum();
-        let outstanding: u64 = self.jobs.iter().map(|job| job.threads() * job.number("iodepth")).sum();
+        let outstanding: u64 = self.jobs.iter().map(|job| job.job_thread_count() * job.number("iodepth")).sum();
         let ramp_ios = (real(ios) * RAMP_SHARE).max(RAMP_ROUNDS * real(outstanding));
         let ramp_us = if iops > 0.0 { libm::ceil(ramp_ios / iops * 1e6).min(RAMP_US_MAX) } else { 0.0 };
         Ok((all(self.jobs.iter().map(|job| job.file(of_thread(job), whole(ramp_us))))?, ios))
@@ -271,7 +271,7 @@ fn options(object: &Json) -> Vec<(String, String)> {
 }
 
 /// Groups jobs into runs: jobs run at the same time, but a job with `stonewall` or the like begins a new run.
-fn in_runs(jobs: Vec<ReadJob>) -> Vec<ObservedRun> {
+fn group_into_runs(jobs: Vec<ReadJob>) -> Vec<ObservedRun> {
     let mut runs: Vec<ObservedRun> = Vec::new();
     for (job, mut figures, waits) in jobs {
         if waits || runs.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::matrix::{Rows, axes, dot};
+use super::matrix::{Rows, axes, scalar_product};
 use super::{FitTask, SimulateEach, TrialFigures};
 use phaselink_core::number::{length, real, real_length};
 use phaselink_core::problem::Problems;
@@ -56,7 +56,7 @@ pub(super) struct FitSearch<'a> {
 }
 
 /// Set of key values at which the search has ended, with figures, derivatives and randomness there.
-pub(super) struct Solution {
+pub(super) struct FitSolution {
     /// Logarithms of the fitted values of the keys.
     pub place: Vec<f64>,
     /// Logarithms of the simulated figures, averaged over the seeds.
@@ -64,7 +64,7 @@ pub(super) struct Solution {
     /// Differences of measured minus simulated figures, as logarithms.
     pub residuals: Figures,
     /// Derivatives of the logarithms of figures by the logarithms of keys.
-    pub slopes: Slopes,
+    pub slopes: FigureDerivatives,
     /// For each seed, the deviation of each figure in a measurement that differs by randomness alone.
     pub chance: Rows,
     /// Weight of each measured figure in the sum of squares that the fit minimises.
@@ -75,7 +75,7 @@ pub(super) struct Solution {
 
 /// Derivatives of each figure by each key, all as logarithms; one row for each key.
 #[derive(Default)]
-pub(super) struct Slopes {
+pub(super) struct FigureDerivatives {
     /// Derivatives from the figures on both sides of the point (central differences).
     pub both: Rows,
     /// Derivatives from the figures at smaller values of the key (backward differences).
@@ -94,11 +94,11 @@ impl<'a> FitSearch<'a> {
         self.simulations.get()
     }
 
-    pub(super) fn solution(&self) -> Result<Solution, Problems> {
+    pub(super) fn solution(&self) -> Result<FitSolution, Problems> {
         let start: Vec<f64> = self.question.keys.iter().map(|key| libm::log(key.start)).collect();
         let first = self.figures(&start, 0..SEEDS_FIRST)?;
-        let weights = self.weights(&self.seed_deviations(&first, &mean(&first)));
-        self.settle(self.best(start, &weights)?)
+        let weights = self.weights(&self.deviations_by_seed(&first, &mean(&first)));
+        self.refine_solution(self.best(start, &weights)?)
     }
 
     /// Returns the end of the walk from `start`. If that explains the figures badly, it returns the best end of walks
@@ -107,14 +107,14 @@ impl<'a> FitSearch<'a> {
     fn best(&self, start: Vec<f64>, weights: &[f64]) -> Result<Vec<f64>, Problems> {
         let enough = ENOUGH * self.question.figures().map(|figure| figure.share()).sum::<f64>();
         let mut random = RandomStream::stream(self.question.effort.seed, "starts");
-        let (mut best, mut least) = self.walk(start.clone(), weights)?;
+        let (mut best, mut least) = self.descend_from(start.clone(), weights)?;
         for _ in 0..STARTS_MAX {
             if least < enough {
                 break;
             }
             let off: Vec<f64> = start.iter().map(|_| START_REACH * (2.0 * random.unit() - 1.0)).collect();
             // Skip start values that break a condition between keys.
-            if let Ok((place, sum)) = self.walk(self.within(&start, &off), weights)
+            if let Ok((place, sum)) = self.descend_from(self.limited_step(&start, &off), weights)
                 && sum < least
             {
                 (best, least) = (place, sum);
@@ -125,7 +125,7 @@ impl<'a> FitSearch<'a> {
 
     /// Walks downhill from `place` by Levenberg and Marquardt's steps with one seed. Returns the end and its weighted
     /// sum of squares.
-    fn walk(&self, mut place: Vec<f64>, weights: &[f64]) -> Result<(Vec<f64>, f64), Problems> {
+    fn descend_from(&self, mut place: Vec<f64>, weights: &[f64]) -> Result<(Vec<f64>, f64), Problems> {
         let mut damping = 1e-3;
         let mut residuals = self.residuals(&self.figures(&place, 0..1)?[0]);
         for _ in 0..STEPS_MAX {
@@ -133,7 +133,7 @@ impl<'a> FitSearch<'a> {
             let sum = squares(&residuals, weights);
             let mut better = None;
             for _ in 0..TRIES_MAX {
-                let next = self.within(&place, &step(&slopes, weights, &residuals, damping));
+                let next = self.limited_step(&place, &step(&slopes, weights, &residuals, damping));
                 // If a step ends at values that break a condition between keys, try a shorter one.
                 let tried = self.figures(&next, 0..1).map(|figures| self.residuals(&figures[0]));
                 better = tried.ok().filter(|tried| squares(tried, weights) < sum).map(|tried| (next, tried));
@@ -155,22 +155,22 @@ impl<'a> FitSearch<'a> {
     }
 
     /// Takes the last steps of the search from `place`, with many seeds and accurate derivatives.
-    fn settle(&self, mut place: Vec<f64>) -> Result<Solution, Problems> {
+    fn refine_solution(&self, mut place: Vec<f64>) -> Result<FitSolution, Problems> {
         let mut slopes = self.slopes(&place, 0..SEEDS_SLOPE, STEP)?;
         let mut moved: f64 = 0.0;
         for round in 1.. {
             let seeds = self.figures(&place, 0..SEEDS)?;
             let figures = mean(&seeds);
-            let chance = self.seed_deviations(&seeds, &figures);
+            let chance = self.deviations_by_seed(&seeds, &figures);
             let weights = self.weights(&chance);
             let residuals = self.residuals(&figures);
             let left = step(&slopes.both, &weights, &residuals, 0.0);
-            let next = self.within(&place, &left);
+            let next = self.limited_step(&place, &left);
             let deviations = deviations(&slopes.both, &weights, &chance);
             let is_worth =
                 |(key, (from, to)): (usize, (&f64, &f64))| (to - from).abs() > TOLERANCE.max(WORTH * deviations[key]);
             if round == ROUNDS_MAX || !place.iter().zip(&next).enumerate().any(is_worth) {
-                return Ok(Solution { place, figures, residuals, slopes, chance, weights, left });
+                return Ok(FitSolution { place, figures, residuals, slopes, chance, weights, left });
             }
             moved += distance(&place, &next);
             place = next;
@@ -184,18 +184,18 @@ impl<'a> FitSearch<'a> {
 
     /// Simulates all runs at one set of key values. Returns the figures for each seed.
     fn figures(&self, place: &[f64], seeds: std::ops::Range<u64>) -> Result<Rows, Problems> {
-        self.figures_of(&[place.to_vec()], seeds).remove(0)
+        self.figures_at_places(&[place.to_vec()], seeds).remove(0)
     }
 
     /// Simulates all runs at several sets of key values in one batch. Returns the figures of each set for each seed.
-    fn figures_of(&self, places: &[Vec<f64>], seeds: std::ops::Range<u64>) -> Vec<Result<Rows, Problems>> {
+    fn figures_at_places(&self, places: &[Vec<f64>], seeds: std::ops::Range<u64>) -> Vec<Result<Rows, Problems>> {
         let question = self.question;
         let values: Rows = places.iter().map(|place| place.iter().map(|log| libm::exp(*log)).collect()).collect();
         let of_place =
             |values: &Vec<f64>| seeds.clone().flat_map(|seed| question.trials(values, seed)).collect::<Vec<_>>();
         let trials: Vec<_> = values.iter().flat_map(of_place).collect();
         self.simulations.set(self.simulations.get() + length(trials.len()));
-        let answers: Vec<TrialFigures> = (self.each)(&trials, &|trial| question.simulate_trial(trial));
+        let answers: Vec<TrialFigures> = (self.each)(&trials, &|trial| question.simulate_fit_trial(trial));
         let mut answers = answers.into_iter();
         let mut of_seed = || {
             let runs: Vec<TrialFigures> = answers.by_ref().take(question.runs.len()).collect();
@@ -205,7 +205,7 @@ impl<'a> FitSearch<'a> {
     }
 
     /// Returns the derivatives of the figures by each key, from differences over the logarithmic `step`.
-    fn slopes(&self, place: &[f64], seeds: std::ops::Range<u64>, step: f64) -> Result<Slopes, Problems> {
+    fn slopes(&self, place: &[f64], seeds: std::ops::Range<u64>, step: f64) -> Result<FigureDerivatives, Problems> {
         let mut places = vec![place.to_vec()];
         for (key, bounds) in self.question.keys.iter().enumerate() {
             for end in [(place[key] - step).max(libm::log(bounds.low)), (place[key] + step).min(libm::log(bounds.high))]
@@ -215,9 +215,9 @@ impl<'a> FitSearch<'a> {
                 places.push(moved);
             }
         }
-        let mut found = self.figures_of(&places, seeds).into_iter();
+        let mut found = self.figures_at_places(&places, seeds).into_iter();
         let here = found.next().unwrap_or(Ok(Vec::new()))?;
-        let mut slopes = Slopes::default();
+        let mut slopes = FigureDerivatives::default();
         for key in 0..place.len() {
             let ends = [1 + 2 * key, 2 + 2 * key].map(|end| (places[end][key], found.next().unwrap_or(Ok(Vec::new()))));
             // If one side breaks a condition between keys, use the difference to the other side alone.
@@ -238,7 +238,7 @@ impl<'a> FitSearch<'a> {
 
     /// Returns, for each seed, the difference of its figures from the mean. It is scaled to the difference of one
     /// measurement from the mean of all seeds.
-    fn seed_deviations(&self, seeds: &Rows, mean: &Figures) -> Rows {
+    fn deviations_by_seed(&self, seeds: &Rows, mean: &Figures) -> Rows {
         let count = real_length(seeds.len());
         let scales = self.question.runs.iter().zip(&self.question.jobs).flat_map(|(run, (_, ios))| {
             let scale = libm::sqrt((real(*ios) / real(run.ios.max(1)) + 1.0 / count) * count / (count - 1.0));
@@ -252,7 +252,7 @@ impl<'a> FitSearch<'a> {
     }
 
     fn weights(&self, chance: &Rows) -> Vec<f64> {
-        let alone = self.question.independent_errors();
+        let alone = self.question.non_random_errors();
         let weight = |(place, figure): (usize, &super::MeasuredFigure)| {
             let noise = chance.iter().map(|seed| seed[place] * seed[place]).sum::<f64>() / real_length(chance.len());
             figure.share() / (noise + alone[place] * alone[place])
@@ -261,7 +261,7 @@ impl<'a> FitSearch<'a> {
     }
 
     /// Returns the point after a step, whose length is limited and which stays in the search ranges.
-    fn within(&self, place: &[f64], step: &[f64]) -> Vec<f64> {
+    fn limited_step(&self, place: &[f64], step: &[f64]) -> Vec<f64> {
         let longest = step.iter().fold(0.0, |longest: f64, part| longest.max(part.abs()));
         let scale = if longest > STEP_MAX { STEP_MAX / longest } else { 1.0 };
         let ends = self.question.keys.iter().map(|key| (libm::log(key.low), libm::log(key.high)));
@@ -293,9 +293,9 @@ pub(super) fn information(slopes: &Rows, weights: &[f64]) -> Rows {
 }
 
 /// Returns `slopes' * weights * values`: the gradient by which differences in the figures change the keys.
-pub(super) fn pull(slopes: &Rows, weights: &[f64], values: &[f64]) -> Vec<f64> {
+pub(super) fn gradient_by_keys(slopes: &Rows, weights: &[f64], values: &[f64]) -> Vec<f64> {
     let weighted: Vec<f64> = values.iter().zip(weights).map(|(value, weight)| value * weight).collect();
-    slopes.iter().map(|slope| dot(slope, &weighted)).collect()
+    slopes.iter().map(|slope| scalar_product(slope, &weighted)).collect()
 }
 
 /// Returns the step that minimises the weighted sum of squares if figures follow their derivatives. Stronger damping
@@ -305,7 +305,7 @@ fn step(slopes: &Rows, weights: &[f64], residuals: &[f64], damping: f64) -> Vec<
     for (key, row) in matrix.iter_mut().enumerate() {
         row[key] += damping * row[key] + UNKNOWN;
     }
-    axes(&matrix).solve(&pull(slopes, weights, residuals), 0.0)
+    axes(&matrix).solve(&gradient_by_keys(slopes, weights, residuals), 0.0)
 }
 
 /// Information that is added for each key, so that a key without any does not move. It is small enough for a poorly
@@ -315,7 +315,8 @@ const UNKNOWN: f64 = 0.01;
 /// Returns the standard deviation of each value's logarithm that randomness causes.
 fn deviations(slopes: &Rows, weights: &[f64], chance: &Rows) -> Vec<f64> {
     let axes = axes(&information(slopes, weights));
-    let moves: Rows = chance.iter().map(|seed| axes.solve(&pull(slopes, weights, seed), KNOWN_LEAST)).collect();
+    let moves: Rows =
+        chance.iter().map(|seed| axes.solve(&gradient_by_keys(slopes, weights, seed), KNOWN_LEAST)).collect();
     let deviation = |key: usize| {
         libm::sqrt(moves.iter().map(|moved| moved[key] * moved[key]).sum::<f64>() / real_length(moves.len()))
     };

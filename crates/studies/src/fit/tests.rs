@@ -33,7 +33,7 @@ fn key_problem(drive: &str, name: &str) -> String {
 }
 
 #[test]
-fn fio_figures_are_read_by_job_and_direction_and_barriers_split_runs() {
+fn fio_figures_are_read_by_job_and_direction_and_split_at_barriers() {
     let runs = read("r.json", FIO, &[]).unwrap();
     let figures: Vec<Vec<String>> = runs
         .iter()
@@ -60,7 +60,7 @@ fn fio_figures_are_read_by_job_and_direction_and_barriers_split_runs() {
 }
 
 #[test]
-fn percentile_of_fio_has_the_resolution_of_its_class() {
+fn fio_percentile_has_its_class_resolution() {
     let resolution = |text: &str| read("r.json", text, &[]).unwrap()[0].figures[1].resolution;
     let ours = FIO.replace("fio-3.33", "phaselink-0.3.0");
     assert!((resolution(FIO) - 0.0045).abs() < 1e-4, "{}", resolution(FIO));
@@ -68,7 +68,7 @@ fn percentile_of_fio_has_the_resolution_of_its_class() {
 }
 
 #[test]
-fn jobs_without_a_barrier_are_one_run() {
+fn fio_jobs_without_a_barrier_form_one_run() {
     let runs = read("r.json", &FIO.replace(r#", "stonewall" : """#, ""), &[]).unwrap();
     assert_eq!(runs.len(), 1);
     assert_eq!(runs[0].figures.iter().map(|figure| figure.job).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 1, 1]);
@@ -77,14 +77,14 @@ fn jobs_without_a_barrier_are_one_run() {
 }
 
 #[test]
-fn job_that_cannot_be_modelled_is_refused_unless_options_are_ignored() {
+fn unmodelled_fio_job_is_refused_unless_options_are_ignored() {
     let pinned = FIO.replace(r#""bs" : "4k""#, r#""bs" : "4k", "cpus_allowed" : "3""#);
     assert!(problems(&pinned).starts_with("r.json, job one: `cpus_allowed` is not modelled"), "{}", problems(&pinned));
     assert!(read("r.json", &pinned, &[String::from("cpus_allowed")]).is_ok());
 }
 
 #[test]
-fn file_without_fio_results_is_refused() {
+fn file_without_fio_results_is_rejected() {
     assert!(problems("{ \"jobs\": [] }").contains("no `jobs`"));
     assert!(problems("nothing").starts_with("r.json:1: not JSON"));
     assert!(problems(&FIO.replace("\"error\" : 0", "\"error\" : 5")).contains("ended with error 5"));
@@ -96,7 +96,7 @@ fn file_without_fio_results_is_refused() {
 }
 
 #[test]
-fn key_that_is_no_number_the_drive_depends_on_is_refused() {
+fn key_that_cannot_be_fitted_is_refused() {
     assert!(key_problem("nvme", "media.raed_ns").contains("did you mean media.read_ns?"));
     assert!(key_problem("nvme", "nvme.queue_entries").contains("phaselink sweep"));
     assert!(key_problem("nvme", "moneta.pipeline_ns").contains("another interface"));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{FigureKind, Fit, FitFinding, Fitted, MeasuredFigure};
+use super::{FigureKind, FitRemark, FitResult, FittedKeyValue, MeasuredFigure};
 use crate::report::{Table, units};
 use phaselink_core::time::Span;
 
@@ -10,7 +10,7 @@ use phaselink_core::time::Span;
 const DIGITS: i32 = 5;
 
 /// Returns the result of a fit as text: values with their intervals, fitted beside measured figures, and remarks.
-pub fn text(fit: &Fit) -> String {
+pub fn text(fit: &FitResult) -> String {
     let mut text = format!("{}\n{}", values(fit), figures(fit));
     for sentence in sentences(fit) {
         let _ = write!(text, "\n{sentence}");
@@ -19,10 +19,10 @@ pub fn text(fit: &Fit) -> String {
     text
 }
 
-fn values(fit: &Fit) -> Table {
+fn values(fit: &FitResult) -> Table {
     let mut table =
         Table::new().left("key").right("start").right("fitted").left("unit").right("from").right("to (90 %)");
-    for Fitted { key, value, low, high, is_determined, is_open_below, is_open_above } in &fit.keys {
+    for FittedKeyValue { key, value, low, high, is_determined, is_open_below, is_open_above } in &fit.keys {
         let end = |end, is_open: &bool| if *is_open { String::from("open") } else { number(end) };
         let ends = match is_determined {
             true => [end(*low, is_open_below), end(*high, is_open_above)],
@@ -34,7 +34,7 @@ fn values(fit: &Fit) -> Table {
     table
 }
 
-fn figures(fit: &Fit) -> Table {
+fn figures(fit: &FitResult) -> Table {
     let mut table = Table::new().left("job").left("figure").right("measured").right("fitted").right("difference");
     for (figure, fitted) in &fit.figures {
         let difference = format!("{:+.1} %", 100.0 * (fitted / figure.value - 1.0));
@@ -52,7 +52,7 @@ fn figure_text(figure: &MeasuredFigure, value: f64) -> String {
 }
 
 /// Returns the remarks on a fit as sentences, such as keys that cannot be determined.
-pub(super) fn sentences(fit: &Fit) -> Vec<String> {
+pub(super) fn sentences(fit: &FitResult) -> Vec<String> {
     let misfit = fit.misfit.map(|share| {
         format!(
             "The figures differ by some {} more than chance explains: these keys alone do not make the drive the measured one. \
@@ -63,36 +63,36 @@ pub(super) fn sentences(fit: &Fit) -> Vec<String> {
     fit.findings.iter().map(sentence).chain(misfit).collect()
 }
 
-fn sentence(finding: &FitFinding) -> String {
+fn sentence(finding: &FitRemark) -> String {
     match finding {
-        FitFinding::Unseen(key) => format!("No figure depends on {key}: it stays where it was."),
-        FitFinding::OneSided { key, is_least } => {
+        FitRemark::Unseen(key) => format!("No figure depends on {key}: it stays where it was."),
+        FitRemark::OneSided { key, is_least } => {
             let (most, beyond) = if *is_least { ("at least", "larger") } else { ("at most", "smaller") };
             format!("{key} is {most} what was found: where it is {beyond}, no figure depends on it.")
         }
-        FitFinding::Together { keys, ratio: None } => {
+        FitRemark::Together { keys, ratio: None } => {
             format!("{} cannot be told apart by these results: only combinations of them matter.", listed(keys))
         }
-        FitFinding::Together { keys, ratio: Some(ratio) } => {
+        FitRemark::Together { keys, ratio: Some(ratio) } => {
             format!(
                 "{} cannot be told apart by these results: only {} matters.",
                 listed(keys),
                 combination(keys, *ratio)
             )
         }
-        FitFinding::Weakly { keys, ratio: None } => {
+        FitRemark::Weakly { keys, ratio: None } => {
             format!("{} are hardly told apart: their combinations are known better than each of them.", listed(keys))
         }
-        FitFinding::Weakly { keys, ratio: Some(ratio) } => {
+        FitRemark::Weakly { keys, ratio: Some(ratio) } => {
             let combination = combination(keys, *ratio);
             format!("{} are hardly told apart: {combination} is known better than each of them.", listed(keys))
         }
-        FitFinding::AtBound(key) => {
+        FitRemark::AtBound(key) => {
             format!(
                 "{key} has gone as far as it may: a hundredth or a hundred times its start, or what the key allows."
             )
         }
-        FitFinding::Unchecked => String::from(
+        FitRemark::Unchecked => String::from(
             "There are no more figures than keys, so that nothing shows whether the model fits: measure more jobs.",
         ),
     }
@@ -142,15 +142,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn number_prints_with_its_significant_digits() {
+    fn number_prints_its_significant_digits() {
         let shown = [110.0, 31.999_96, 0.012_345_67, 123_456.7, 0.0].map(number);
         assert_eq!(shown, ["110", "32", "0.012346", "123457", "0"]);
     }
 
     #[test]
-    fn combination_of_two_keys_is_a_sentence() {
+    fn combination_of_keys_is_printed_as_a_sentence() {
         let keys = || vec![String::from("media.read_ns"), String::from("nvme.parse_ns")];
-        let said = |ratio| sentence(&FitFinding::Together { keys: keys(), ratio });
+        let said = |ratio| sentence(&FitRemark::Together { keys: keys(), ratio });
         let apart = "media.read_ns and nvme.parse_ns cannot be told apart by these results: only";
         assert_eq!(said(Some(1.0)), format!("{apart} their sum matters."));
         assert_eq!(said(Some(-1.0)), format!("{apart} their difference matters."));

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_knee_lies_where_p99_doubles_between_the_points_around_it() {
+    fn knee_is_where_p99_doubles() {
         let at = |p99: [Option<f64>; 4]| {
             let points = [1e3, 2e3, 3e3, 4e3].into_iter().zip(p99).map(|(iops, ns)| point(iops, ns));
             load_of_doubled_tail(&points.collect::<Vec<_>>(), "read_p99_ns")

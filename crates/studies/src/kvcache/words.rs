@@ -316,7 +316,7 @@ impl KvCacheDrive {
     /// Formats a figure of the cells' lifetime; `unknown` if the drive lacks a value for it.
     fn lifetime_figure_text(&self, value: impl Fn(&CellLifetime) -> Option<String>) -> String {
         match &self.lifetime {
-            CacheLifetime::Known(cells) => value(cells).unwrap_or(String::from("-")),
+            CacheLifetime::MeasuredConstant(cells) => value(cells).unwrap_or(String::from("-")),
             CacheLifetime::Missing { .. } => String::from("unknown"),
             CacheLifetime::NoWrites => String::from("-"),
         }
@@ -325,13 +325,13 @@ impl KvCacheDrive {
     /// Returns a phrase on the time until the drive's cells wear out; empty if that is unknown.
     fn lifetime_phrase(&self) -> String {
         match &self.lifetime {
-            CacheLifetime::Known(cells) if cells.years < YEARS_RATED => format!(
+            CacheLifetime::MeasuredConstant(cells) if cells.years < YEARS_RATED => format!(
                 "; its cells wear out in {}: it takes {} drive writes a day, and {} last five years",
                 years(cells.years),
                 figure(self.drive_writes_per_day),
                 figure(cells.rated_writes_per_day)
             ),
-            CacheLifetime::Known(cells) => format!("; its cells last {}", years(cells.years)),
+            CacheLifetime::MeasuredConstant(cells) => format!("; its cells last {}", years(cells.years)),
             CacheLifetime::NoWrites | CacheLifetime::Missing { .. } => String::new(),
         }
     }

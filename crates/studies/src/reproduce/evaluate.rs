@@ -66,7 +66,7 @@ pub(super) fn evaluate(
         Expression::Binary(operator, left, right) => {
             apply_binary_operator(*operator, value_of(left)?, value_of(right)?)
         }
-        Expression::Call(function, arguments) => {
+        Expression::EngineCall(function, arguments) => {
             let values: Result<Vec<ExpressionValue>, String> = arguments.iter().map(value_of).collect();
             call_function(*function, values?)
         }

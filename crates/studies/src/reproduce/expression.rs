@@ -31,7 +31,7 @@ pub(super) enum Expression {
     Negate(Box<Expression>),
     Not(Box<Expression>),
     Binary(Operator, Box<Expression>, Box<Expression>),
-    Call(Function, Vec<Expression>),
+    EngineCall(Function, Vec<Expression>),
 }
 
 /// Operator of an expression between two operands.
@@ -332,7 +332,7 @@ impl<'a> Parser<'a> {
         if arguments.len() > 1 && !function.is_variadic() {
             return Err(ExpressionMistake::new(format!("{} arguments of `{name}`", arguments.len()), "one argument"));
         }
-        Ok(Expression::Call(*function, arguments))
+        Ok(Expression::EngineCall(*function, arguments))
     }
 }
 
@@ -354,7 +354,7 @@ impl Expression {
                 left.visit(visit);
                 right.visit(visit);
             }
-            Expression::Call(_, arguments) => arguments.iter().for_each(|argument| argument.visit(visit)),
+            Expression::EngineCall(_, arguments) => arguments.iter().for_each(|argument| argument.visit(visit)),
         }
     }
 }

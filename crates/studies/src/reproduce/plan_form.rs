@@ -4,7 +4,7 @@
 //! provenance `returned`.
 
 use super::mistake::ExpressionMistake;
-use crate::breakeven::{BreakEven, Description, break_even, form};
+use crate::breakeven::{BreakEven, Description, break_even_time, form};
 use phaselink_core::problem::Problems;
 
 /// Swept key of a form that stands for the block size in bytes.
@@ -59,7 +59,7 @@ impl ClosedFormSpec {
         let is_block = |text: &&String| text.split_once('=').is_some_and(|(key, _)| key.trim() == BLOCK);
         let (blocks, others): (Vec<&String>, Vec<&String>) = self.set.iter().partition(is_block);
         let texts: Vec<&str> = others.into_iter().map(String::as_str).collect();
-        let description = Description::shipped_with(&self.description, &texts)?;
+        let description = Description::shipped_with_overrides(&self.description, &texts)?;
         let block_bytes = match blocks.last().and_then(|text| text.split_once('=')) {
             None => BLOCK_DEFAULT,
             Some((_, bytes)) => bytes.trim().parse().ok().filter(|bytes| *bytes > 0).ok_or_else(|| {
@@ -71,7 +71,7 @@ impl ClosedFormSpec {
                 )
             })?,
         };
-        let result = break_even(&description, block_bytes);
+        let result = break_even_time(&description, block_bytes);
         Ok(ClosedFormValue { result, drive_cost: form::drive_cost(&description) })
     }
 }

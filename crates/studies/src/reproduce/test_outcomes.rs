@@ -55,7 +55,7 @@ pub(super) fn outcome_of(latencies_ns: &[u64]) -> Outcome {
 pub(super) fn facts() -> Facts {
     Facts {
         doubts: vec![
-            (UncertaintyCause::Fitted, String::from("link.one_way_ns")),
+            (UncertaintyCause::FittedKeyValue, String::from("link.one_way_ns")),
             (UncertaintyCause::Assumed, String::from("media.read_ns")),
         ],
         description: serde_json::json!({

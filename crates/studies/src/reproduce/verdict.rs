@@ -55,7 +55,7 @@ pub(super) fn judge(
             (ClaimKind::ExternalInput, _) => Provenance::Given,
             (_, Some(provenance)) => provenance,
             _ if dependence.fitted.is_empty() => Provenance::Predicted,
-            _ => Provenance::Fitted,
+            _ => Provenance::FittedKeyValue,
         },
         fitted: dependence.fitted.len(),
         fitted_keys: dependence.fitted,

@@ -25,7 +25,7 @@ pub enum Unit {
     /// Time in nanoseconds.
     Ns,
     /// Fraction from 0 to 1.
-    Share,
+    ShareOption,
     /// Number of processor cores.
     Cores,
     /// Power in watts.
@@ -70,7 +70,7 @@ pub struct Figure {
 #[derive(Clone, Copy, Debug)]
 enum FigureFormula {
     /// Function that computes the figure of a run, for figures that every run has.
-    Known(fn(&MeasuredRun) -> f64),
+    MeasuredConstant(fn(&MeasuredRun) -> f64),
     /// Function that computes the figure of a run, or `None` for runs that do not have it.
     Unknown(fn(&MeasuredRun) -> Option<f64>),
     /// Statistic of the latencies of some requests; unknown if there are no such requests.
@@ -203,11 +203,11 @@ figures! {
     /// 99th percentile of the latency of queries (rounds of dependent reads), in ns; unknown with too few independent ones beyond it.
     query_p99_ns: percentile("query p99", LatencySource::Queries, P99).in_compare(11, &[Queries]);
     /// Utilisation of the busier direction of the PCI Express link, 0 to 1.
-    link_busy_share: known("link busy", Unit::Share, |run| run.link_busy_share()).in_sweeps(8);
+    link_busy_share: known("link busy", Unit::ShareOption, |run| run.link_busy_share()).in_sweeps(8);
     /// Utilisation of the PCI Express link in the direction from device to host, 0 to 1.
-    upstream_busy_share: known("to host", Unit::Share, |run| run.busy_share(&run.outcome.upstream)).outside_cells();
+    upstream_busy_share: known("to host", Unit::ShareOption, |run| run.busy_share(&run.outcome.upstream)).outside_cells();
     /// Utilisation of the PCI Express link in the direction from host to device, 0 to 1.
-    downstream_busy_share: known("to device", Unit::Share, |run| run.busy_share(&run.outcome.downstream)).outside_cells();
+    downstream_busy_share: known("to device", Unit::ShareOption, |run| run.busy_share(&run.outcome.downstream)).outside_cells();
     /// Mean number of busy cores of the host during the run; spinning for completions counts as busy.
     busy_cores: known("cores", Unit::Cores, |run| run.outcome.busy_cores())
         .in_sweeps(7).in_intervals().in_run(RunFigureGroup::Cores, "cores busy").in_compare(70, &[Alike, Mixes, Queries, Intervals]);
@@ -230,11 +230,11 @@ figures! {
     memory_joules_per_io: unknown("energy of memory", Unit::J, |run| run.outcome.memory_joules_per_io())
         .in_run(RunFigureGroup::ServerEnergy, "  and in the memory");
     /// Relative precision: half width of the 95 % confidence interval over the value, the larger of mean and p99 latency; known for runs with `--precision`.
-    precision_share: unknown("known to", Unit::Share, |_| None).outside_cells();
+    precision_share: unknown("known to", Unit::ShareOption, |_| None).outside_cells();
 }
 
 const fn known(heading: &'static str, unit: Unit, read: fn(&MeasuredRun) -> f64) -> Figure {
-    figure(heading, unit, FigureFormula::Known(read))
+    figure(heading, unit, FigureFormula::MeasuredConstant(read))
 }
 
 const fn unknown(heading: &'static str, unit: Unit, read: fn(&MeasuredRun) -> Option<f64>) -> Figure {
@@ -250,7 +250,7 @@ const fn percentile(heading: &'static str, of: LatencySource, percentile: Percen
 }
 
 const fn figure(heading: &'static str, unit: Unit, reading: FigureFormula) -> Figure {
-    let may_be_unknown = !matches!(reading, FigureFormula::Known(_));
+    let may_be_unknown = !matches!(reading, FigureFormula::MeasuredConstant(_));
     let column = (heading, 1.0);
     Figure {
         name: "",
@@ -421,7 +421,7 @@ impl MeasuredRun<'_> {
 
     fn read(&self, reading: FigureFormula) -> Option<f64> {
         match reading {
-            FigureFormula::Known(read) => Some(read(self)),
+            FigureFormula::MeasuredConstant(read) => Some(read(self)),
             FigureFormula::Unknown(read) => read(self),
             FigureFormula::Of(of, read) => Some(self.latency(of)).filter(|latency| latency.count() > 0).map(read),
             FigureFormula::Percentile(of, percentile) => percentile.of_ns(self.latency(of)),

@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::fit::sheet::{DataSheet, SheetDrive, SimulateJobs, solve_drive};
+use crate::fit::sheet::{DataSheet, JobSimulator, SheetDriveCandidate, solve_sheet_drive};
 use crate::report::{Answer, Prose, Table};
 use crate::results::units;
 use phaselink_core::ledger::quantile::{NORMAL_95, student_t_quantile};
@@ -116,11 +116,11 @@ struct MeasuredLoad {
 ///
 /// # Errors
 /// Only what is wrong with the shipped sheets.
-pub fn judge(run: SimulateJobs) -> Result<TailsAnswer, Problems> {
+pub fn judge(run: JobSimulator) -> Result<TailsAnswer, Problems> {
     let (loads, mut latencies, mut knees) = (measured_loads(), Vec::new(), Vec::new());
     for (name, text) in SHEETS {
         let sheet = DataSheet::parse(&format!("validation/sheets/{name}.toml"), text)?;
-        let drive = solve_drive(&sheet, run)?;
+        let drive = solve_sheet_drive(&sheet, run)?;
         let mut of_drive = loads.iter().filter(|load| load.drive == *name);
         // The data sheet has the first load, so predict only the others.
         for load in of_drive.clone().skip(1).filter(|load| load.is_below_knee()) {
@@ -128,7 +128,7 @@ pub fn judge(run: SimulateJobs) -> Result<TailsAnswer, Problems> {
         }
         if let Some(load) = of_drive.next_back() {
             let asked = BEYOND * sheet.random_write_iops;
-            let (predicted_per_s, _) = drive.under_load(load.reads_per_s, asked, SECONDS, run)?;
+            let (predicted_per_s, _) = drive.simulate_under_load(load.reads_per_s, asked, SECONDS, run)?;
             knees.push(KneeFigure { drive: String::from(*name), measured_per_s: load.writes_per_s, predicted_per_s });
         }
     }
@@ -165,11 +165,11 @@ fn measured_loads() -> Vec<MeasuredLoad> {
 }
 
 fn predict_tails_at_load(
-    drive: &SheetDrive,
+    drive: &SheetDriveCandidate,
     load: &MeasuredLoad,
-    run: SimulateJobs,
+    run: JobSimulator,
 ) -> Result<Vec<TailFigure>, Problems> {
-    let (_, at) = drive.under_load(load.reads_per_s, load.writes_per_s, SECONDS, run)?;
+    let (_, at) = drive.simulate_under_load(load.reads_per_s, load.writes_per_s, SECONDS, run)?;
     let figure = |(direction, percentile, measured_us): &(&'static str, f64, f64)| TailFigure {
         drive: String::from(load.drive),
         writes_per_s: load.writes_per_s,

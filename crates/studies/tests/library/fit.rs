@@ -5,7 +5,9 @@ use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, KeyOverride, refuse_files};
 use phaselink_core::random::RandomStream;
 use phaselink_core::simulation::simulate;
-use phaselink_studies::fit::{self, Effort, Fit, FitFinding, FitTask, FitTrial, MODEL_ERROR_DEFAULT, TrialFigures};
+use phaselink_studies::fit::{
+    self, FitEffort, FitRemark, FitResult, FitTask, FitTrial, MODEL_ERROR_DEFAULT, TrialFigures,
+};
 use phaselink_studies::report;
 
 /// Requests of a measurement, and of each simulation of a fit.
@@ -74,7 +76,7 @@ fn measured(drive: &Drive, job: &str, seed: u64) -> String {
 /// What measured the results is the model itself.
 const NO_MODEL_ERROR: f64 = 1e-4;
 
-fn question(base: &str, keys: &[&str], results: &[String], effort: Effort) -> FitTask {
+fn question(base: &str, keys: &[&str], results: &[String], effort: FitEffort) -> FitTask {
     let described = described(base);
     let names: Vec<String> = keys.iter().map(|key| String::from(*key)).collect();
     let keys = fit::keys(described.drive(), &names).unwrap();
@@ -82,12 +84,12 @@ fn question(base: &str, keys: &[&str], results: &[String], effort: Effort) -> Fi
     FitTask::new(described, keys, runs, effort).unwrap()
 }
 
-fn fitted(base: &str, keys: &[&str], results: &[String], seed: u64) -> Fit {
+fn fitted(base: &str, keys: &[&str], results: &[String], seed: u64) -> FitResult {
     fit::fit(&question(base, keys, results, effort(seed, MODEL_ERROR_DEFAULT)), &in_turn).unwrap()
 }
 
-fn effort(seed: u64, model_error: f64) -> Effort {
-    Effort { ios_max: FITTED_IOS, model_error, seed }
+fn effort(seed: u64, model_error: f64) -> FitEffort {
+    FitEffort { ios_max: FITTED_IOS, model_error, seed }
 }
 
 /// A drive with hidden values and its fit: for each key, the hidden value and whether it lies in its interval.
@@ -108,7 +110,7 @@ fn hidden(number: u64) -> Vec<(f64, bool)> {
     let seeds = (0..).map(|job| 1000 + 100 * number + job);
     let results: Vec<String> = case.jobs.iter().zip(seeds).map(|(job, seed)| measured(&drive, job, seed)).collect();
     let fit = fitted(case.drive, case.keys, &results, number);
-    let found = |(fitted, value): (&fit::Fitted, f64)| {
+    let found = |(fitted, value): (&fit::FittedKeyValue, f64)| {
         let is_inside = fitted.low <= value && value <= fitted.high;
         println!(
             "{number:3} {} {}: {value:.5} in {:.5} .. {:.5}, found {:.5}{}{}",
@@ -160,7 +162,7 @@ fn indistinguishable_times_are_reported() {
     let results = [measured(&described("dc-express").into_drive(), "bs=4k", 3)];
     let fit = fitted("dc-express", &["media.read_ns", "media.command_ns"], &results, 1);
     let keys = ["media.read_ns", "media.command_ns"].map(String::from).to_vec();
-    assert!(fit.findings.contains(&FitFinding::Together { keys, ratio: Some(1.0) }), "{:?}", fit.findings);
+    assert!(fit.findings.contains(&FitRemark::Together { keys, ratio: Some(1.0) }), "{:?}", fit.findings);
     let sum: f64 = fit.keys.iter().map(|key| key.value).sum();
     assert!((sum / (110.0 + 194.0) - 1.0).abs() < 0.1, "{sum}");
 }
@@ -169,7 +171,7 @@ fn indistinguishable_times_are_reported() {
 fn key_without_effect_keeps_its_value() {
     let results = [measured(&described("nvme-polled").into_drive(), "bs=4k", 3)];
     let fit = fitted("nvme-polled", &["media.program_ns"], &results, 1);
-    assert!(fit.findings.contains(&FitFinding::Unseen(String::from("media.program_ns"))), "{:?}", fit.findings);
+    assert!(fit.findings.contains(&FitRemark::Unseen(String::from("media.program_ns"))), "{:?}", fit.findings);
     assert_eq!((fit.keys[0].value.round(), fit.keys[0].is_determined), (120_000.0, false));
 }
 

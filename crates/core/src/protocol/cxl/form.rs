@@ -416,7 +416,7 @@ mod cached {
         All,
         /// A share of the job's pages below 1 is in the cache. The second value is true if all missing pages take the
         /// same time.
-        Share(f64, bool),
+        ShareOption(f64, bool),
         /// The share of the job's pages that is in the cache is unknown.
         Unknown,
     }
@@ -445,7 +445,7 @@ mod cached {
             true => {
                 let page = page_class_of(parts, class);
                 let is_regular = parts.access(workload, &page).regular;
-                CachedPageShare::Share(cached_bytes as f64 / workload.region_bytes.max(1) as f64, is_regular)
+                CachedPageShare::ShareOption(cached_bytes as f64 / workload.region_bytes.max(1) as f64, is_regular)
             }
             false => CachedPageShare::Unknown,
         }
@@ -459,7 +459,7 @@ mod cached {
     /// Adds the demands on processors and memory of the pages that a request misses in the cache. Nothing is added for
     /// stores to a cache that begins clean, which may demand nothing, or for stores beside loads.
     pub(super) fn add_miss_demands(parts: &Parts, workload: &Workload, class: &Class, demands: &mut ServiceDemands) {
-        let CachedPageShare::Share(share, _) = cached_pages(parts, workload, class) else { return };
+        let CachedPageShare::ShareOption(share, _) = cached_pages(parts, workload, class) else { return };
         let is_alone = workload.classes.iter().all(|other| other.direction == class.direction);
         let is_dirty = parts.drive.cxl.cache_start == CacheStart::Dirty;
         let page = Class { direction: class.direction, ..page_class_of(parts, class) };
@@ -490,10 +490,10 @@ mod cached {
             (_, CachedPageShare::Unknown) => {
                 Some(InexactnessReason::Longer("how many loads miss the device's cache depends on their order"))
             }
-            (_, CachedPageShare::Share(_, false)) => {
+            (_, CachedPageShare::ShareOption(_, false)) => {
                 Some(InexactnessReason::Longer("pages that are missing take different times"))
             }
-            (_, CachedPageShare::Share(_, true)) => Some(InexactnessReason::Shorter(
+            (_, CachedPageShare::ShareOption(_, true)) => Some(InexactnessReason::Shorter(
                 "a load that finds its page in the device's cache takes less, another one more",
             )),
             (_, CachedPageShare::All) => parts.chance().map(InexactnessReason::Longer),
@@ -517,7 +517,7 @@ mod cached {
         /// as all.
         pub(super) fn new(parts: &Parts, found: CachedPageShare) -> IdleDramCache {
             let missing = match found {
-                CachedPageShare::Share(share, _) => 1.0 - share,
+                CachedPageShare::ShareOption(share, _) => 1.0 - share,
                 CachedPageShare::All | CachedPageShare::Unknown => 0.0,
             };
             let cxl = &parts.drive.cxl;

@@ -76,7 +76,7 @@ impl Protocol for DcExpress {
     }
 
     fn attaches(&self, attachment: Attachment) -> bool {
-        attachment == Attachment::SharedMemory
+        attachment == Attachment::ClientMemoryRegions
     }
 }
 

@@ -28,7 +28,11 @@ pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
         "R" => Op::Read,
         "W" => Op::Write,
         "" => {
-            return Ok(TraceRecord::left_out(nanoseconds(time)?, RecordedDevice::Named(lun), "requests without a type"));
+            return Ok(TraceRecord::left_out(
+                nanoseconds(time)?,
+                RecordedDevice::Named(lun),
+                "requests without a type",
+            ));
         }
         "IOType" => return Ok(TraceRecord::Other),
         _ => return wrong(format!("the unknown type `{kind}`"), "R, W or nothing"),

@@ -31,7 +31,7 @@ pub enum StateRecordTag {
     /// Namespaces of the drive, with their formats.
     Namespaces = 2,
     /// Latest sanitize operation.
-    Sanitize = 3,
+    SanitizeOperation = 3,
     /// Persistent event log of the drive.
     TraceEventReader = 4,
     /// States and write pointers of zones.
@@ -157,13 +157,13 @@ mod tests {
         let mut state = StoreState::default();
         for value in 1..=3_u8 {
             state.save(StateRecordTag::UnreadableRanges, vec![value; 40], Some(&file)).unwrap();
-            state.save(StateRecordTag::Sanitize, vec![value], Some(&file)).unwrap();
+            state.save(StateRecordTag::SanitizeOperation, vec![value], Some(&file)).unwrap();
         }
         let found = StoreState::read(&file).unwrap();
         assert_eq!((found.record(StateRecordTag::UnreadableRanges), found.saves), (Some(&vec![3; 40]), 6));
         file.write_all_at(&[0xff], SLOTS_AT + HEAD_BYTES as u64 + 9).unwrap();
         let before = StoreState::read(&file).unwrap();
-        assert_eq!((before.record(StateRecordTag::Sanitize), before.saves), (Some(&vec![2]), 5));
+        assert_eq!((before.record(StateRecordTag::SanitizeOperation), before.saves), (Some(&vec![2]), 5));
         StoreState::clear(&file).unwrap();
         assert_eq!(StoreState::read(&file).unwrap(), StoreState::default());
     }

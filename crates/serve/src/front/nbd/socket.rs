@@ -13,7 +13,7 @@ use rustix::net::sockopt;
 
 use super::uri::{Address, Uri};
 use crate::front::buffer::Buffer;
-use crate::front::socket::bind_unix;
+use crate::front::socket::bind_unix_socket;
 
 /// Size of each kernel buffer of a connection, in bytes: a batch of requests or its replies should fit.
 const SOCKET_BUFFER_BYTES: usize = 1 << 20;
@@ -48,7 +48,7 @@ impl Listener {
     /// If the address is in use or not allowed.
     pub fn bind(uri: &Uri) -> Result<Listener, InputProblem> {
         let socket = match &uri.place {
-            Address::Unix(path) => bind_unix(path).map(|socket| ListeningSocket::Unix(socket, path.clone())),
+            Address::Unix(path) => bind_unix_socket(path).map(|socket| ListeningSocket::Unix(socket, path.clone())),
             Address::Tcp(address) => TcpListener::bind(address).map(ListeningSocket::Tcp),
         };
         let bound = socket.and_then(|socket| {

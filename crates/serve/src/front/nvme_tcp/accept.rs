@@ -26,7 +26,7 @@ use super::keyring::Keyring;
 use super::stream::ByteStream;
 use crate::device::Device;
 use crate::front::poll_group::sleep;
-use crate::nvme::discovery::{ChannelSecurity, DiscoveryLog, DiscoveryRecord, SubsystemType};
+use crate::nvme::discovery::{DiscoveredSubsystemType, DiscoveryChannelSecurity, DiscoveryLogPage, DiscoveryLogRecord};
 
 /// Maximum number of entries of an admin submission queue.
 pub(super) const ADMIN_ENTRIES_MAX: u16 = 128;
@@ -65,7 +65,7 @@ pub(super) struct Admission {
     /// File with addresses of other discovery services, one a line.
     pub referrals: Option<PathBuf>,
     /// Log page of the discovery controllers.
-    pub discovery: Arc<DiscoveryLog>,
+    pub discovery: Arc<DiscoveryLogPage>,
     /// Controllers of all hosts.
     pub directory: Directory,
     /// Maximum number of data bytes of a command.
@@ -82,25 +82,25 @@ fn invalid_parameter_refusal(parameter: InvalidConnectParameter) -> Refusal {
 impl Admission {
     /// Fills the log page with the addresses at which the drive is served, and the referrals.
     pub(super) fn publish(&self, addresses: &[SocketAddr]) {
-        let record = |(port, address): (usize, &SocketAddr)| DiscoveryRecord {
-            kind: SubsystemType::Drive,
+        let record = |(port, address): (usize, &SocketAddr)| DiscoveryLogRecord {
+            kind: DiscoveredSubsystemType::Drive,
             subsystem: self.subsystem.clone(),
             address: *address,
             port_id: u16::try_from(port + 1).unwrap_or(u16::MAX),
             admin_entries: ADMIN_ENTRIES_MAX,
             security: match &self.keyring {
-                Some(keyring) if keyring.requires_tls() => ChannelSecurity::Required,
-                _ => ChannelSecurity::None,
+                Some(keyring) if keyring.requires_tls() => DiscoveryChannelSecurity::Required,
+                _ => DiscoveryChannelSecurity::None,
             },
         };
         let drives = addresses.iter().enumerate().map(record);
-        let referral = |address| DiscoveryRecord {
-            kind: SubsystemType::Referral,
+        let referral = |address| DiscoveryLogRecord {
+            kind: DiscoveredSubsystemType::Referral,
             subsystem: String::from(DISCOVERY_NQN),
             address,
             port_id: 0,
             admin_entries: ADMIN_ENTRIES_MAX,
-            security: ChannelSecurity::None,
+            security: DiscoveryChannelSecurity::None,
         };
         let referrals = self.read_referral_addresses().into_iter().map(referral);
         self.discovery.replace(drives.chain(referrals).collect());

@@ -21,7 +21,7 @@ use crate::device::Device;
 use crate::device::pace::BATCH;
 use crate::front::nvme_command::QueueHost;
 use crate::front::poll_group::PollGroupMailbox;
-use crate::nvme::registers::Registers;
+use crate::nvme::registers::ControllerRegisters;
 use crate::nvme::{Command, Controller, FabricIdentity, Identity, NextCommand, QueueSet};
 
 /// Time for which a host may leave its controller disabled, or a discovery controller without a keep-alive timeout may
@@ -128,7 +128,7 @@ impl<'a> ServedControllerPlace<'a> {
         if let Some(slot) = slot {
             connection.accept_connect_command(slot, &connect, controller_id);
         }
-        let mut registers = Registers::new(&identity.limits);
+        let mut registers = ControllerRegisters::new(&identity.limits);
         set_admin_queue_properties(&mut registers, connection.session.controller_ring_entries());
         if self.settings.is_strict {
             registers.check_strictly();
@@ -240,7 +240,7 @@ impl<'a> ServedControllerPlace<'a> {
     /// Ends the association: the controller is powered off, and its connections close.
     fn end(&mut self) {
         if let Some(mut association) = self.association.take() {
-            association.controller.power_off();
+            association.controller.disable_after_disconnect();
         }
         self.settings.admission.directory.close(self.number);
     }
@@ -252,10 +252,10 @@ impl<'a> ServedControllerPlace<'a> {
             if !association.controller.queue_sets()[set].has_io_queues() {
                 continue;
             }
-            let mut lent = association.controller.empty_queue_set();
+            let mut lent = association.controller.vacant_queue_set();
             association.controller.swap_queue_set(set, &mut lent);
             let mut host = OwnedQueueConnections::new(self.settings.is_timed);
-            for queue in lent.io_queues() {
+            for queue in lent.io_queue_ids() {
                 let is_lent = lent.submission_queue(queue).is_some();
                 if let Some(connection) = is_lent.then(|| association.host.queues.take(queue)).flatten() {
                     host.put(queue, connection);
@@ -307,7 +307,7 @@ impl<'a> ServedControllerPlace<'a> {
 }
 
 /// Writes the properties of the admin queue, which a host in a fabric cannot set.
-fn set_admin_queue_properties(registers: &mut Registers, entries: u32) {
+fn set_admin_queue_properties(registers: &mut ControllerRegisters, entries: u32) {
     let (submissions, completions) = queue_ring_addresses(0);
     registers.write(0x24, &((entries - 1) | (entries - 1) << 16).to_le_bytes());
     registers.write(0x28, &submissions.to_le_bytes());
@@ -354,7 +354,7 @@ impl HostAssociation {
             drop(host.queues.take(*queue));
         }
         let entries = u32::from(entries_field) + 1;
-        if entries > controller.queue_entries_max() {
+        if entries > controller.io_queue_entries_max() {
             return Err(invalid(field::ENTRIES));
         }
         let created = controller.connect_queue(*queue, entries + 1, queue_ring_addresses(*queue), host);
@@ -502,7 +502,7 @@ impl HostAssociation {
             Some((_, true)) => self.heard_at = Instant::now(),
             Some((time, false)) if self.heard_at.elapsed() > time => {
                 // The controller stops and its connections end (section 3.9).
-                self.controller.expire_keep_alive(&mut self.host);
+                self.controller.fail_for_keep_alive(&mut self.host);
                 return true;
             }
             Some(_) => {}
@@ -530,7 +530,7 @@ pub(super) fn receive_for_lent_queues(
     groups: &ControllerPollGroups<'_>,
 ) -> bool {
     let (any, needs_owner) = receive_pdus_and_submit_commands(&mut lent.host, is_forced);
-    if needs_owner || lent.set.has_errors() {
+    if needs_owner || lent.set.has_reportable_errors() {
         lent.notify_owner_once(groups);
     }
     any

@@ -18,8 +18,8 @@ use phaselink_core::protocol::nvme::spec::SUBMISSION_ENTRY_BYTES;
 use super::connection::HostConnection;
 use crate::device::faults::ConnectionFault;
 use crate::front::nvme_command::{CommandFate, QueueHost};
-use crate::nvme::registers::Registers;
-use crate::nvme::{AdminHost, Host, QUEUE_PAIRS_MAX, Unreachable};
+use crate::nvme::registers::ControllerRegisters;
+use crate::nvme::{AdminHost, Host, QUEUE_PAIRS_MAX, UnreachableMemory};
 
 /// Number of the part of the memory with submission queues, in the highest bits of an address.
 const SUBMISSIONS: u64 = 1;
@@ -109,18 +109,18 @@ impl OwnedQueueConnections {
 
 impl Host for OwnedQueueConnections {
     #[inline]
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), UnreachableMemory> {
         if self.read_mapped(address, into) {
             return Ok(());
         }
-        let (connection, slot, offset) = self.at(address, DATA).ok_or(Unreachable)?;
-        into.copy_from_slice(connection.session.readable(slot, offset, into.len()).ok_or(Unreachable)?);
+        let (connection, slot, offset) = self.at(address, DATA).ok_or(UnreachableMemory)?;
+        into.copy_from_slice(connection.session.readable(slot, offset, into.len()).ok_or(UnreachableMemory)?);
         Ok(())
     }
 
     #[inline]
-    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
-        self.data(address, from.len()).ok_or(Unreachable)?.copy_from_slice(from);
+    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), UnreachableMemory> {
+        self.data(address, from.len()).ok_or(UnreachableMemory)?.copy_from_slice(from);
         Ok(())
     }
 
@@ -152,8 +152,8 @@ impl Host for OwnedQueueConnections {
     }
 
     #[inline]
-    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable> {
-        let (connection, ..) = self.at(address, COMPLETIONS).ok_or(Unreachable)?;
+    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), UnreachableMemory> {
+        let (connection, ..) = self.at(address, COMPLETIONS).ok_or(UnreachableMemory)?;
         connection.session.complete(entry);
         Ok(())
     }
@@ -204,22 +204,22 @@ pub(super) struct NvmeTcpFabricHost {
     /// Connections that are not lent to another thread.
     pub queues: OwnedQueueConnections,
     /// Properties of the controller.
-    pub registers: Registers,
+    pub registers: ControllerRegisters,
     /// Instant at which the host connected.
     pub begun: Instant,
 }
 
 /// Forwards the access to memory to the connections.
 impl Host for NvmeTcpFabricHost {
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), UnreachableMemory> {
         self.queues.read(address, into)
     }
 
-    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
+    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), UnreachableMemory> {
         self.queues.write(address, from)
     }
 
-    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable> {
+    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), UnreachableMemory> {
         self.queues.post(address, entry)
     }
 
@@ -249,7 +249,7 @@ impl AdminHost for NvmeTcpFabricHost {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn registers(&mut self) -> &mut Registers {
+    fn registers(&mut self) -> &mut ControllerRegisters {
         &mut self.registers
     }
 }

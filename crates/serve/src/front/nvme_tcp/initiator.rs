@@ -20,7 +20,7 @@ use super::fabrics::{
     ANY_CONTROLLER, ConnectCommandFields, ConnectData, ConnectQueueAttributes, DISCOVERY_NQN, FabricsCommand,
 };
 use super::wire::Digests;
-use crate::nvme::discovery::{self, DiscoveryRecord, SubsystemType};
+use crate::nvme::discovery::{self, DiscoveredSubsystemType, DiscoveryLogRecord};
 use crate::nvme::identify::IDENTIFY_BYTES;
 use crate::nvme::log_pages;
 
@@ -60,7 +60,7 @@ pub fn read_discovery_records(
     port: SocketAddr,
     digests: Digests,
     host: &HostNameAndIdentifier,
-) -> io::Result<(u64, Vec<DiscoveryRecord>)> {
+) -> io::Result<(u64, Vec<DiscoveryLogRecord>)> {
     let target = TargetAddress { subsystem: Some(String::from(DISCOVERY_NQN)), digests, ..TargetAddress::of(port) };
     let mut initiator = Initiator::connect(&target, host, 0)?;
     initiator.enable()?;
@@ -89,7 +89,7 @@ impl Initiator {
         let mut target = target.clone();
         if target.subsystem.is_none() {
             let (_, records) = read_discovery_records(target.port, target.digests, host)?;
-            let drive = records.into_iter().find(|record| record.kind == SubsystemType::Drive);
+            let drive = records.into_iter().find(|record| record.kind == DiscoveredSubsystemType::Drive);
             let drive = drive.ok_or_else(|| io::Error::other("the discovery controller lists no NVM subsystem"))?;
             check_discovery_record_address(&target, drive.address)?;
             (target.port, target.subsystem) = (drive.address, Some(drive.subsystem));
@@ -214,7 +214,7 @@ impl Initiator {
     ///
     /// # Errors
     /// As [`Initiator::execute_admin_read`], or if the page is invalid.
-    pub fn read_discovery_log(&mut self) -> io::Result<(u64, Vec<DiscoveryRecord>)> {
+    pub fn read_discovery_log(&mut self) -> io::Result<(u64, Vec<DiscoveryLogRecord>)> {
         let part = |bytes: usize| {
             let words = short_length(bytes / 4) - 1;
             let entry = SubmissionEntry { opcode: admin::GET_LOG_PAGE, ..SubmissionEntry::default() }

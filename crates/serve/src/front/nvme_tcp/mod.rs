@@ -168,10 +168,10 @@ impl NvmeTcpFrontEnd {
         let listeners = all(parsed.into_iter().map(bind_tcp_listener))?;
         let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect::<Vec<_>>();
         let keys = arguments.setting(KEYS).map(keyring::read_host_key_file).transpose()?;
-        let keyring = keys.map(|keys| Arc::new(Keyring::new(keys, &identity.subsystem_name())));
+        let keyring = keys.map(|keys| Arc::new(Keyring::new(keys, &identity.nvm_subsystem_name())));
         let admission = Admission {
             keyring,
-            subsystem: identity.subsystem_name(),
+            subsystem: identity.nvm_subsystem_name(),
             hosts: arguments.setting(HOSTS).map(parse_host_names).transpose()?,
             referrals: arguments.setting(REFERRALS).map(parse_referral_file_path).transpose()?,
             discovery: Arc::default(),

@@ -78,7 +78,7 @@ pub(super) fn serve(
     let identity = &join_nvm_subsystem(service, identity)?;
     let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok());
     let path = |address: SocketAddr| {
-        (address.port(), identity.subsystem.add_path(&device.faults, format!("{SCHEME}{address}")))
+        (address.port(), identity.subsystem.add_host_path(&device.faults, format!("{SCHEME}{address}")))
     };
     let paths: Vec<(u16, u32)> = addresses.map(path).collect();
     let settings = ControllerPlaceSettings { identity, paths: &paths, admission, is_strict, is_timed: service.timing };

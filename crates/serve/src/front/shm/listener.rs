@@ -87,7 +87,7 @@ impl ClientListener<'_> {
             if self.device.stop.is_requested() {
                 break Ok(());
             }
-            if let Err(error) = self.wait_and_serve(&mut connections) {
+            if let Err(error) = self.wait_and_serve_sockets(&mut connections) {
                 break Err(error);
             }
         };
@@ -96,7 +96,7 @@ impl ClientListener<'_> {
     }
 
     /// Waits until a socket is readable or the device is told to stop, then serves all readable sockets.
-    fn wait_and_serve(&self, connections: &mut ClientConnections) -> io::Result<()> {
+    fn wait_and_serve_sockets(&self, connections: &mut ClientConnections) -> io::Result<()> {
         let guests = connections.guests.iter().map(|guest| guest.socket.as_fd());
         let clients = connections.clients.iter().map(|(_, socket)| socket.as_fd());
         let fds = self.served.iter().map(AsFd::as_fd).chain(guests).chain(clients).chain([self.device.stop.as_fd()]);
@@ -109,15 +109,15 @@ impl ClientListener<'_> {
         let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
         let (_, ready) = ready.split_at(self.served.len());
         let (guests, clients) = ready.split_at(connections.guests.len());
-        self.serve_clients(connections, clients);
-        self.greet(connections, guests);
+        self.wake_for_doorbells(connections, clients);
+        self.read_greetings(connections, guests);
         self.accept(connections);
         Ok(())
     }
 
     /// Wakes all device threads for each client that rings its doorbell, and tells them of clients that have
     /// disconnected.
-    fn serve_clients(&self, connections: &mut ClientConnections, ready: &[bool]) {
+    fn wake_for_doorbells(&self, connections: &mut ClientConnections, ready: &[bool]) {
         let mut ready = ready.iter();
         connections.clients.retain(|(number, socket)| {
             if ready.next() != Some(&true) {
@@ -136,7 +136,7 @@ impl ClientListener<'_> {
         });
     }
 
-    fn greet(&self, connections: &mut ClientConnections, ready: &[bool]) {
+    fn read_greetings(&self, connections: &mut ClientConnections, ready: &[bool]) {
         for (guest, ready) in mem::take(&mut connections.guests).into_iter().zip(ready) {
             match ready {
                 // If a client sends no valid greeting, or does not read the reply, disconnect it.
@@ -153,7 +153,7 @@ impl ClientListener<'_> {
         let mut message = [0; HELLO_BYTES];
         let (bytes, _) = socket::receive(socket.as_fd(), &mut message)?;
         let hello = ClientHelloMessage::decode(&message[..bytes]).ok_or(io::ErrorKind::InvalidData)?;
-        let welcome = match self.grant(&hello, place, connections) {
+        let welcome = match self.grant_greeting(&hello, place, connections) {
             Ok(welcome) => welcome,
             refused => return socket::send(socket.as_fd(), &ServerWelcomeMessage::encode(refused), None),
         };
@@ -161,14 +161,20 @@ impl ClientListener<'_> {
         socket::send(socket.as_fd(), &ServerWelcomeMessage::encode(Ok(welcome)), Some(fd.as_fd()))?;
         let client = AdmittedClient { number: connections.clients_ever, layout: welcome.layout, place };
         connections.clients_ever += 1;
-        self.divide(&client, &socket, memory, &fd)?;
+        self.distribute_queues(&client, &socket, memory, &fd)?;
         connections.clients.push((client.number, socket));
         Ok(())
     }
 
     /// Hands each device thread those queues of a client that it owns, each thread with its own mapping of the client's
     /// memory.
-    fn divide(&self, client: &AdmittedClient, socket: &UnixStream, memory: Memory, fd: &OwnedFd) -> io::Result<()> {
+    fn distribute_queues(
+        &self,
+        client: &AdmittedClient,
+        socket: &UnixStream,
+        memory: Memory,
+        fd: &OwnedFd,
+    ) -> io::Result<()> {
         let AdmittedClient { number, layout, place } = *client;
         let (part, threads) = (self.served[place].part, self.handovers.len());
         let mut mapped = Some(memory);
@@ -184,7 +190,7 @@ impl ClientListener<'_> {
         Ok(())
     }
 
-    fn grant(
+    fn grant_greeting(
         &self,
         hello: &ClientHelloMessage,
         place: usize,
@@ -237,7 +243,7 @@ mod tests {
     const LAYOUT: Layout = Layout { queues: 5, entries: 8, transfer_bytes: 512 };
 
     #[test]
-    fn every_queue_is_one_threads_and_clients_with_one_queue_take_turns() {
+    fn queues_have_one_owner_and_single_queue_clients_rotate() {
         for (client, threads) in [(0, 1), (0, 3), (7, 3), (2, 16)] {
             let mut queues: Vec<u32> =
                 (0..threads).flat_map(|thread| owned_queues(client, LAYOUT.queues, thread, threads)).collect();
@@ -251,7 +257,7 @@ mod tests {
     /// A cache line that a device thread writes for requests, in its own state or in a client's memory, is written by
     /// no other device thread.
     #[test]
-    fn no_line_is_written_by_two_device_threads() {
+    fn no_cache_line_is_written_by_two_device_threads_over_shm() {
         const THREADS: usize = 3;
         let layout = Layout { queues: 3, ..LAYOUT };
         let part = DriveRange { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };

@@ -94,7 +94,7 @@ impl LoadQueue {
     }
 
     /// Polls every request in flight once, and moves those that have completed to `done`.
-    fn look(&mut self) -> io::Result<()> {
+    fn poll_in_flight(&mut self) -> io::Result<()> {
         let LoadQueue { queue, in_flight, done, into } = self;
         let mut broken = None;
         in_flight.retain(|asked| match queue.complete(asked.place, &mut into[..asked.bytes]) {
@@ -136,7 +136,7 @@ impl LoadConnection for LoadQueue {
 
     fn wait(&mut self, until: Option<Time>, clock: &Clock) -> io::Result<()> {
         for _ in 0..ROUNDS {
-            self.look()?;
+            self.poll_in_flight()?;
             if !self.done.is_empty() {
                 return Ok(());
             }

@@ -32,7 +32,7 @@ use super::service::FrontEndService;
 use crate::device::empty_exchange;
 use crate::device::report::EmptyExchangeTime;
 
-pub use share::{Share, ShareSocket};
+pub use share::{ShareOption, ShareSocket};
 
 /// Description of the shared-memory front-end: its flag, help text, binding of addresses and benchmark target.
 pub const KIND: FrontKind = FrontKind {
@@ -47,19 +47,19 @@ pub const KIND: FrontKind = FrontKind {
     knows_zones: false,
     knows_keys: false,
     check_model: |_| Ok(()),
-    socket: |text| Share::parse(text).map(|share| Some(share.path)),
+    socket: |text| ShareOption::parse(text).map(|share| Some(share.path)),
     bind: |FrontEndArguments { addresses, .. }, _, geometry| {
-        let bind = |text: &String| ShareSocket::bind(&Share::parse(text)?, geometry);
-        Ok(Box::new(Shm(all(addresses.iter().map(bind))?)))
+        let bind = |text: &String| ShareSocket::bind(&ShareOption::parse(text)?, geometry);
+        Ok(Box::new(ShmFrontEnd(all(addresses.iter().map(bind))?)))
     },
     target: Some(BenchTargetKind { form: "shm:PATH", parse: load::parse }),
 };
 
 /// Shared-memory front-end with its bound sockets. Their clients share the device threads.
 #[derive(Debug)]
-pub struct Shm(pub Vec<ShareSocket>);
+pub struct ShmFrontEnd(pub Vec<ShareSocket>);
 
-impl Front for Shm {
+impl Front for ShmFrontEnd {
     fn addresses(&self) -> Vec<String> {
         self.0.iter().map(|socket| socket.share.to_string()).collect()
     }

@@ -162,7 +162,7 @@ impl Resume<ClientCommand> for ClientGroup<'_> {
 
 impl FrontEnd for ClientGroup<'_> {
     type Request = ClientCommand;
-    const DELIVERY: Delivery = Delivery::ByClient;
+    const DELIVERY: Delivery = Delivery::ClientViolation;
     const PAUSES: bool = false;
 
     fn transfer_bytes_max(&self) -> usize {
@@ -259,7 +259,7 @@ mod tests {
     use crate::front::shm::share::DriveRange;
 
     #[test]
-    fn a_stamp_counts_if_it_is_at_most_ten_milliseconds_old() {
+    fn time_stamp_is_valid_for_ten_milliseconds() {
         let (clock, now) = (Clock::Steady { start_ns: 5_000 }, Time::ZERO + Span::from_ms(50));
         let age = |stamp_ns| now.since(submitted(stamp_ns, &clock, now));
         let (now_ns, most_ns) = (50_005_000, WAY_MAX.as_ps() / 1000);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doorbell_on_a_clients_socket_ends_the_sleep_of_its_device_thread() {
+    fn clients_doorbell_wakes_its_device_thread() {
         let (wakeup, layout) = (Wakeup::new().unwrap(), Layout { queues: 1, entries: 8, transfer_bytes: 512 });
         let (memory, _) = Memory::create(layout.memory_bytes()).unwrap();
         let part = DriveRange { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };

@@ -16,12 +16,12 @@ use rustix::net::{
 };
 
 use super::memory::Memory;
-use super::reach::{Mapped, Reach, Signals};
-use super::session::{Doorbells, Reply, Session};
+use super::reach::{BorrowerAccess, ClientAccess, InterruptSender};
+use super::session::{DoorbellPage, Session, VfioUserReply};
 use super::wire::{DESCRIPTORS_MAX, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, command};
 use crate::device::faults::Faults;
-use crate::nvme::registers::Registers;
-use crate::nvme::{AdminHost, Unreachable};
+use crate::nvme::registers::ControllerRegisters;
+use crate::nvme::{AdminHost, UnreachableMemory};
 
 /// Longest time for which a thread waits until a client accepts a reply, or sends memory that it was asked for.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -36,12 +36,12 @@ pub struct Connection {
     session: Session,
     /// Instant at which the client has connected.
     begun: Instant,
-    incoming: Incoming,
+    incoming: IncomingMessage,
     /// Message ID of the latest request that the server has sent to the client.
     request_id: u16,
     answered: Option<Vec<u8>>,
     faults: Arc<Faults>,
-    signals: Signals,
+    signals: InterruptSender,
     /// True if other threads borrow access to the client's memory. The client must not be asked for memory then, as a
     /// message that arrives meanwhile could change the memory.
     is_shared: bool,
@@ -71,7 +71,7 @@ impl Message {
 
 /// Message that is being received, of which bytes may be missing.
 #[derive(Debug, Default)]
-struct Incoming {
+struct IncomingMessage {
     bytes: Vec<u8>,
     filled: usize,
     fds: Vec<OwnedFd>,
@@ -88,11 +88,11 @@ impl Connection {
             socket,
             session: Session::new(is_mappable, limits)?,
             begun: Instant::now(),
-            incoming: Incoming::default(),
+            incoming: IncomingMessage::default(),
             request_id: 0,
             answered: None,
             faults: Arc::clone(faults),
-            signals: Signals::new(faults),
+            signals: InterruptSender::new(faults),
             is_shared: false,
             is_out_of_reach: false,
             has_neighbours: false,
@@ -103,7 +103,7 @@ impl Connection {
 
     /// Executes messages that have arrived, and sends the replies. The connection [is over](Connection::is_over) if the
     /// socket has ended.
-    fn attend(&mut self) {
+    fn execute_messages(&mut self) {
         for _ in 0..MESSAGES_MAX {
             let Some(message) = self.next_message() else { return };
             self.answer(message);
@@ -126,18 +126,18 @@ impl Connection {
 
     /// Returns the access to this client that a borrower of its queues needs. Until all borrowers have returned theirs,
     /// the client must be asked for nothing, and only its doorbell messages may be executed.
-    pub fn share(&mut self) -> Mapped {
+    pub fn share(&mut self) -> BorrowerAccess {
         self.is_shared = true;
-        Mapped::new(&self.session, &self.faults)
+        BorrowerAccess::new(&self.session, &self.faults)
     }
 
     /// Takes back a borrower's access to the client, with the interrupts that are still to be repeated.
-    pub fn take_back(&mut self, mapped: Mapped) {
-        self.signals.inherit(mapped.into_signals());
+    pub fn take_back(&mut self, mapped: BorrowerAccess) {
+        self.signals.inherit(mapped.into_interrupt_sender());
     }
 
     /// Notes that all borrowers have returned their access, so that the client may be asked for memory again.
-    pub fn have_alone(&mut self) {
+    pub fn note_access_returned(&mut self) {
         self.is_shared = false;
     }
 
@@ -145,11 +145,11 @@ impl Connection {
     /// end of another fault; none if there is none.
     #[inline]
     pub fn interrupt_again(&mut self) -> Option<Duration> {
-        self.signals.send_again(&self.session.interrupts, self.session.registers.masked)
+        self.signals.send_repeated_interrupts(&self.session.interrupts, self.session.registers.masked)
     }
 
     /// Returns true if the client has negotiated a version.
-    pub fn has_agreed(&self) -> bool {
+    pub fn has_negotiated_version(&self) -> bool {
         self.session.has_version()
     }
 
@@ -159,7 +159,7 @@ impl Connection {
     }
 
     /// Sets the flag that the thread serves other clients beside this one.
-    pub fn set_neighbours(&mut self, has_neighbours: bool) {
+    pub fn set_has_neighbours(&mut self, has_neighbours: bool) {
         self.has_neighbours = has_neighbours;
     }
 
@@ -171,7 +171,7 @@ impl Connection {
 
     /// Returns the longest time for which the thread may wait for the client now. On a thread with other clients, all
     /// waits together are limited.
-    fn wait_limit(&self) -> Duration {
+    fn client_wait_limit(&self) -> Duration {
         if self.has_neighbours { PATIENCE.saturating_sub(self.waited) } else { PATIENCE }
     }
 
@@ -197,7 +197,7 @@ impl Connection {
     /// belong to the message that they came with. Returns none if bytes are missing.
     fn receive(&mut self) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
         loop {
-            let Incoming { bytes, filled, fds } = &mut self.incoming;
+            let IncomingMessage { bytes, filled, fds } = &mut self.incoming;
             if bytes.len() < HEADER_BYTES {
                 bytes.resize(HEADER_BYTES, 0);
             }
@@ -223,10 +223,10 @@ impl Connection {
         }
     }
 
-    fn send(&mut self, reply: &Reply) {
+    fn send(&mut self, reply: &VfioUserReply) {
         let fd = reply.with_doorbells.then(|| self.session.doorbells_fd().as_fd());
         let begun = Instant::now();
-        match send(&self.socket, &reply.bytes, fd, begun + self.wait_limit()) {
+        match send(&self.socket, &reply.bytes, fd, begun + self.client_wait_limit()) {
             Ok(false) => {}
             Ok(true) => self.waited += begun.elapsed(),
             Err(_) => {
@@ -239,30 +239,30 @@ impl Connection {
     /// Sends a request to the client, and returns the payload of the reply. Messages that arrive meanwhile are
     /// executed, as the client may hold up its reply until then.
     #[cold]
-    fn ask(&mut self, command: u16, payload: &[u8]) -> Result<Vec<u8>, Unreachable> {
+    fn request_from_client(&mut self, command: u16, payload: &[u8]) -> Result<Vec<u8>, UnreachableMemory> {
         if self.is_shared {
             self.is_out_of_reach = true;
-            return Err(Unreachable);
+            return Err(UnreachableMemory);
         }
         self.request_id = self.request_id.wrapping_add(1);
         let header = Header::request(self.request_id, command, payload.len());
         self.answered = None;
         let bytes = [&header.encode()[..], payload].concat();
-        self.send(&Reply { bytes, with_doorbells: false });
+        self.send(&VfioUserReply { bytes, with_doorbells: false });
         let begun = Instant::now();
-        let answer = self.wait_for_answer(command, begun + self.wait_limit());
+        let answer = self.wait_for_reply(command, begun + self.client_wait_limit());
         self.waited += begun.elapsed();
         answer
     }
 
-    fn wait_for_answer(&mut self, command: u16, until: Instant) -> Result<Vec<u8>, Unreachable> {
+    fn wait_for_reply(&mut self, command: u16, until: Instant) -> Result<Vec<u8>, UnreachableMemory> {
         while !self.is_over {
-            self.attend();
+            self.execute_messages();
             if let Some(message) = self.answered.take() {
-                let (head, payload) = message.split_first_chunk().ok_or(Unreachable)?;
+                let (head, payload) = message.split_first_chunk().ok_or(UnreachableMemory)?;
                 let header = Header::decode(head);
-                return if header.is_refusal() || header.command != command {
-                    Err(Unreachable)
+                return if header.is_error_reply() || header.command != command {
+                    Err(UnreachableMemory)
                 } else {
                     Ok(payload.to_vec())
                 };
@@ -271,33 +271,33 @@ impl Connection {
                 self.is_over = true;
             }
         }
-        Err(Unreachable)
+        Err(UnreachableMemory)
     }
 }
 
-impl Reach for Connection {
+impl ClientAccess for Connection {
     #[inline]
     fn memory(&mut self) -> &mut Memory {
         &mut self.session.memory
     }
 
-    fn read_remote(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
+    fn read_remote(&mut self, address: u64, into: &mut [u8]) -> Result<(), UnreachableMemory> {
         let mut at = address;
         for part in into.chunks_mut(self.session.transfer_bytes_max) {
             let request = [at.to_le_bytes(), (part.len() as u64).to_le_bytes()].concat();
-            let answer = self.ask(command::DMA_READ, &request)?;
-            let data = answer.get(request.len()..).filter(|data| data.len() == part.len()).ok_or(Unreachable)?;
+            let answer = self.request_from_client(command::DMA_READ, &request)?;
+            let data = answer.get(request.len()..).filter(|data| data.len() == part.len()).ok_or(UnreachableMemory)?;
             part.copy_from_slice(data);
             at += length(part.len());
         }
         Ok(())
     }
 
-    fn write_remote(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
+    fn write_remote(&mut self, address: u64, from: &[u8]) -> Result<(), UnreachableMemory> {
         let mut at = address;
         for part in from.chunks(self.session.transfer_bytes_max) {
             let request = [&at.to_le_bytes()[..], &(part.len() as u64).to_le_bytes(), part].concat();
-            self.ask(command::DMA_WRITE, &request)?;
+            self.request_from_client(command::DMA_WRITE, &request)?;
             at += length(part.len());
         }
         Ok(())
@@ -314,7 +314,7 @@ impl Reach for Connection {
     }
 
     #[inline]
-    fn page(&self) -> &Doorbells {
+    fn page(&self) -> &DoorbellPage {
         self.session.doorbells()
     }
 
@@ -323,7 +323,7 @@ impl Reach for Connection {
     }
 
     #[inline]
-    fn signals(&mut self) -> &mut Signals {
+    fn signals(&mut self) -> &mut InterruptSender {
         &mut self.signals
     }
 }
@@ -339,7 +339,7 @@ impl AdminHost for Connection {
     }
 
     #[inline]
-    fn registers(&mut self) -> &mut Registers {
+    fn registers(&mut self) -> &mut ControllerRegisters {
         &mut self.session.registers
     }
 }

@@ -15,8 +15,8 @@ use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{PollFd, PollFlags};
 
 use super::connection::{Connection, MESSAGES_MAX};
-use super::lending::{ControllerGroups, Handover, LentQueues};
-use super::reach::Reach;
+use super::lending::{ControllerGroups, ControllerHandover, LentQueues};
+use super::reach::ClientAccess;
 use crate::clock::Wait;
 use crate::device::Device;
 use crate::device::pace::BATCH;
@@ -26,7 +26,7 @@ use crate::front::lifecycle::RequestInFlight;
 use crate::front::nvme_command::{CommandRequest, join_nvm_subsystem};
 use crate::front::poll_group::PollGroupMailbox;
 use crate::front::service::FrontEndService;
-use crate::front::socket::bind_unix;
+use crate::front::socket::bind_unix_socket;
 use crate::nvme::{AdminHost, Command, Controller, Identity, NextCommand, QueueSet, limits};
 
 /// Name of the socket within a directory, where user-space drivers such as SPDK look for it.
@@ -63,7 +63,7 @@ impl ControllerSocket {
         let identity = Identity::new(&drive.name, limits::served_limits(drive, geometry)?, number)
             .with_atomic_bytes(drive.nvme.atomic_write_bytes);
         let (is_for_drivers, path) = (path.is_dir(), socket_path(path));
-        let bound = bind_unix(&path).and_then(|listener| {
+        let bound = bind_unix_socket(&path).and_then(|listener| {
             listener.set_nonblocking(true)?;
             Ok(listener)
         });
@@ -97,7 +97,7 @@ impl ControllerSocket {
     /// If the store has namespaces that the drive cannot have.
     pub(super) fn join(&self, service: &FrontEndService<'_>) -> io::Result<()> {
         let identity = join_nvm_subsystem(service, &self.identity)?;
-        let path = identity.subsystem.add_path(&service.device.faults, self.address());
+        let path = identity.subsystem.add_host_path(&service.device.faults, self.address());
         // A socket is served only once, so `set` cannot fail.
         let _ = self.joined.set(identity.on_path(path));
         Ok(())
@@ -206,7 +206,7 @@ impl<'a> ServedController<'a> {
         let is_mappable = wait == Wait::Spin || wait == Wait::Adaptive && served.is_for_drivers;
         let controller = served.new_controller(groups.sets());
         ServedController {
-            empty: (1..groups.sets()).map(|_| controller.empty_queue_set()).collect(),
+            empty: (1..groups.sets()).map(|_| controller.vacant_queue_set()).collect(),
             groups,
             is_lent: false,
             number,
@@ -246,16 +246,16 @@ impl<'a> ServedController<'a> {
         if self.client.is_none() && !self.is_spare_thread {
             return self.accept(device);
         }
-        let any = self.answer_messages();
-        self.check_connection(device);
-        if !self.leave_if_needed() && !self.is_spare_thread {
+        let any = self.execute_client_messages();
+        self.check_host_and_client(device);
+        if !self.move_if_needed() && !self.is_spare_thread {
             self.lend();
         }
         any
     }
 
     /// Executes the client's messages. Returns true if there was any, or if the connection has ended.
-    fn answer_messages(&mut self) -> bool {
+    fn execute_client_messages(&mut self) -> bool {
         let (mut any, mut has_rung) = (false, false);
         for _ in 0..MESSAGES_MAX {
             let Some(message) = self.client.as_mut().and_then(Connection::next_message) else { break };
@@ -277,7 +277,7 @@ impl<'a> ServedController<'a> {
 
     /// Executes what the host has asked for by register writes, and checks that host and client are still there. Powers
     /// the controller off if the client has gone.
-    fn check_connection(&mut self, device: &Device) {
+    fn check_host_and_client(&mut self, device: &Device) {
         let Some(client) = &mut self.client else { return };
         client.interrupt_again();
         // A fault may have hit a queue before it was lent to another thread, so take the queues back now.
@@ -286,21 +286,21 @@ impl<'a> ServedController<'a> {
         }
         let Some(client) = &mut self.client else { return };
         self.controller.update(client, &device.store);
-        let is_silent = !client.has_agreed() && self.heard_at.elapsed() > GREETING_MAX;
+        let is_silent = !client.has_negotiated_version() && self.heard_at.elapsed() > GREETING_MAX;
         let is_over = client.is_over() || is_silent;
         if let Some((time, heard)) = self.controller.poll_keep_alive() {
             if heard {
                 self.heard_at = Instant::now();
             } else if self.heard_at.elapsed() > time {
                 self.take_back();
-                self.client.iter_mut().for_each(|client| self.controller.expire_keep_alive(client));
+                self.client.iter_mut().for_each(|client| self.controller.fail_for_keep_alive(client));
             }
         }
         if is_over {
             self.take_back();
             self.taken = self.take_completions_taken();
             self.is_slow |= self.client.take().is_some_and(|client| client.has_waited());
-            self.controller.power_off();
+            self.controller.disable_after_disconnect();
         }
     }
 
@@ -311,7 +311,7 @@ impl<'a> ServedController<'a> {
         let sets = self.controller.queue_sets();
         let is_wanted = sets[1..].iter().any(|set| set.has_io_queues());
         let mut is_mapped = |(address, bytes)| client.memory().mapped(address, bytes).is_some();
-        if !is_wanted || !sets.iter().flat_map(|set| set.memory_ranges()).all(&mut is_mapped) {
+        if !is_wanted || !sets.iter().flat_map(|set| set.queue_memory_ranges()).all(&mut is_mapped) {
             return;
         }
         for number in 1..self.groups.sets() {
@@ -339,7 +339,7 @@ impl<'a> ServedController<'a> {
                 client.take_back(host);
             }
         }
-        self.client.iter_mut().for_each(Connection::have_alone);
+        self.client.iter_mut().for_each(Connection::note_access_returned);
     }
 
     /// Returns the set of queues of a client's command, taken back if it was lent, and the client's connection; none if
@@ -372,11 +372,11 @@ impl<'a> ServedController<'a> {
     #[inline]
     pub(super) fn administer(&mut self, answered: impl FnMut(Status)) -> bool {
         let Some(client) = &mut self.client else { return false };
-        self.controller.has_admin_commands(client) && self.administer_some(answered)
+        self.controller.has_admin_commands(client) && self.execute_admin_commands(answered)
     }
 
     #[cold]
-    fn administer_some(&mut self, mut answered: impl FnMut(Status)) -> bool {
+    fn execute_admin_commands(&mut self, mut answered: impl FnMut(Status)) -> bool {
         self.take_back();
         let mut any = false;
         for _ in 0..BATCH {
@@ -401,16 +401,16 @@ impl<'a> ServedController<'a> {
         if self.served.is_strict {
             self.client.iter_mut().for_each(|client| client.registers().check_strictly());
         }
-        self.client.iter_mut().for_each(|client| client.set_neighbours(self.groups.spare_thread.is_some()));
+        self.client.iter_mut().for_each(|client| client.set_has_neighbours(self.groups.spare_thread.is_some()));
         self.clients_ever += 1;
         self.heard_at = Instant::now();
-        self.leave_if_needed();
+        self.move_if_needed();
         true
     }
 
     /// Returns the handover from which this thread takes what others have for its controller.
     #[inline]
-    pub(super) fn inbox(&self) -> &'a PollGroupMailbox<'a, Handover> {
+    pub(super) fn inbox(&self) -> &'a PollGroupMailbox<'a, ControllerHandover> {
         match &self.groups.spare_thread {
             Some(spare_thread) if self.is_spare_thread => spare_thread,
             _ => &self.groups.handover,
@@ -418,7 +418,7 @@ impl<'a> ServedController<'a> {
     }
 
     /// Returns the handover to the controller's other thread; none if it has only one.
-    fn other_thread(&self) -> Option<&'a PollGroupMailbox<'a, Handover>> {
+    fn handover_to_other_thread(&self) -> Option<&'a PollGroupMailbox<'a, ControllerHandover>> {
         let spare_thread = self.groups.spare_thread.as_ref()?;
         Some(if self.is_spare_thread { &self.groups.handover } else { spare_thread })
     }
@@ -426,7 +426,7 @@ impl<'a> ServedController<'a> {
     /// Moves the controller to its spare thread if this thread has waited for the client, or back if the client has
     /// gone. Returns true if the controller has moved.
     #[inline]
-    pub(super) fn leave_if_needed(&mut self) -> bool {
+    pub(super) fn move_if_needed(&mut self) -> bool {
         let has_to = match &self.client {
             Some(client) => !self.is_spare_thread && (self.is_slow || client.has_waited()),
             None => self.is_spare_thread && self.is_here,
@@ -437,7 +437,7 @@ impl<'a> ServedController<'a> {
     /// Moves the controller with its client to its other thread. Returns false if there is no other thread.
     #[cold]
     fn move_to_other_thread(&mut self) -> bool {
-        let Some(other) = self.other_thread() else { return false };
+        let Some(other) = self.handover_to_other_thread() else { return false };
         self.take_back();
         self.is_slow = !self.is_spare_thread;
         self.is_here = false;
@@ -445,7 +445,12 @@ impl<'a> ServedController<'a> {
         let controller = std::mem::replace(&mut self.controller, fresh);
         let client = self.client.take();
         let (clients_ever, heard_at) = (self.clients_ever, self.heard_at);
-        other.put(Handover::Controller(Box::new(ControllerState { controller, client, clients_ever, heard_at })));
+        other.put(ControllerHandover::Controller(Box::new(ControllerState {
+            controller,
+            client,
+            clients_ever,
+            heard_at,
+        })));
         true
     }
 
@@ -455,7 +460,7 @@ impl<'a> ServedController<'a> {
         (self.controller, self.client, self.is_here) = (controller, client, true);
         (self.clients_ever, self.heard_at) = (clients_ever, heard_at);
         let has_neighbours = !self.is_spare_thread;
-        self.client.iter_mut().for_each(|client| client.set_neighbours(has_neighbours));
+        self.client.iter_mut().for_each(|client| client.set_has_neighbours(has_neighbours));
     }
 
     /// Returns the request if the controller is on this thread, and hands it over to the spare thread otherwise. On the
@@ -464,8 +469,8 @@ impl<'a> ServedController<'a> {
         if self.is_here {
             return Some(request);
         }
-        if let Some(other) = self.other_thread().filter(|_| !self.is_spare_thread) {
-            other.put(Handover::Request(Box::new(request)));
+        if let Some(other) = self.handover_to_other_thread().filter(|_| !self.is_spare_thread) {
+            other.put(ControllerHandover::Request(Box::new(request)));
         }
         None
     }
@@ -506,7 +511,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn socket_of_a_driver_name_has_a_note_unless_its_doorbells_can_be_mapped() {
+    fn driver_socket_name_is_noted_unless_doorbells_can_be_mapped() {
         let directory = std::env::temp_dir().join(format!("phaselink-note-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let drive = Drive::shipped("nvme").unwrap();
@@ -521,7 +526,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_name_of_a_socket_goes_with_its_controller() {
+    fn socket_file_is_removed_with_its_controller() {
         let served = sockets("gone", 1, 1).remove(0);
         let path = served.path.clone();
         assert!(path.exists());

@@ -54,12 +54,12 @@ pub enum Outcome {
 
 /// Error for an interrupt setting that is invalid or not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InvalidSetting;
+pub struct InvalidInterruptSetting;
 
 /// Eventfds for a client's interrupts. Device threads that send interrupts have clones, which hold until the client
 /// changes a setting. All clones share the mask of the pin.
 #[derive(Clone, Debug)]
-pub struct Interrupts {
+pub struct ClientInterrupts {
     vectors: Vec<Option<Arc<EventFd>>>,
     pin: Option<Arc<EventFd>>,
     /// True if the pin has been raised or the client has masked it. The client must unmask the pin before it is raised
@@ -75,11 +75,11 @@ struct EventFd {
     may_block: bool,
 }
 
-impl Interrupts {
+impl ClientInterrupts {
     /// Makes the interrupts of a device with a pin and `vectors` vectors, all without eventfds.
-    pub fn new(vectors: u16) -> Interrupts {
+    pub fn new(vectors: u16) -> ClientInterrupts {
         let vectors = (0..vectors).map(|_| None).collect();
-        Interrupts { vectors, pin: None, is_pin_masked: Arc::default() }
+        ClientInterrupts { vectors, pin: None, is_pin_masked: Arc::default() }
     }
 
     /// Returns the flags of VFIO_IRQ_INFO and the number of interrupts for a kind of interrupts.
@@ -97,25 +97,25 @@ impl Interrupts {
     ///
     /// # Errors
     /// If the setting is invalid or not supported. Nothing has changed then.
-    pub fn set(&mut self, setting: &Setting, fds: Vec<OwnedFd>) -> Result<Outcome, InvalidSetting> {
+    pub fn set(&mut self, setting: &Setting, fds: Vec<OwnedFd>) -> Result<Outcome, InvalidInterruptSetting> {
         let Setting { flags, kind, start, count, .. } = *setting;
         let (_, available) = self.info(kind);
-        let end = start.checked_add(count).filter(|end| *end <= available).ok_or(InvalidSetting)?;
+        let end = start.checked_add(count).filter(|end| *end <= available).ok_or(InvalidInterruptSetting)?;
         match flags {
             // No data and a count of 0: release all interrupts of this kind.
             _ if flags == DATA_NONE | ACTION_TRIGGER && count == 0 => self.release_interrupts(kind, 0, available),
             _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.is_empty() => self.release_interrupts(kind, start, end),
             _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.len() == index(count) => {
-                self.assign_eventfds(kind, start, fds)
+                self.assign_interrupt_eventfds(kind, start, fds)
             }
             _ if flags & !(DATA_NONE | DATA_BOOL) == ACTION_TRIGGER => self.trigger_interrupts(setting),
-            _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_MASK => self.mask_pin(true),
+            _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_MASK => self.mask_pin_interrupt(true),
             // Unmasking through an eventfd is not supported. QEMU then sends a message instead.
             _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_UNMASK => {
-                self.mask_pin(false);
+                self.mask_pin_interrupt(false);
                 return Ok(Outcome::Unmasked);
             }
-            _ => return Err(InvalidSetting),
+            _ => return Err(InvalidInterruptSetting),
         }
         Ok(Outcome::Applied)
     }
@@ -130,13 +130,13 @@ impl Interrupts {
     }
 
     /// Sets the eventfds that signal the interrupts of a kind, from number `start` on.
-    fn assign_eventfds(&mut self, kind: u32, start: u32, fds: Vec<OwnedFd>) {
+    fn assign_interrupt_eventfds(&mut self, kind: u32, start: u32, fds: Vec<OwnedFd>) {
         for (place, fd) in (index(start)..).zip(fds) {
             let event = Some(Arc::new(EventFd::new(fd)));
             match kind {
                 PIN => {
                     self.pin = event;
-                    self.mask_pin(false);
+                    self.mask_pin_interrupt(false);
                 }
                 VECTOR => self.vectors[place] = event,
                 _ => {}
@@ -150,9 +150,9 @@ impl Interrupts {
             let is_meant = setting.flags & DATA_BOOL == 0 || setting.data.get(index(place)).is_some_and(|it| *it != 0);
             match setting.kind {
                 _ if !is_meant => {}
-                PIN => self.raise_pin(),
+                PIN => self.raise_pin_interrupt(),
                 ERROR => {}
-                _ => self.vectors[index(setting.start + place)].iter().for_each(|event| event.ring()),
+                _ => self.vectors[index(setting.start + place)].iter().for_each(|event| event.signal_eventfd()),
             }
         }
     }
@@ -161,20 +161,20 @@ impl Interrupts {
     /// (register INTMS) is set.
     pub fn raise(&self, vector: u16, masked: u32) {
         match self.vectors.get(usize::from(vector)).and_then(Option::as_ref) {
-            Some(event) => event.ring(),
-            None if self.vectors.iter().all(Option::is_none) && masked & 1 == 0 => self.raise_pin(),
+            Some(event) => event.signal_eventfd(),
+            None if self.vectors.iter().all(Option::is_none) && masked & 1 == 0 => self.raise_pin_interrupt(),
             None => {}
         }
     }
 
-    fn raise_pin(&self) {
+    fn raise_pin_interrupt(&self) {
         let Some(pin) = &self.pin else { return };
         if !self.is_pin_masked.swap(true, Ordering::AcqRel) {
-            pin.ring();
+            pin.signal_eventfd();
         }
     }
 
-    fn mask_pin(&self, is_masked: bool) {
+    fn mask_pin_interrupt(&self, is_masked: bool) {
         self.is_pin_masked.store(is_masked, Ordering::Release);
     }
 }
@@ -186,7 +186,7 @@ impl EventFd {
     }
 
     /// Signals the eventfd. A descriptor that is no eventfd, or a full counter, harms only the client and is ignored.
-    fn ring(&self) {
+    fn signal_eventfd(&self) {
         let mut polled = [PollFd::new(&self.fd, PollFlags::OUT)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         if !self.may_block || matches!(rustix::event::poll(&mut polled, Some(&now)), Ok(1)) {
@@ -216,8 +216,8 @@ mod tests {
     }
 
     #[test]
-    fn the_pin_speaks_once_until_it_is_unmasked_and_not_at_all_while_the_host_masks_it() {
-        let mut interrupts = Interrupts::new(33);
+    fn pin_interrupt_fires_once_until_unmasked() {
+        let mut interrupts = ClientInterrupts::new(33);
         let (mine, theirs) = eventfd();
         interrupts.set(&setting(DATA_EVENTFD | ACTION_TRIGGER, PIN, 0, 1), vec![theirs]).unwrap();
         interrupts.raise(3, 1);
@@ -232,8 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_rings_its_own_descriptor_and_the_pin_is_silent_while_there_are_any() {
-        let mut interrupts = Interrupts::new(33);
+    fn vector_signals_its_eventfd_and_silences_the_pin() {
+        let mut interrupts = ClientInterrupts::new(33);
         let (pin, pins) = eventfd();
         let (mine, theirs) = eventfd();
         interrupts.set(&setting(DATA_EVENTFD | ACTION_TRIGGER, PIN, 0, 1), vec![pins]).unwrap();
@@ -250,8 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_cannot_be_set() {
-        let mut interrupts = Interrupts::new(33);
+    fn nonexistent_interrupts_cannot_be_set() {
+        let mut interrupts = ClientInterrupts::new(33);
         for (flags, kind, start, count) in [
             (DATA_NONE | ACTION_TRIGGER, VECTOR, 33, 1),
             (DATA_NONE | ACTION_TRIGGER, VECTOR, u32::MAX, 2),
@@ -262,12 +262,12 @@ mod tests {
         ] {
             assert_eq!(
                 interrupts.set(&setting(flags, kind, start, count), Vec::new()),
-                Err(InvalidSetting),
+                Err(InvalidInterruptSetting),
                 "{flags:x}"
             );
         }
         let (_, one) = eventfd();
         let two = setting(DATA_EVENTFD | ACTION_TRIGGER, VECTOR, 0, 2);
-        assert_eq!(interrupts.set(&two, vec![one]), Err(InvalidSetting));
+        assert_eq!(interrupts.set(&two, vec![one]), Err(InvalidInterruptSetting));
     }
 }

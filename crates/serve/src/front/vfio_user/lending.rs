@@ -27,7 +27,7 @@ use phaselink_core::number::{index, length};
 use phaselink_core::protocol::nvme::rules::Limits;
 
 use super::controller::ControllerState;
-use super::reach::Mapped;
+use super::reach::BorrowerAccess;
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::RequestInFlight;
 use crate::front::nvme_command::{CommandRequest, RequestHandover};
@@ -41,7 +41,7 @@ pub(super) struct LentQueues {
     /// Number of the client among all that its controller has had.
     pub client: u64,
     pub set: Box<QueueSet>,
-    pub host: Mapped,
+    pub host: BorrowerAccess,
     /// True if the client can write doorbells in mapped memory, which wakes no thread.
     pub rings_silently: bool,
     /// True if the controller's owner has been told of an error in these queues.
@@ -51,22 +51,22 @@ pub(super) struct LentQueues {
 impl LentQueues {
     /// Makes a set of queues ready for a borrower (a device thread other than the controller's owner), which reaches
     /// the client's memory by `host`.
-    pub(super) fn new(client: u64, set: Box<QueueSet>, host: Mapped, rings_silently: bool) -> LentQueues {
+    pub(super) fn new(client: u64, set: Box<QueueSet>, host: BorrowerAccess, rings_silently: bool) -> LentQueues {
         LentQueues { client, set, host, rings_silently, is_reported: false }
     }
 
     /// Tells the controller's owner, once, if these queues have had an error that the controller must handle.
     #[inline]
     pub(super) fn report(&mut self, groups: &ControllerGroups<'_>) {
-        if self.set.has_errors() && !std::mem::replace(&mut self.is_reported, true) {
-            groups.handover.put(Handover::QueueError);
+        if self.set.has_reportable_errors() && !std::mem::replace(&mut self.is_reported, true) {
+            groups.handover.put(ControllerHandover::QueueError);
         }
     }
 }
 
 /// Message from another thread to a thread that has a controller.
 #[derive(Debug)]
-pub(super) enum Handover {
+pub(super) enum ControllerHandover {
     /// Lent queues have had an error that the controller must handle: a failed queue, or an invalid doorbell.
     QueueError,
     /// A request whose queue has been taken back from the borrower, or whose data the borrower cannot reach.
@@ -77,7 +77,7 @@ pub(super) enum Handover {
 
 /// Slot by which one poll group borrows queues, and the wake-up of its thread.
 #[derive(Debug)]
-struct Borrower<'a> {
+struct QueueBorrower<'a> {
     slot: LentQueueOwner<LentQueues>,
     wakeup: &'a Wakeup,
 }
@@ -85,10 +85,10 @@ struct Borrower<'a> {
 /// Poll groups that serve one controller: its owner, the borrowers of its queues, and perhaps a spare thread.
 #[derive(Debug)]
 pub(super) struct ControllerGroups<'a> {
-    borrowers: Vec<Borrower<'a>>,
-    pub handover: PollGroupMailbox<'a, Handover>,
+    borrowers: Vec<QueueBorrower<'a>>,
+    pub handover: PollGroupMailbox<'a, ControllerHandover>,
     /// Handover to the spare thread, for a client that lets its owner wait; none if the owner has no other clients.
-    pub spare_thread: Option<PollGroupMailbox<'a, Handover>>,
+    pub spare_thread: Option<PollGroupMailbox<'a, ControllerHandover>>,
 }
 
 impl<'a> ControllerGroups<'a> {
@@ -96,7 +96,7 @@ impl<'a> ControllerGroups<'a> {
     pub(super) fn new(controller: usize, limits: &Limits, wakeups: &[&'a Wakeup]) -> ControllerGroups<'a> {
         let sets = wakeups.len().min(index(limits.queue_pairs));
         let wakeup = |set| wakeups[group_of(controller, set, wakeups.len())];
-        let borrower = |set| Borrower { slot: LentQueueOwner::default(), wakeup: wakeup(set) };
+        let borrower = |set| QueueBorrower { slot: LentQueueOwner::default(), wakeup: wakeup(set) };
         let borrowers = (1..sets).map(borrower).collect();
         ControllerGroups { borrowers, handover: PollGroupMailbox::new(wakeup(0)), spare_thread: None }
     }
@@ -132,7 +132,7 @@ impl<'a> ControllerGroups<'a> {
 impl RequestHandover for ControllerGroups<'_> {
     #[cold]
     fn hand_over(&self, request: RequestInFlight<CommandRequest>) {
-        self.handover.put(Handover::Request(Box::new(request)));
+        self.handover.put(ControllerHandover::Request(Box::new(request)));
     }
 }
 

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_whose_file_is_cut_off_is_zeros_from_then_on_and_the_process_lives() {
+    fn truncated_client_memory_reads_zeros_and_the_server_survives() {
         let fd = memory(3 << 12);
         let mapping = Mapping::new(&fd, 1 << 12, 2 << 12, true).unwrap();
         assert!(mapping.write(100, &[7; 8000]));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shorter_than_it_says_or_no_file_is_refused() {
+    fn short_or_fileless_memory_is_refused() {
         assert!(Mapping::new(&memory(4096), 1, 4096, true).is_err());
         assert!(Mapping::new(&memory(4096), u64::MAX, 4096, true).is_err());
         assert!(Mapping::new(&memory(4096), 0, 0, true).is_err());
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_copied_straight_where_they_stand_as_words_and_may_be_written() {
+    fn aligned_writable_words_are_copied_directly() {
         let word = |value| AtomicU64::new(value);
         let (from, into) = ([word(1), word(2), word(3)], [word(0), word(0), word(0)]);
         let mapping = Mapping::new(&memory(4096), 0, 4096, true).unwrap();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_not_to_be_written_stays_as_it_is() {
+    fn read_only_memory_stays_unchanged() {
         let mapping = Mapping::new(&memory(4096), 0, 4096, false).unwrap();
         assert!(!mapping.write(0, &[1]) && !mapping.post(0, &[1; 16]));
         mapping.store_word(0, 1);

@@ -18,7 +18,7 @@ pub const REGIONS_MAX: usize = MAPPINGS_MAX;
 
 /// Range of a client's addresses that the device may access.
 #[derive(Debug, Default)]
-struct Region {
+struct ClientRegion {
     start: u64,
     bytes: u64,
     /// True if the device may read this memory region of the client.
@@ -29,7 +29,7 @@ struct Region {
     mapping: Option<Mapping>,
 }
 
-impl Region {
+impl ClientRegion {
     fn end(&self) -> u64 {
         self.start + self.bytes
     }
@@ -37,8 +37,8 @@ impl Region {
 
 /// All regions of a client's memory.
 #[derive(Debug, Default)]
-struct Regions {
-    table: Table<Region>,
+struct ClientRegions {
+    table: Table<ClientRegion>,
     /// Index of each region in the table, by the region's first address.
     places: BTreeMap<u64, u32>,
 }
@@ -46,9 +46,9 @@ struct Regions {
 /// Memory of a client, with the regions that one thread has accessed recently.
 #[derive(Debug)]
 pub struct Memory {
-    regions: Arc<Regions>,
+    regions: Arc<ClientRegions>,
     /// Regions of this thread's recent accesses, by pages of 2 MiB, as the next accesses are likely there too.
-    recent: [Recent; RECENT],
+    recent: [RecentRegion; RECENT],
 }
 
 /// Number of regions that are remembered: enough for a driver's queues and its buffers in flight.
@@ -60,14 +60,14 @@ const PAGE_SHIFT: u32 = 21;
 /// multiples of large powers of two, and a multiplicative hash gives pages at such distances different indices. Its
 /// factor is 2^64 divided by the golden ratio, as in Knuth's The Art of Computer Programming, volume 3, section 6.4.
 #[inline]
-fn recent_index(address: u64) -> usize {
+fn recent_region_slot(address: u64) -> usize {
     (address >> PAGE_SHIFT).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (usize::BITS - RECENT.ilog2())
 }
 
 /// Remembered region of a recent access: first address, length in bytes, and place in the table. A vacant entry has no
 /// bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Recent {
+struct RecentRegion {
     start: u64,
     bytes: u64,
     place: u32,
@@ -75,7 +75,7 @@ struct Recent {
 
 impl Default for Memory {
     fn default() -> Memory {
-        Memory { regions: Arc::default(), recent: [Recent::default(); RECENT] }
+        Memory { regions: Arc::default(), recent: [RecentRegion::default(); RECENT] }
     }
 }
 
@@ -96,7 +96,7 @@ pub struct RegionRequest {
 
 /// Reason for which a memory region is not added or not removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RegionRefusal {
+pub enum RegionRefusalReason {
     /// The range is empty, cannot be mapped, or divides a region.
     Invalid,
     /// The range that is to be added overlaps a memory region of the client.
@@ -111,7 +111,7 @@ pub enum RegionRefusal {
 #[derive(Clone, Copy, Debug)]
 pub enum AccessTarget<'a> {
     /// The memory is mapped here: the mapping, and the offset in it.
-    Mapped(&'a Mapping, usize),
+    BorrowerAccess(&'a Mapping, usize),
     /// The memory is not mapped: the client must be asked, if the device may access it.
     Remote {
         /// True if the device may read this memory region of the client.
@@ -121,7 +121,7 @@ pub enum AccessTarget<'a> {
     },
 }
 
-impl Regions {
+impl ClientRegions {
     /// Returns the places in the table of all regions that have a byte between `start` and `end`, the last region
     /// first.
     fn touched(&self, start: u64, end: u64) -> impl Iterator<Item = u32> {
@@ -146,8 +146,8 @@ impl Memory {
     ///
     /// # Panics
     /// If another thread shares the memory.
-    fn regions_to_change(&mut self) -> &mut Regions {
-        self.recent = [Recent::default(); RECENT];
+    fn regions_for_change(&mut self) -> &mut ClientRegions {
+        self.recent = [RecentRegion::default(); RECENT];
         Arc::get_mut(&mut self.regions).expect("no memory changes that others have")
     }
 
@@ -158,20 +158,20 @@ impl Memory {
     ///
     /// # Panics
     /// If another thread shares the memory, as in every method that changes it.
-    pub fn map(&mut self, wanted: &RegionRequest, fd: Option<&OwnedFd>) -> Result<(), RegionRefusal> {
+    pub fn map(&mut self, wanted: &RegionRequest, fd: Option<&OwnedFd>) -> Result<(), RegionRefusalReason> {
         let RegionRequest { start, bytes, offset, readable, writable } = *wanted;
-        let end = start.checked_add(bytes).filter(|_| bytes > 0).ok_or(RegionRefusal::Invalid)?;
+        let end = start.checked_add(bytes).filter(|_| bytes > 0).ok_or(RegionRefusalReason::Invalid)?;
         if self.regions.touched(start, end).next().is_some() {
-            return Err(RegionRefusal::Exists);
+            return Err(RegionRefusalReason::Exists);
         }
         if self.regions.places.len() >= REGIONS_MAX {
-            return Err(RegionRefusal::TooMany);
+            return Err(RegionRefusalReason::TooMany);
         }
         // A region without read permission cannot be mapped, so the client has to move its data.
         let fd = fd.filter(|_| readable);
         let mapping = fd.map(|fd| Mapping::new(fd, offset, bytes, writable)).transpose().map_err(refusal)?;
-        let regions = self.regions_to_change();
-        let place = regions.table.insert(Region { start, bytes, readable, writable, mapping });
+        let regions = self.regions_for_change();
+        let place = regions.table.insert(ClientRegion { start, bytes, readable, writable, mapping });
         regions.places.insert(start, place);
         Ok(())
     }
@@ -180,19 +180,19 @@ impl Memory {
     ///
     /// # Errors
     /// If no region lies in the range, or the range divides one.
-    pub fn unmap(&mut self, start: u64, bytes: u64) -> Result<(), RegionRefusal> {
-        let end = start.checked_add(bytes).ok_or(RegionRefusal::Invalid)?;
+    pub fn unmap(&mut self, start: u64, bytes: u64) -> Result<(), RegionRefusalReason> {
+        let end = start.checked_add(bytes).ok_or(RegionRefusalReason::Invalid)?;
         let touched: Vec<u32> = self.regions.touched(start, end).collect();
-        let is_within = |region: &Region| start <= region.start && region.end() <= end;
+        let is_within = |region: &ClientRegion| start <= region.start && region.end() <= end;
         match touched
             .iter()
             .map(|place| is_within(&self.regions.table[index(*place)]))
             .reduce(|one, other| one && other)
         {
-            None => Err(RegionRefusal::Missing),
-            Some(false) => Err(RegionRefusal::Invalid),
+            None => Err(RegionRefusalReason::Missing),
+            Some(false) => Err(RegionRefusalReason::Invalid),
             Some(true) => {
-                let regions = self.regions_to_change();
+                let regions = self.regions_for_change();
                 touched.into_iter().for_each(|place| regions.release(place));
                 Ok(())
             }
@@ -201,27 +201,27 @@ impl Memory {
 
     /// Removes all regions of the client's memory.
     pub fn clear(&mut self) {
-        *self.regions_to_change() = Regions::default();
+        *self.regions_for_change() = ClientRegions::default();
     }
 
     /// Returns the location of the memory at `address`, and how many of an access's `bytes` bytes lie in that region;
     /// none if the address is in no region.
     #[inline]
     pub fn find(&mut self, address: u64, bytes: usize) -> Option<(AccessTarget<'_>, usize)> {
-        let recent = &mut self.recent[recent_index(address)];
+        let recent = &mut self.recent[recent_region_slot(address)];
         if address.wrapping_sub(recent.start) >= recent.bytes {
             let (start, place) = self.regions.places.range(..=address).next_back()?;
             let bytes = self.regions.table[index(*place)].bytes;
             if address - start >= bytes {
                 return None;
             }
-            *recent = Recent { start: *start, bytes, place: *place };
+            *recent = RecentRegion { start: *start, bytes, place: *place };
         }
         let region = &self.regions.table[index(recent.place)];
         let offset = address - region.start;
         let here = wide_index((region.bytes - offset).min(length(bytes)));
         let place = match &region.mapping {
-            Some(mapping) => AccessTarget::Mapped(mapping, wide_index(offset)),
+            Some(mapping) => AccessTarget::BorrowerAccess(mapping, wide_index(offset)),
             None => AccessTarget::Remote { readable: region.readable, writable: region.writable },
         };
         Some((place, here))
@@ -231,30 +231,30 @@ impl Memory {
     /// mapping. Every command asks several times, so that what is remembered is found without a call.
     #[inline]
     pub fn mapped(&mut self, address: u64, bytes: usize) -> Option<(&Mapping, usize)> {
-        let recent = &self.recent[recent_index(address)];
+        let recent = &self.recent[recent_region_slot(address)];
         let offset = address.wrapping_sub(recent.start);
         if offset < recent.bytes && length(bytes) <= recent.bytes - offset {
             let mapping = self.regions.table[index(recent.place)].mapping.as_ref()?;
             return Some((mapping, wide_index(offset)));
         }
-        self.mapped_elsewhere(address, bytes)
+        self.look_up_mapped(address, bytes)
     }
 
     /// Returns what [`Memory::mapped`] does, for a region that is not remembered.
     #[cold]
-    fn mapped_elsewhere(&mut self, address: u64, bytes: usize) -> Option<(&Mapping, usize)> {
+    fn look_up_mapped(&mut self, address: u64, bytes: usize) -> Option<(&Mapping, usize)> {
         match self.find(address, bytes)? {
-            (AccessTarget::Mapped(mapping, offset), here) if here == bytes => Some((mapping, offset)),
+            (AccessTarget::BorrowerAccess(mapping, offset), here) if here == bytes => Some((mapping, offset)),
             _ => None,
         }
     }
 }
 
 /// Returns the reason for which memory cannot be mapped: too many mappings, or memory that is not what the client says.
-fn refusal(error: io::Error) -> RegionRefusal {
+fn refusal(error: io::Error) -> RegionRefusalReason {
     match error.kind() {
-        io::ErrorKind::QuotaExceeded | io::ErrorKind::OutOfMemory => RegionRefusal::TooMany,
-        _ => RegionRefusal::Invalid,
+        io::ErrorKind::QuotaExceeded | io::ErrorKind::OutOfMemory => RegionRefusalReason::TooMany,
+        _ => RegionRefusalReason::Invalid,
     }
 }
 
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn access_is_found_in_the_region_of_its_first_byte_and_cut_at_the_regions_end() {
+    fn access_is_cut_at_the_end_of_its_region() {
         let mut memory = Memory::default();
         memory.map(&range(0x3000, 0x1000), None).unwrap();
         memory.map(&range(0x1000, 0x1000), None).unwrap();
@@ -279,21 +279,21 @@ mod tests {
     }
 
     #[test]
-    fn regions_do_not_overlap_and_are_taken_away_whole() {
+    fn regions_do_not_overlap_and_are_removed_whole() {
         let mut memory = Memory::default();
         memory.map(&range(0x1000, 0x1000), None).unwrap();
         memory.map(&range(0x2000, 0x1000), None).unwrap();
-        assert_eq!(memory.map(&range(0x1fff, 1), None), Err(RegionRefusal::Exists));
-        assert_eq!(memory.map(&range(u64::MAX, 2), None), Err(RegionRefusal::Invalid));
-        assert_eq!(memory.map(&range(0, 0), None), Err(RegionRefusal::Invalid));
-        assert_eq!(memory.unmap(0x1000, 0x800), Err(RegionRefusal::Invalid));
-        assert_eq!(memory.unmap(0x3000, 0x1000), Err(RegionRefusal::Missing));
+        assert_eq!(memory.map(&range(0x1fff, 1), None), Err(RegionRefusalReason::Exists));
+        assert_eq!(memory.map(&range(u64::MAX, 2), None), Err(RegionRefusalReason::Invalid));
+        assert_eq!(memory.map(&range(0, 0), None), Err(RegionRefusalReason::Invalid));
+        assert_eq!(memory.unmap(0x1000, 0x800), Err(RegionRefusalReason::Invalid));
+        assert_eq!(memory.unmap(0x3000, 0x1000), Err(RegionRefusalReason::Missing));
         assert_eq!(memory.unmap(0x1000, 0x2000), Ok(()));
         assert!(memory.find(0x1000, 1).is_none());
     }
 
     #[test]
-    fn tens_of_thousands_of_mapped_pages_are_found_and_taken_away_in_any_order() {
+    fn tens_of_thousands_of_regions_are_found_and_removed() {
         const PAGE: u64 = 1 << 21;
         let fd = rustix::fs::memfd_create("client", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&fd, 4096).unwrap();
@@ -314,11 +314,11 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_more_regions_than_that() {
+    fn number_of_regions_is_limited() {
         let mut memory = Memory::default();
         for place in 0..REGIONS_MAX as u64 {
             memory.map(&range(place * 16, 16), None).unwrap();
         }
-        assert_eq!(memory.map(&range(1 << 40, 16), None), Err(RegionRefusal::TooMany));
+        assert_eq!(memory.map(&range(1 << 40, 16), None), Err(RegionRefusalReason::TooMany));
     }
 }

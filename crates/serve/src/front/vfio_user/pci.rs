@@ -43,30 +43,30 @@ const HEADER_BYTES: usize = 256;
 
 /// PCI configuration space of a device, and the bits of it that a host may change.
 #[derive(Clone, Debug)]
-pub struct Configuration {
+pub struct PciConfigurationSpace {
     bytes: [u8; HEADER_BYTES],
     writable: [u8; HEADER_BYTES],
     vectors: u16,
 }
 
-impl Configuration {
+impl PciConfigurationSpace {
     /// Makes the configuration space of a device with `vectors` interrupt vectors, as after power-on.
-    pub fn new(vectors: u16) -> Configuration {
+    pub fn new(vectors: u16) -> PciConfigurationSpace {
         let (bytes, writable) = ([0; HEADER_BYTES], [0; HEADER_BYTES]);
-        let mut space = Configuration { bytes, writable, vectors };
-        space.put_header();
-        space.put_power();
-        space.put_vectors();
-        space.put_express();
+        let mut space = PciConfigurationSpace { bytes, writable, vectors };
+        space.put_configuration_header();
+        space.put_power_capability();
+        space.put_msix_capability();
+        space.put_express_capability();
         space
     }
 
     /// Returns a configuration space with the same number of vectors in its state after power-on.
-    pub fn reset(&self) -> Configuration {
-        Configuration::new(self.vectors)
+    pub fn reset(&self) -> PciConfigurationSpace {
+        PciConfigurationSpace::new(self.vectors)
     }
 
-    fn put_header(&mut self) {
+    fn put_configuration_header(&mut self) {
         self.put(0, &VENDOR.to_le_bytes());
         self.put(2, &DEVICE.to_le_bytes());
         // Status register: capabilities list present.
@@ -89,13 +89,13 @@ impl Configuration {
 
     /// Adds the power management capability: version 3, no power saving, and no reset on the return from D3
     /// (No_Soft_Reset).
-    fn put_power(&mut self) {
+    fn put_power_capability(&mut self) {
         self.put(at::POWER, &[CAPABILITY_POWER, at::VECTORS as u8, 3, 0, 1 << 3]);
         self.set_writable_bits(at::POWER + 4, &[0b11]);
     }
 
     /// Adds the MSI-X capability (section 7.7.2).
-    fn put_vectors(&mut self) {
+    fn put_msix_capability(&mut self) {
         self.put(at::VECTORS, &[CAPABILITY_VECTORS, at::EXPRESS as u8]);
         self.put(at::VECTORS + 2, &(self.vectors - 1).to_le_bytes());
         self.put(at::VECTORS + 4, &4_u32.to_le_bytes());
@@ -105,7 +105,7 @@ impl Configuration {
     }
 
     /// Adds the PCI Express capability: an endpoint of version 2, with function-level reset.
-    fn put_express(&mut self) {
+    fn put_express_capability(&mut self) {
         self.put(at::EXPRESS, &[CAPABILITY_EXPRESS, 0, 2]);
         self.put(at::EXPRESS + 7, &[RESET_OFFERED]);
         // Writable bits of Device Control: all except function-level reset, which always reads as zero.
@@ -125,7 +125,7 @@ impl Configuration {
     }
 
     /// Returns true if the host has enabled interrupts by vector (MSI-X).
-    pub fn has_vectors(&self) -> bool {
+    pub fn is_msix_enabled(&self) -> bool {
         self.bytes[at::VECTORS + 3] & 1 << 7 != 0
     }
 
@@ -159,15 +159,15 @@ fn bar_mask(bytes: u64) -> [u8; 8] {
 mod tests {
     use super::*;
 
-    fn word(space: &Configuration, at: usize) -> u32 {
+    fn word(space: &PciConfigurationSpace, at: usize) -> u32 {
         let mut bytes = [0; 4];
         space.read(at as u64, &mut bytes);
         u32::from_le_bytes(bytes)
     }
 
     #[test]
-    fn the_list_of_capabilities_leads_through_power_vectors_and_express_to_its_end() {
-        let space = Configuration::new(5);
+    fn capability_list_links_power_msix_and_express() {
+        let space = PciConfigurationSpace::new(5);
         let mut at = word(&space, at::CAPABILITIES) as usize & 0xff;
         let mut found = Vec::new();
         while at != 0 {
@@ -182,15 +182,15 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_tells_its_size_to_whoever_writes_ones() {
-        let mut space = Configuration::new(5);
+    fn bar_reports_its_size_when_written_with_ones() {
+        let mut space = PciConfigurationSpace::new(5);
         assert!(!space.write(at::BAR0 as u64, &[0xff; 8]));
         assert_eq!((word(&space, at::BAR0), word(&space, at::BAR0 + 4)), (0xffff_e004, 0xffff_ffff));
     }
 
     #[test]
-    fn only_what_is_writable_changes_and_a_reset_is_heard() {
-        let mut space = Configuration::new(5);
+    fn only_writable_bits_change_and_a_reset_is_noticed() {
+        let mut space = PciConfigurationSpace::new(5);
         space.write(0, &[0xff; 64]);
         assert_eq!(word(&space, 0), u32::from(VENDOR) | u32::from(DEVICE) << 16);
         assert_eq!(word(&space, at::COMMAND), 0x0010_0546);
@@ -202,8 +202,8 @@ mod tests {
     }
 
     #[test]
-    fn host_can_enable_power_msix_and_express_capabilities_and_change_nothing_else() {
-        let mut space = Configuration::new(5);
+    fn host_can_enable_only_power_msix_and_express_functions() {
+        let mut space = PciConfigurationSpace::new(5);
         let before =
             (at::POWER..HEADER_BYTES).map(|at| word(&space, at & !3).to_le_bytes()[at & 3]).collect::<Vec<_>>();
         for at in at::POWER..HEADER_BYTES {

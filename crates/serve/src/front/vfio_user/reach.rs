@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use super::interrupts::Interrupts;
+use super::interrupts::ClientInterrupts;
 use super::memory::{AccessTarget, Memory};
-use super::session::{Doorbells, Session};
+use super::session::{DoorbellPage, Session};
 use crate::device::faults::{CompletionFault, DelayQueue, Faults, InterruptFault};
 use crate::front::nvme_command::QueueHost;
 use crate::nvme::host::EndedFault;
-use crate::nvme::{Host, Unreachable};
+use crate::nvme::{Host, UnreachableMemory};
 
 /// Access of one thread to a client. Every type that implements this is a [`Host`].
-pub trait Reach {
+pub trait ClientAccess {
     /// Returns the client's memory, as this thread sees it.
     fn memory(&mut self) -> &mut Memory;
 
@@ -25,13 +25,13 @@ pub trait Reach {
     ///
     /// # Errors
     /// If the client does not send the memory, or this thread cannot ask the client.
-    fn read_remote(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable>;
+    fn read_remote(&mut self, address: u64, into: &mut [u8]) -> Result<(), UnreachableMemory>;
 
     /// Writes client memory that is not mapped, by a request to the client.
     ///
     /// # Errors
-    /// As [`Reach::read_remote`].
-    fn write_remote(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable>;
+    /// As [`ClientAccess::read_remote`].
+    fn write_remote(&mut self, address: u64, from: &[u8]) -> Result<(), UnreachableMemory>;
 
     /// Returns true if an access has failed since the last call because this thread cannot ask the client.
     fn take_out_of_reach(&mut self) -> bool;
@@ -44,28 +44,28 @@ pub trait Reach {
     }
 
     /// Returns the page of the client's doorbells.
-    fn page(&self) -> &Doorbells;
+    fn page(&self) -> &DoorbellPage;
 
     /// Sends an interrupt to the client by a vector, unless a fault loses it.
     fn send_interrupt(&mut self, vector: u16);
 
     /// Returns the sender of interrupts, with the faults of completions and doorbells that have not ended.
-    fn signals(&mut self) -> &mut Signals;
+    fn signals(&mut self) -> &mut InterruptSender;
 
     /// Reads client memory that lies in several mappings or is not mapped, piece by piece.
     ///
     /// # Errors
     /// If a part of the memory is in no region, or may not be read.
     #[cold]
-    fn read_pieces(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
+    fn read_in_pieces(&mut self, address: u64, into: &mut [u8]) -> Result<(), UnreachableMemory> {
         let (mut address, mut rest) = (address, into);
         while !rest.is_empty() {
-            let (place, here) = self.memory().find(address, rest.len()).ok_or(Unreachable)?;
+            let (place, here) = self.memory().find(address, rest.len()).ok_or(UnreachableMemory)?;
             let (piece, others) = rest.split_at_mut(here);
             match place {
-                AccessTarget::Mapped(mapping, offset) => mapping.read(offset, piece),
+                AccessTarget::BorrowerAccess(mapping, offset) => mapping.read(offset, piece),
                 AccessTarget::Remote { readable: true, .. } => self.read_remote(address, piece)?,
-                AccessTarget::Remote { .. } => return Err(Unreachable),
+                AccessTarget::Remote { .. } => return Err(UnreachableMemory),
             }
             address = address.wrapping_add(length(here));
             rest = others;
@@ -78,15 +78,15 @@ pub trait Reach {
     /// # Errors
     /// If a part of the memory is in no region, or may not be written.
     #[cold]
-    fn write_pieces(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
+    fn write_in_pieces(&mut self, address: u64, from: &[u8]) -> Result<(), UnreachableMemory> {
         let (mut address, mut rest) = (address, from);
         while !rest.is_empty() {
-            let (place, here) = self.memory().find(address, rest.len()).ok_or(Unreachable)?;
+            let (place, here) = self.memory().find(address, rest.len()).ok_or(UnreachableMemory)?;
             let (piece, others) = rest.split_at(here);
             match place {
-                AccessTarget::Mapped(mapping, offset) if mapping.write(offset, piece) => {}
+                AccessTarget::BorrowerAccess(mapping, offset) if mapping.write(offset, piece) => {}
                 AccessTarget::Remote { writable: true, .. } => self.write_remote(address, piece)?,
-                _ => return Err(Unreachable),
+                _ => return Err(UnreachableMemory),
             }
             address = address.wrapping_add(length(here));
             rest = others;
@@ -95,10 +95,10 @@ pub trait Reach {
     }
 }
 
-impl<T: Reach> Host for T {
+impl<T: ClientAccess> Host for T {
     #[inline]
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
-        if self.read_mapped(address, into) { Ok(()) } else { self.read_pieces(address, into) }
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), UnreachableMemory> {
+        if self.read_mapped(address, into) { Ok(()) } else { self.read_in_pieces(address, into) }
     }
 
     #[inline]
@@ -108,11 +108,11 @@ impl<T: Reach> Host for T {
     }
 
     #[inline]
-    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
+    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), UnreachableMemory> {
         match self.memory().mapped(address, from.len()) {
             Some((mapping, offset)) if mapping.write(offset, from) => Ok(()),
-            Some(_) => Err(Unreachable),
-            None => self.write_pieces(address, from),
+            Some(_) => Err(UnreachableMemory),
+            None => self.write_in_pieces(address, from),
         }
     }
 
@@ -141,11 +141,11 @@ impl<T: Reach> Host for T {
     }
 
     #[inline]
-    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable> {
+    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), UnreachableMemory> {
         match self.memory().mapped(address, entry.len()) {
             Some((mapping, offset)) if mapping.post(offset, entry) => Ok(()),
-            Some(_) => Err(Unreachable),
-            None => self.write_pieces(address, entry),
+            Some(_) => Err(UnreachableMemory),
+            None => self.write_in_pieces(address, entry),
         }
     }
 
@@ -163,7 +163,7 @@ impl<T: Reach> Host for T {
 
     #[inline]
     fn doorbells(&self, queue: u16) -> (u32, u32) {
-        self.page().tail_and_head(queue)
+        self.page().tail_and_head_doorbells(queue)
     }
 
     fn interrupt(&mut self, vector: u16) {
@@ -191,21 +191,21 @@ impl<T: Reach> Host for T {
     }
 }
 
-impl<T: Reach> QueueHost for T {
+impl<T: ClientAccess> QueueHost for T {
     #[inline]
     fn is_leaving(&self) -> bool {
-        Reach::is_leaving(self)
+        ClientAccess::is_leaving(self)
     }
 
     #[inline]
     fn take_out_of_reach(&mut self) -> bool {
-        Reach::take_out_of_reach(self)
+        ClientAccess::take_out_of_reach(self)
     }
 }
 
 /// Sender of a client's interrupts, of which fault rules lose or repeat some.
 #[derive(Debug)]
-pub struct Signals {
+pub struct InterruptSender {
     faults: Arc<Faults>,
     /// Vectors of interrupts that a fault repeats, until they are due.
     again: DelayQueue<u16>,
@@ -213,14 +213,18 @@ pub struct Signals {
     queue_faults: DelayQueue<EndedFault>,
 }
 
-impl Signals {
+impl InterruptSender {
     /// Makes the sender of interrupts of a device with these fault rules.
-    pub fn new(faults: &Arc<Faults>) -> Signals {
-        Signals { faults: Arc::clone(faults), again: DelayQueue::default(), queue_faults: DelayQueue::default() }
+    pub fn new(faults: &Arc<Faults>) -> InterruptSender {
+        InterruptSender {
+            faults: Arc::clone(faults),
+            again: DelayQueue::default(),
+            queue_faults: DelayQueue::default(),
+        }
     }
 
     /// Sends an interrupt by a vector, unless a fault loses it. `masked` is the register INTMS, which masks the pin.
-    pub fn send(&mut self, vector: u16, interrupts: &Interrupts, masked: u32) {
+    pub fn send(&mut self, vector: u16, interrupts: &ClientInterrupts, masked: u32) {
         match self.faults.match_interrupt_fault() {
             Some(InterruptFault::Lost) => return,
             Some(InterruptFault::Repeated(time)) => self.again.push(time, vector),
@@ -232,7 +236,7 @@ impl Signals {
     /// Sends interrupts again that a fault repeats, if they are due. Returns the time until the next repetition or the
     /// end of another fault; none if there is none.
     #[inline]
-    pub fn send_again(&mut self, interrupts: &Interrupts, masked: u32) -> Option<Duration> {
+    pub fn send_repeated_interrupts(&mut self, interrupts: &ClientInterrupts, masked: u32) -> Option<Duration> {
         while let Some(vector) = self.again.take_due() {
             interrupts.raise(vector, masked);
         }
@@ -247,7 +251,7 @@ impl Signals {
     }
 
     /// Takes over the repeated interrupts and the faults of a thread that does not serve the client any more.
-    pub fn inherit(&mut self, other: Signals) {
+    pub fn inherit(&mut self, other: InterruptSender) {
         self.again.extend(other.again);
         self.queue_faults.extend(other.queue_faults);
     }
@@ -256,25 +260,25 @@ impl Signals {
 /// Access to a client by a thread that borrows queues of it. The structure fills cache lines of its own.
 #[derive(Debug)]
 #[repr(align(64))]
-pub struct Mapped {
+pub struct BorrowerAccess {
     memory: Memory,
-    doorbells: Arc<Doorbells>,
-    interrupts: Interrupts,
+    doorbells: Arc<DoorbellPage>,
+    interrupts: ClientInterrupts,
     masked: u32,
-    signals: Signals,
+    signals: InterruptSender,
     is_out_of_reach: bool,
 }
 
-impl Mapped {
+impl BorrowerAccess {
     /// Makes the access of a borrower from the session's present state, which must not change while the borrower has
     /// the access.
-    pub fn new(session: &Session, faults: &Arc<Faults>) -> Mapped {
-        Mapped {
+    pub fn new(session: &Session, faults: &Arc<Faults>) -> BorrowerAccess {
+        BorrowerAccess {
             memory: session.memory.share(),
             doorbells: Arc::clone(session.doorbells()),
             interrupts: session.interrupts.clone(),
             masked: session.registers.masked,
-            signals: Signals::new(faults),
+            signals: InterruptSender::new(faults),
             is_out_of_reach: false,
         }
     }
@@ -283,29 +287,29 @@ impl Mapped {
     /// end of another fault; none if there is none.
     #[inline]
     pub fn interrupt_again(&mut self) -> Option<Duration> {
-        self.signals.send_again(&self.interrupts, self.masked)
+        self.signals.send_repeated_interrupts(&self.interrupts, self.masked)
     }
 
     /// Returns the sender of interrupts, with the interrupts that are still to be repeated.
-    pub fn into_signals(self) -> Signals {
+    pub fn into_interrupt_sender(self) -> InterruptSender {
         self.signals
     }
 }
 
-impl Reach for Mapped {
+impl ClientAccess for BorrowerAccess {
     #[inline]
     fn memory(&mut self) -> &mut Memory {
         &mut self.memory
     }
 
-    fn read_remote(&mut self, _address: u64, _into: &mut [u8]) -> Result<(), Unreachable> {
+    fn read_remote(&mut self, _address: u64, _into: &mut [u8]) -> Result<(), UnreachableMemory> {
         self.is_out_of_reach = true;
-        Err(Unreachable)
+        Err(UnreachableMemory)
     }
 
-    fn write_remote(&mut self, _address: u64, _from: &[u8]) -> Result<(), Unreachable> {
+    fn write_remote(&mut self, _address: u64, _from: &[u8]) -> Result<(), UnreachableMemory> {
         self.is_out_of_reach = true;
-        Err(Unreachable)
+        Err(UnreachableMemory)
     }
 
     #[inline]
@@ -314,7 +318,7 @@ impl Reach for Mapped {
     }
 
     #[inline]
-    fn page(&self) -> &Doorbells {
+    fn page(&self) -> &DoorbellPage {
         &self.doorbells
     }
 
@@ -323,7 +327,7 @@ impl Reach for Mapped {
     }
 
     #[inline]
-    fn signals(&mut self) -> &mut Signals {
+    fn signals(&mut self) -> &mut InterruptSender {
         &mut self.signals
     }
 }

@@ -11,7 +11,7 @@ use phaselink_core::time::Span;
 use rustix::event::PollFd;
 
 use super::controller::{ControllerSocket, ServedController};
-use super::lending::{ControllerGroups, Handover, LentQueues, group_of};
+use super::lending::{ControllerGroups, ControllerHandover, LentQueues, group_of};
 use crate::clock::Wait;
 use crate::device::Device;
 use crate::device::counter::Counter;
@@ -57,16 +57,16 @@ pub(super) fn serve(service: &FrontEndService<'_>, served: &[ControllerSocket]) 
     let spare_groups = service.spare_groups(spare_threads(served.len()));
     let [wakeups, spare_wakeups] =
         [&groups, &spare_groups].map(|groups| groups.iter().map(|group| group.wakeup).collect::<Vec<&Wakeup>>());
-    let controllers = controller_groups(served, &wakeups, &spare_wakeups);
+    let controllers = group_controllers(served, &wakeups, &spare_wakeups);
     let mut fronts = divide(served, &controllers, wakeups.len(), service.wait);
-    fronts.extend(spare_fronts(served, &controllers, service.wait).into_iter().take(spare_groups.len()));
+    fronts.extend(spare_thread_groups(served, &controllers, service.wait).into_iter().take(spare_groups.len()));
     if service.timing {
         let (lead, pairs) = (measure_word_round_trip(), low_u16(limits::offered_queue_pairs(&service.device.drive)));
         fronts.iter_mut().for_each(|front| (front.completion_lead, front.model_queue_pairs) = (lead, Some(pairs)));
     }
     let run = |(group, front): (PollGroup<'_>, ControllerGroup<'_>)| {
         let is_spare_thread = front.borrowed.is_empty() && front.controllers.iter().all(ServedController::is_elsewhere);
-        if is_spare_thread && !until_needed(&group, &front) { Ok(None) } else { group.run(front) }
+        if is_spare_thread && !sleep_until_needed(&group, &front) { Ok(None) } else { group.run(front) }
     };
     let groups = groups.into_iter().chain(spare_groups).zip(fronts).map(|group| move || run(group));
     run_all(service.device, "vfio-user", groups.collect())
@@ -79,7 +79,7 @@ pub(super) fn spare_threads(controllers: usize) -> usize {
 }
 
 /// Lets a spare thread sleep until a controller comes to it; returns false if the device has been told to stop.
-fn until_needed(group: &PollGroup<'_>, front: &ControllerGroup<'_>) -> bool {
+fn sleep_until_needed(group: &PollGroup<'_>, front: &ControllerGroup<'_>) -> bool {
     let stop = &group.device.stop;
     let has_come = || front.controllers.iter().any(|controller| controller.inbox().has_any());
     while !stop.is_requested() && !has_come() {
@@ -88,7 +88,7 @@ fn until_needed(group: &PollGroup<'_>, front: &ControllerGroup<'_>) -> bool {
     !stop.is_requested()
 }
 
-fn controller_groups<'a>(
+fn group_controllers<'a>(
     served: &[ControllerSocket],
     wakeups: &[&'a Wakeup],
     spare_wakeups: &[&'a Wakeup],
@@ -121,7 +121,7 @@ fn divide<'a>(
 }
 
 /// Makes the poll groups of the spare threads, one for each controller.
-fn spare_fronts<'a>(
+fn spare_thread_groups<'a>(
     served: &'a [ControllerSocket],
     groups: &'a [ControllerGroups<'a>],
     wait: Wait,
@@ -164,13 +164,13 @@ impl<'a> ControllerGroup<'a> {
                 let mut endpoint = QueueEndpoint { place, client, groups, set, host, first_model_queue };
                 found |= fetch_from_all_queues(life, &mut endpoint);
             }
-            self.controllers[place].leave_if_needed();
+            self.controllers[place].move_if_needed();
         }
         found
     }
 
     #[inline]
-    fn fetch_borrowed(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) -> bool {
+    fn fetch_from_borrowed(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) -> bool {
         let mut found = false;
         for (place, borrowed) in self.borrowed.iter().enumerate() {
             let BorrowedQueues { groups, slot, controller } = *borrowed;
@@ -189,7 +189,7 @@ impl<'a> ControllerGroup<'a> {
     /// Handles everything that other threads have handed over to this thread's controllers; returns true if there was
     /// anything.
     #[inline]
-    fn take_handed_over(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) -> bool {
+    fn take_handovers(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) -> bool {
         let mut any = false;
         for place in 0..self.controllers.len() {
             let inbox = self.controllers[place].inbox();
@@ -202,14 +202,19 @@ impl<'a> ControllerGroup<'a> {
     }
 
     #[cold]
-    fn on_handover(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>, place: usize, handed_over: Handover) {
+    fn on_handover(
+        &mut self,
+        life: &mut RequestLifecycle<'_, CommandRequest>,
+        place: usize,
+        handed_over: ControllerHandover,
+    ) {
         // A request may need guest memory that only the client can access, over its socket, so take the queues back
         // first. The controller handles queue errors at its next turn.
         self.controllers[place].take_back();
         match handed_over {
-            Handover::QueueError => {}
-            Handover::Controller(state) => self.controllers[place].arrive(*state),
-            Handover::Request(mut request) => {
+            ControllerHandover::QueueError => {}
+            ControllerHandover::Controller(state) => self.controllers[place].arrive(*state),
+            ControllerHandover::Request(mut request) => {
                 request.request_mut().place = Place::Owned(place);
                 if let Some(request) = life.delay_until_completion_due(*request) {
                     self.resume(life, request);
@@ -234,7 +239,7 @@ impl<'a> ControllerGroup<'a> {
     }
 
     /// Adds the completions that hosts have taken since the last call to the thread's counters.
-    fn count_taken(&mut self, counter: &mut Counter<'_>) {
+    fn count_taken_completions(&mut self, counter: &mut Counter<'_>) {
         let mut taken = ConsumedCompletionCounts::default();
         self.controllers.iter_mut().for_each(|controller| taken.merge(&controller.take_completions_taken()));
         for borrowed in &self.borrowed {
@@ -312,14 +317,14 @@ impl FrontEnd for ControllerGroup<'_> {
                 lent.set.send_interrupts(&mut lent.host);
             }
         }
-        self.count_taken(&mut life.counter);
+        self.count_taken_completions(&mut life.counter);
         self.count_undefined(&mut life.counter, device);
         any
     }
 
     #[inline]
     fn fetch(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) -> bool {
-        self.take_handed_over(life) | self.fetch_owned(life) | self.fetch_borrowed(life)
+        self.take_handovers(life) | self.fetch_owned(life) | self.fetch_from_borrowed(life)
     }
 
     /// Returns true if every client writes doorbells by messages. A doorbell that is written in mapped memory ends no
@@ -353,7 +358,7 @@ impl FrontEnd for ControllerGroup<'_> {
     }
 
     fn end(&mut self, life: &mut RequestLifecycle<'_, CommandRequest>) {
-        self.count_taken(&mut life.counter);
+        self.count_taken_completions(&mut life.counter);
         self.count_undefined(&mut life.counter, life.device);
     }
 }
@@ -373,24 +378,24 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_does_not_sleep_while_something_is_handed_over_to_it() {
+    fn thread_stays_awake_while_a_handover_is_pending() {
         let (served, wakeups) = (sockets("left", 1, 1), wakeups(1));
-        let groups = controller_groups(&served, &wakeups.iter().collect::<Vec<_>>(), &[]);
+        let groups = group_controllers(&served, &wakeups.iter().collect::<Vec<_>>(), &[]);
         let mut group = divide(&served, &groups, 1, Wait::PageBlock).remove(0);
         let host = UnixStream::pair().unwrap().0;
         group.controllers[0].client =
             Some(Connection::new(host, false, served[0].limits(), &Default::default()).unwrap());
         let mut time = Duration::from_secs(1);
         assert!(group.prepare_sleep(&mut time).is_some());
-        groups[0].handover.put(Handover::QueueError);
+        groups[0].handover.put(ControllerHandover::QueueError);
         assert!(group.prepare_sleep(&mut time).is_none());
     }
 
     #[test]
-    fn every_set_has_one_thread_and_controllers_of_one_queue_take_turns() {
+    fn each_queue_set_has_one_thread_and_small_controllers_rotate() {
         for (controllers, queue_pairs, threads) in [(1, 6, 2), (1, 2, 2), (3, 2, 2), (4, 4, 3)] {
             let (served, wakeups) = (sockets("sets", controllers, queue_pairs), wakeups(threads));
-            let groups = controller_groups(&served, &wakeups.iter().collect::<Vec<_>>(), &[]);
+            let groups = group_controllers(&served, &wakeups.iter().collect::<Vec<_>>(), &[]);
             let divided = divide(&served, &groups, threads, Wait::Adaptive);
             let sets = groups.iter().map(ControllerGroups::sets).sum::<usize>();
             let served = divided.iter().map(|group| group.controllers.len() + group.borrowed.len());
@@ -404,10 +409,10 @@ mod tests {
     /// A cache line that a device thread writes for requests (a slot's lock and queues, or the owner's own set) is
     /// written by no other device thread.
     #[test]
-    fn no_cache_line_is_written_by_two_device_threads() {
+    fn no_cache_line_is_written_by_two_device_threads_over_vfio_user() {
         const THREADS: usize = 3;
         let (served, wakeups) = (sockets("lines", 4, 3), wakeups(THREADS));
-        let groups = controller_groups(&served, &wakeups.iter().collect::<Vec<_>>(), &[]);
+        let groups = group_controllers(&served, &wakeups.iter().collect::<Vec<_>>(), &[]);
         let mut divided = divide(&served, &groups, THREADS, Wait::Adaptive);
         let mut lines: [BTreeSet<usize>; THREADS] = Default::default();
         let of = |range: Range<usize>| range.start / 64..range.end.div_ceil(64);
@@ -419,7 +424,7 @@ mod tests {
             let controller = owned.find(|controller| controller.number == number).unwrap();
             lines[own].extend(of(bytes_of(&*controller.controller.queue_sets()[0])));
             for set in 1..groups.sets() {
-                groups.lend(set, LentQueues::new(1, controller.controller.empty_queue_set(), client.share(), false));
+                groups.lend(set, LentQueues::new(1, controller.controller.vacant_queue_set(), client.share(), false));
                 let entered = groups.slot(set).enter().unwrap();
                 let lent = entered.as_ref().unwrap();
                 let own = &mut lines[group_of(number, set, THREADS)];

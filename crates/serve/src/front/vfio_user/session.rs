@@ -10,11 +10,11 @@ use phaselink_core::number::{index, length, low_u32, wide_index};
 use phaselink_core::protocol::nvme::rules::Limits;
 use serde_json::{Value, json};
 
-use super::interrupts::{self, Interrupts, Outcome, Setting};
-use super::memory::{Memory, REGIONS_MAX, RegionRefusal, RegionRequest};
-use super::pci::{CONFIGURATION_BYTES, Configuration, REGISTERS_BYTES, VECTORS_BYTES};
+use super::interrupts::{self, ClientInterrupts, Outcome, Setting};
+use super::memory::{Memory, REGIONS_MAX, RegionRefusalReason, RegionRequest};
+use super::pci::{CONFIGURATION_BYTES, PciConfigurationSpace, REGISTERS_BYTES, VECTORS_BYTES};
 use super::wire::{DESCRIPTORS_MAX, Fields, HEADER_BYTES, Header, TRANSFER_BYTES_MAX, command};
-use crate::nvme::registers::{REGISTER_BYTES, Registers};
+use crate::nvme::registers::{ControllerRegisters, REGISTER_BYTES};
 use crate::nvme::{interrupt_vectors, strict};
 
 /// Version of the vfio-user protocol: 0.1, as major and minor number.
@@ -55,7 +55,7 @@ type Refused = i32;
 
 /// Reply to a vfio-user message of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct VfioUserReply {
     /// Bytes of the reply, with its header.
     pub bytes: Vec<u8>,
     /// True if the descriptor of the doorbell page is sent with the reply.
@@ -69,21 +69,21 @@ pub struct Session {
     /// Maximum number of bytes in one DMA message that the client accepts (`max_data_xfer_size`).
     pub transfer_bytes_max: usize,
     /// Registers of the NVMe controller.
-    pub registers: Registers,
+    pub registers: ControllerRegisters,
     /// Number of I/O queue pairs.
     queue_pairs: u32,
-    configuration: Configuration,
+    configuration: PciConfigurationSpace,
     /// Table of interrupt vectors (MSI-X), which only the client evaluates: it is stored here.
     vectors: Vec<u8>,
     /// File as large as BAR 0, of which only the doorbell page is used.
-    doorbells: Arc<Doorbells>,
+    doorbells: Arc<DoorbellPage>,
     doorbells_fd: OwnedFd,
     /// True if clients may map the doorbell page. They then write doorbells without a message, which wakes no thread.
     is_mappable: bool,
     /// Memory to which the client has given the device access.
     pub memory: Memory,
     /// Eventfds for the client's interrupts.
-    pub interrupts: Interrupts,
+    pub interrupts: ClientInterrupts,
 }
 
 impl Session {
@@ -96,15 +96,15 @@ impl Session {
         Ok(Session {
             has_version: false,
             transfer_bytes_max: TRANSFER_BYTES_MAX,
-            registers: Registers::new(limits),
+            registers: ControllerRegisters::new(limits),
             queue_pairs: limits.queue_pairs,
-            configuration: Configuration::new(interrupt_vectors(limits)),
+            configuration: PciConfigurationSpace::new(interrupt_vectors(limits)),
             vectors: vec![0; wide_index(VECTORS_BYTES)],
-            doorbells: Arc::new(Doorbells(doorbells)),
+            doorbells: Arc::new(DoorbellPage(doorbells)),
             doorbells_fd,
             is_mappable,
             memory: Memory::default(),
-            interrupts: Interrupts::new(interrupt_vectors(limits)),
+            interrupts: ClientInterrupts::new(interrupt_vectors(limits)),
         })
     }
 
@@ -119,7 +119,7 @@ impl Session {
     }
 
     /// Returns the doorbell page, for threads that serve queues of the client.
-    pub fn doorbells(&self) -> &Arc<Doorbells> {
+    pub fn doorbells(&self) -> &Arc<DoorbellPage> {
         &self.doorbells
     }
 
@@ -134,19 +134,19 @@ impl Session {
 
     /// Executes one message (header and payload) with the descriptors that came with it, and returns the reply, if the
     /// client wants one. Accepts any bytes.
-    pub fn on_message(&mut self, message: &[u8], fds: Vec<OwnedFd>) -> Option<Reply> {
+    pub fn on_message(&mut self, message: &[u8], fds: Vec<OwnedFd>) -> Option<VfioUserReply> {
         let (header, payload) = message.split_first_chunk::<HEADER_BYTES>()?;
         let header = Header::decode(header);
         let answer = self.answer(&header, Fields(payload), fds);
-        if header.is_posted() {
+        if header.needs_no_reply() {
             return None;
         }
         Some(match answer {
             Ok(answer) => {
                 let head = header.reply(answer.payload.len()).encode();
-                Reply { bytes: [&head[..], &answer.payload].concat(), with_doorbells: answer.with_doorbells }
+                VfioUserReply { bytes: [&head[..], &answer.payload].concat(), with_doorbells: answer.with_doorbells }
             }
-            Err(error) => Reply { bytes: header.refusal(error).encode().to_vec(), with_doorbells: false },
+            Err(error) => VfioUserReply { bytes: header.refusal(error).encode().to_vec(), with_doorbells: false },
         })
     }
 
@@ -164,7 +164,7 @@ impl Session {
             command::DEVICE_SET_IRQS => self.set_interrupts(payload, fds),
             command::REGION_READ => self.region_read(payload),
             command::REGION_WRITE => self.region_write(payload),
-            command::REGION_WRITE_MULTI => self.region_write_multi(payload),
+            command::REGION_WRITE_MULTI => self.write_region_multiple(payload),
             command::DEVICE_RESET => {
                 self.reset();
                 Ok(ReplyPayload::default())
@@ -187,7 +187,7 @@ impl Session {
             let said: Value = serde_json::from_slice(said).map_err(|_| libc::EINVAL)?;
             let wanted = said["capabilities"]["max_data_xfer_size"].as_u64().unwrap_or(u64::MAX);
             self.transfer_bytes_max = wide_index(wanted.clamp(1, length(TRANSFER_BYTES_MAX)));
-            answer.extend(version_capabilities(&said).to_string().bytes());
+            answer.extend(server_capabilities(&said).to_string().bytes());
             answer.push(0);
         }
         self.has_version = true;
@@ -200,7 +200,7 @@ impl Session {
         let (readable, writable) = (flags & MAP_READ != 0, flags & MAP_WRITE != 0);
         let wanted = RegionRequest { start, bytes, offset, readable, writable };
         let mapped = self.memory.map(&wanted, fds.first());
-        self.registers.note(mapped == Err(RegionRefusal::Exists), &strict::DMA_OVERLAP);
+        self.registers.note(mapped == Err(RegionRefusalReason::Exists), &strict::DMA_OVERLAP);
         mapped.map_err(error_number)?;
         Ok(ReplyPayload::default())
     }
@@ -249,7 +249,7 @@ impl Session {
         match self.interrupts.set(&setting, fds) {
             Ok(Outcome::Applied) => {}
             Ok(Outcome::Unmasked) => self.registers.interrupts_unmasked = true,
-            Err(interrupts::InvalidSetting) => return Err(libc::EINVAL),
+            Err(interrupts::InvalidInterruptSetting) => return Err(libc::EINVAL),
         }
         Ok(ReplyPayload::default())
     }
@@ -288,7 +288,7 @@ impl Session {
     }
 
     /// Executes several writes of up to 8 bytes each, in order, until one is invalid.
-    fn region_write_multi(&mut self, mut payload: Fields) -> Result<ReplyPayload, Refused> {
+    fn write_region_multiple(&mut self, mut payload: Fields) -> Result<ReplyPayload, Refused> {
         let count = payload.u64().ok_or(libc::EINVAL)?;
         for _ in 0..count {
             let access = RegionAccess::read(&mut payload)?;
@@ -302,19 +302,19 @@ impl Session {
         let offset = access.offset;
         match access.region {
             BAR_REGISTERS if offset < REGISTER_BYTES => {
-                let is_masking = self.configuration.has_vectors() && Registers::is_interrupt_mask(offset);
+                let is_masking = self.configuration.is_msix_enabled() && ControllerRegisters::is_interrupt_mask(offset);
                 self.registers.note(is_masking, &strict::MASK_WITH_VECTORS);
                 self.registers.write(offset, from);
             }
-            BAR_REGISTERS => self.write_doorbells(offset - REGISTER_BYTES, from),
+            BAR_REGISTERS => self.write_doorbell_registers(offset - REGISTER_BYTES, from),
             BAR_VECTORS => self.vectors[wide_index(offset)..][..from.len()].copy_from_slice(from),
-            CONFIGURATION => self.write_configuration(offset, from),
+            CONFIGURATION => self.write_configuration_space(offset, from),
             _ => {}
         }
     }
 
     /// Writes the configuration space, and resets the device if the write asks for it (function-level reset).
-    fn write_configuration(&mut self, offset: u64, from: &[u8]) {
+    fn write_configuration_space(&mut self, offset: u64, from: &[u8]) {
         if self.configuration.write(offset, from) {
             self.reset();
         }
@@ -322,7 +322,7 @@ impl Session {
 
     /// Writes doorbells, which are 4 bytes apart and 4 bytes long (NVMe over PCIe Transport Specification 1.0, section
     /// 3.1.2.1). Any other access has no effect.
-    fn write_doorbells(&mut self, offset: u64, from: &[u8]) {
+    fn write_doorbell_registers(&mut self, offset: u64, from: &[u8]) {
         let (words, rest) = from.as_chunks::<4>();
         if !offset.is_multiple_of(4) || !rest.is_empty() {
             return self.registers.note(true, &strict::DOORBELL_ACCESS);
@@ -333,7 +333,7 @@ impl Session {
                 Ok(queue) if u32::from(queue) <= self.queue_pairs => {
                     let shift = number % 2 * 32;
                     if self.registers.is_strict() {
-                        self.look_at_ring(queue, shift, value);
+                        self.check_doorbell_write(queue, shift, value);
                     }
                     self.doorbells.set(queue, 0xffff_ffff << shift, value << shift);
                 }
@@ -347,8 +347,8 @@ impl Session {
 
     /// Reports a doorbell write whose effect the specification leaves undefined: before the controller is ready, or
     /// without a change.
-    fn look_at_ring(&mut self, queue: u16, shift: u64, value: u64) {
-        let (tail, head) = self.doorbells.tail_and_head(queue);
+    fn check_doorbell_write(&mut self, queue: u16, shift: u64, value: u64) {
+        let (tail, head) = self.doorbells.tail_and_head_doorbells(queue);
         let known = u64::from(if shift == 0 { tail } else { head });
         let is_ready = self.registers.is_ready();
         self.registers.note(!is_ready, &strict::DOORBELL_BEFORE_READY);
@@ -365,12 +365,12 @@ impl Session {
 
 /// Page of a controller's doorbells, which the client may have mapped.
 #[derive(Debug)]
-pub struct Doorbells(Page);
+pub struct DoorbellPage(Page);
 
-impl Doorbells {
+impl DoorbellPage {
     /// Returns the doorbells of a queue pair: submission queue tail and completion queue head.
     #[inline]
-    pub fn tail_and_head(&self, queue: u16) -> (u32, u32) {
+    pub fn tail_and_head_doorbells(&self, queue: u16) -> (u32, u32) {
         // The halves are in this order only on little-endian machines, on which all NVMe hosts of this server run.
         let both = self.0.word(doorbell_at(queue)).load(Ordering::Acquire);
         (low_u32(both), low_u32(both >> 32))
@@ -435,7 +435,7 @@ fn region_bytes(region: u32) -> Option<u64> {
 
 /// Returns the capabilities of the server for the version reply. `write_multiple` is among them if the client has
 /// offered it.
-fn version_capabilities(said: &Value) -> Value {
+fn server_capabilities(said: &Value) -> Value {
     let mut capabilities = json!({
         "max_msg_fds": DESCRIPTORS_MAX,
         "max_data_xfer_size": TRANSFER_BYTES_MAX,
@@ -457,12 +457,12 @@ fn device_info(mut payload: Fields) -> Result<ReplyPayload, Refused> {
     Ok(answer.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>().into())
 }
 
-fn error_number(refusal: RegionRefusal) -> Refused {
+fn error_number(refusal: RegionRefusalReason) -> Refused {
     match refusal {
-        RegionRefusal::Invalid => libc::EINVAL,
-        RegionRefusal::Exists => libc::EEXIST,
-        RegionRefusal::TooMany => libc::ENOSPC,
-        RegionRefusal::Missing => libc::ENOENT,
+        RegionRefusalReason::Invalid => libc::EINVAL,
+        RegionRefusalReason::Exists => libc::EEXIST,
+        RegionRefusalReason::TooMany => libc::ENOSPC,
+        RegionRefusalReason::Missing => libc::ENOENT,
     }
 }
 

@@ -101,12 +101,12 @@ impl Header {
     }
 
     /// Returns true if the sender of the message wants no reply.
-    pub fn is_posted(&self) -> bool {
+    pub fn needs_no_reply(&self) -> bool {
         self.flags & NO_REPLY != 0
     }
 
     /// Returns true if the message is a reply that refuses a request.
-    pub fn is_refusal(&self) -> bool {
+    pub fn is_error_reply(&self) -> bool {
         self.flags & ERROR != 0
     }
 }

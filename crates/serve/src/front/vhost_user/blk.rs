@@ -136,7 +136,7 @@ impl BlockRequest {
         let range = length(RANGE_BYTES);
         let is_fine = match command {
             Command::Read | Command::Write => {
-                bytes <= TRANSFER_BYTES_MAX.into() && lies_within(offset, bytes, geometry)
+                bytes <= TRANSFER_BYTES_MAX.into() && is_valid_block_range(offset, bytes, geometry)
             }
             Command::DeepFlush => true,
             Command::Name => bytes >= length(NAME_BYTES),
@@ -163,7 +163,7 @@ impl Range {
         }
         let offset = field64(bytes, 0).checked_mul(SECTOR_BYTES).ok_or(Status::IoError)?;
         let length = u64::from(sectors) * SECTOR_BYTES;
-        if sectors > RANGE_SECTORS_MAX || !lies_within(offset, length, geometry) {
+        if sectors > RANGE_SECTORS_MAX || !is_valid_block_range(offset, length, geometry) {
             return Err(Status::IoError);
         }
         Ok(Range { offset, bytes: low_u32(length), unmap: flags & 1 != 0 })
@@ -171,7 +171,7 @@ impl Range {
 }
 
 /// Returns true if a range is not empty, consists of whole blocks, and lies within the drive.
-fn lies_within(offset: u64, bytes: u64, geometry: Geometry) -> bool {
+fn is_valid_block_range(offset: u64, bytes: u64, geometry: Geometry) -> bool {
     let block = u64::from(geometry.block_bytes);
     let end = offset.checked_add(bytes);
     let is_whole = offset.is_multiple_of(block) && bytes.is_multiple_of(block);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_whole_blocks_within_the_drive_are_taken() {
+    fn requests_of_whole_blocks_within_the_drive_are_valid() {
         let read = BlockRequest::parse(&header(0, 8), 0, 8192, GEOMETRY);
         assert_eq!(read, Ok(BlockRequest { command: Command::Read, offset: 4096, bytes: 8192 }));
         let write = BlockRequest::parse(&header(1, 2040), 4096, 0, GEOMETRY);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn others_get_a_status() {
+    fn invalid_block_requests_get_a_status() {
         for (kind, sector, from_driver, to_driver) in [
             (0, 1, 0, 4096),
             (0, 0, 0, 512),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_whole_blocks_within_the_drive_and_only_zeros_may_be_unmapped() {
+    fn discard_ranges_are_whole_blocks_and_only_zeroing_may_unmap() {
         let range = |sector, sectors, flags, command| Range::parse(&bytes(sector, sectors, flags), command, GEOMETRY);
         let zeros = Range { offset: 4096, bytes: 8192, unmap: true };
         assert_eq!(range(8, 16, 1, Command::Zero), Ok(zeros));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_space_says_what_the_drive_is() {
+    fn virtio_configuration_space_describes_the_drive() {
         let config = config(GEOMETRY, 4);
         assert_eq!(config[..8], 2048u64.to_le_bytes());
         assert_eq!(config[20..24], 4096u32.to_le_bytes());

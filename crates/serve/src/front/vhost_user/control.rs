@@ -24,8 +24,8 @@ use virtio_queue::QueueT;
 use vm_memory::GuestAddress;
 
 use super::blk::{self, FEATURES, feature};
-use super::memory::{REGIONS_MAX, SharedMemory};
-use super::ring::{Ring, without_waiting};
+use super::memory::{ClientMemoryRegions, REGIONS_MAX};
+use super::ring::{Ring, into_non_blocking};
 use crate::device::store::Geometry;
 use crate::device::tally::locked;
 use crate::device::wakeup::Wakeup;
@@ -78,7 +78,7 @@ struct MonitoredClient {
 pub(super) struct Client {
     /// Number of the client among all of the socket. A request with another number belongs to a client that has gone.
     pub number: u64,
-    pub memory: SharedMemory,
+    pub memory: ClientMemoryRegions,
     pub rings: Vec<Ring>,
     features: u64,
 }
@@ -86,7 +86,7 @@ pub(super) struct Client {
 impl Client {
     fn new(number: u64) -> Client {
         let rings = (0..RINGS).map(|_| Ring::default()).collect();
-        Client { number, memory: SharedMemory::default(), rings, features: 0 }
+        Client { number, memory: ClientMemoryRegions::default(), rings, features: 0 }
     }
 
     /// Returns true if the driver has negotiated flushes, so that writes may be volatile until a flush. A driver
@@ -137,7 +137,7 @@ impl Shared {
         }
     }
 
-    fn with_ring<T>(&self, index: u32, change: impl FnOnce(&mut Ring) -> T) -> Result<T> {
+    fn with_ring_lock<T>(&self, index: u32, change: impl FnOnce(&mut Ring) -> T) -> Result<T> {
         let mut client = locked(&self.client);
         client.rings.get_mut(index as usize).map(change).ok_or(Error::InvalidParam)
     }
@@ -227,14 +227,14 @@ impl VhostUserBackendReqHandler for Shared {
         files: Vec<File>,
         _: Option<bool>,
     ) -> Result<Option<Vec<vhost::VhostUserMemoryRegionBase>>> {
-        let memory = SharedMemory::of(table.iter().copied().zip(files)).ok_or(Error::InvalidParam)?;
+        let memory = ClientMemoryRegions::of(table.iter().copied().zip(files)).ok_or(Error::InvalidParam)?;
         locked(&self.client).memory = memory;
         Ok(None)
     }
 
     fn set_vring_num(&self, index: u32, entries: u32) -> Result<()> {
         let entries = u16::try_from(entries).map_err(|_| Error::InvalidParam)?;
-        self.with_ring(index, |ring| ring.queue.try_set_size(entries))?.map_err(|_| Error::InvalidParam)
+        self.with_ring_lock(index, |ring| ring.queue.try_set_size(entries))?.map_err(|_| Error::InvalidParam)
     }
 
     fn set_vring_addr(
@@ -261,12 +261,12 @@ impl VhostUserBackendReqHandler for Shared {
     }
 
     fn set_vring_base(&self, index: u32, base: u32) -> Result<()> {
-        self.with_ring(index, |ring| ring.queue.set_next_avail(low_u16(base)))
+        self.with_ring_lock(index, |ring| ring.queue.set_next_avail(low_u16(base)))
     }
 
     /// Stops a ring, and returns its position when all of its requests have completed, or after a timeout.
     fn get_vring_base(&self, index: u32) -> Result<VhostUserVringState> {
-        self.with_ring(index, |ring| ring.is_started = false)?;
+        self.with_ring_lock(index, |ring| ring.is_started = false)?;
         // The client's message is complete, so stop its timeout: from here on the server takes the time.
         self.set_message_start(None);
         let is_busy = |client: &mut Client| client.rings[index as usize].in_flight > 0;
@@ -280,22 +280,22 @@ impl VhostUserBackendReqHandler for Shared {
     }
 
     fn set_vring_kick(&self, index: u8, fd: Option<File>) -> Result<()> {
-        let kick = fd.and_then(|fd| without_waiting(fd.into())).map(Arc::new);
-        self.with_ring(index.into(), |ring| (ring.kick, ring.is_started) = (kick, true))
+        let kick = fd.and_then(|fd| into_non_blocking(fd.into())).map(Arc::new);
+        self.with_ring_lock(index.into(), |ring| (ring.kick, ring.is_started) = (kick, true))
     }
 
     fn set_vring_call(&self, index: u8, fd: Option<File>) -> Result<()> {
-        let call = fd.and_then(|fd| without_waiting(fd.into()));
-        self.with_ring(index.into(), |ring| ring.call = call)
+        let call = fd.and_then(|fd| into_non_blocking(fd.into()));
+        self.with_ring_lock(index.into(), |ring| ring.call = call)
     }
 
     fn set_vring_err(&self, index: u8, _: Option<File>) -> Result<()> {
-        self.with_ring(index.into(), |_| ())
+        self.with_ring_lock(index.into(), |_| ())
     }
 
     fn get_protocol_features(&self) -> Result<VhostUserProtocolFeatures> {
-        use VhostUserProtocolFeatures as Features;
-        Ok(Features::MQ | Features::CONFIG | Features::CONFIGURE_MEM_SLOTS | Features::RESET_DEVICE)
+        use VhostUserProtocolFeatures as FeatureValues;
+        Ok(FeatureValues::MQ | FeatureValues::CONFIG | FeatureValues::CONFIGURE_MEM_SLOTS | FeatureValues::RESET_DEVICE)
     }
 
     fn set_protocol_features(&self, _: u64) -> Result<()> {
@@ -307,7 +307,7 @@ impl VhostUserBackendReqHandler for Shared {
     }
 
     fn set_vring_enable(&self, index: u32, is_enabled: bool) -> Result<()> {
-        self.with_ring(index, |ring| ring.is_enabled = is_enabled)
+        self.with_ring_lock(index, |ring| ring.is_enabled = is_enabled)
     }
 
     fn get_config(&self, offset: u32, bytes: u32, _: VhostUserConfigFlags) -> Result<Vec<u8>> {
@@ -398,7 +398,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_may_stay_in_the_device_where_the_driver_can_flush_and_nowhere_else() {
+    fn late_acknowledged_writes_need_a_driver_that_can_flush() {
         let mut client = Client::new(0);
         assert!(!client.flushes(), "nothing has been agreed on");
         for (features, flushes) in [(FEATURES, true), (FEATURES & !feature::FLUSH, false), (feature::FLUSH, true)] {

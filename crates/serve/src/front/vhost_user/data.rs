@@ -32,13 +32,13 @@ impl GuestTransfer<'_> {
         let BlockRequest { command, offset, bytes } = request.wanted?;
         match command {
             Command::Read => {
-                check_fault(effect)?;
+                check_request_fault(effect)?;
                 each(&request.parts, bytes, |part, done| self.read(part, offset + done)).map(|()| bytes)
             }
             Command::Write => {
                 let kept = effect.kept_bytes(bytes, self.store.geometry().block_bytes);
                 each(&request.parts, kept, |part, done| self.write(part, offset + done))?;
-                check_fault(effect).map(|()| 0)
+                check_request_fault(effect).map(|()| 0)
             }
             Command::DeepFlush => Ok(0),
             Command::Name => {
@@ -54,7 +54,7 @@ impl GuestTransfer<'_> {
                     self.store.zero(range.offset, range.bytes.into(), keep_space)
                 })
                 .map_err(io_error)
-                .and_then(|()| check_fault(effect))
+                .and_then(|()| check_request_fault(effect))
                 .map(|()| 0),
         }
     }
@@ -72,7 +72,7 @@ impl GuestTransfer<'_> {
         {
             return Ok(());
         }
-        let data = room(space, part.bytes);
+        let data = buffer_prefix(space, part.bytes);
         store.read(offset, data).map_err(io_error)?;
         scatter(&[part], memory, data)
     }
@@ -88,7 +88,7 @@ impl GuestTransfer<'_> {
         {
             return Ok(());
         }
-        let data = room(space, part.bytes);
+        let data = buffer_prefix(space, part.bytes);
         gather(&[part], memory, data)?;
         store.write(offset, data).map_err(io_error)
     }
@@ -113,7 +113,7 @@ fn each(
 }
 
 /// Returns the first `bytes` bytes of the buffer `space`, which grows if it is shorter.
-fn room(space: &mut Vec<u8>, bytes: u32) -> &mut [u8] {
+fn buffer_prefix(space: &mut Vec<u8>, bytes: u32) -> &mut [u8] {
     let bytes = index(bytes);
     if space.len() < bytes {
         space.resize(bytes, 0);
@@ -122,7 +122,7 @@ fn room(space: &mut Vec<u8>, bytes: u32) -> &mut [u8] {
 }
 
 /// Returns an error if the fault's effect makes the request fail.
-fn check_fault(effect: FaultEffect) -> Result<(), Status> {
+fn check_request_fault(effect: FaultEffect) -> Result<(), Status> {
     if effect.fails { Err(Status::IoError) } else { Ok(()) }
 }
 

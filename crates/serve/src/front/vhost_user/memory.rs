@@ -32,15 +32,15 @@ pub(super) fn words(memory: &GuestMemoryMmap, part: GuestPart) -> Option<&[Atomi
 
 /// Memory regions that a client shares, as they are mapped here.
 #[derive(Debug, Default)]
-pub(super) struct SharedMemory {
-    regions: Vec<GuestRegion>,
+pub(super) struct ClientMemoryRegions {
+    regions: Vec<MappedGuestRegion>,
     /// All mapped regions, to be found by the guest's addresses.
     guest: GuestMemoryMmap,
 }
 
 /// Mapped region of a vhost-user client's memory.
 #[derive(Debug)]
-struct GuestRegion {
+struct MappedGuestRegion {
     /// Guard of the mapping against truncation of its file, which is dropped before the mapping.
     _guard: Guard,
     /// Address of the memory region in the client's own process.
@@ -48,11 +48,11 @@ struct GuestRegion {
     mapped: Arc<GuestRegionMmap>,
 }
 
-impl SharedMemory {
+impl ClientMemoryRegions {
     /// Maps all regions of a table. Returns none if one is no file, exceeds its file or overlaps another, or if there
     /// are too many.
-    pub(super) fn of(table: impl Iterator<Item = (VhostUserMemoryRegion, File)>) -> Option<SharedMemory> {
-        let mut memory = SharedMemory::default();
+    pub(super) fn of(table: impl Iterator<Item = (VhostUserMemoryRegion, File)>) -> Option<ClientMemoryRegions> {
+        let mut memory = ClientMemoryRegions::default();
         table.into_iter().try_for_each(|(region, file)| memory.add(&region, file))?;
         Some(memory)
     }
@@ -70,13 +70,14 @@ impl SharedMemory {
         let guest = self.guest.insert_region(Arc::clone(&mapped)).ok()?;
         let guard = Guard::new(mapped.get_mmap().as_ptr() as usize, bytes).ok()?;
         self.guest = guest;
-        self.regions.push(GuestRegion { _guard: guard, user_address: user_addr, mapped });
+        self.regions.push(MappedGuestRegion { _guard: guard, user_address: user_addr, mapped });
         Some(())
     }
 
     /// Unmaps the region of `bytes` bytes at the guest's address `start`; returns none if there is no such region.
     pub(super) fn remove(&mut self, start: u64, bytes: u64) -> Option<()> {
-        let is_meant = |region: &GuestRegion| region.mapped.start_addr().0 == start && region.mapped.len() == bytes;
+        let is_meant =
+            |region: &MappedGuestRegion| region.mapped.start_addr().0 == start && region.mapped.len() == bytes;
         let place = self.regions.iter().position(is_meant)?;
         self.regions.remove(place);
         (self.guest, _) = self.guest.remove_region(GuestAddress(start), bytes).ok()?;

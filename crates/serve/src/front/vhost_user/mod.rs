@@ -27,7 +27,7 @@ use phaselink_core::problem::{InputProblem, Problems};
 
 use super::kind::{Front, FrontEndArguments, FrontKind, all};
 use super::service::FrontEndService;
-use super::socket::bind_unix;
+use super::socket::bind_unix_socket;
 use crate::device::empty_exchange;
 use crate::device::report::EmptyExchangeTime;
 use control::VhostSocket;
@@ -54,12 +54,12 @@ pub const KIND: FrontKind = FrontKind {
             }
             let refused =
                 |error| InputProblem::new("--vhost-user", None, format!("{path} cannot be served: {error}"), "");
-            let listener = bind_unix(path.as_ref()).map_err(refused)?;
+            let listener = bind_unix_socket(path.as_ref()).map_err(refused)?;
             listener.set_nonblocking(true).map_err(refused)?;
             Ok(VhostSocket { path: path.into(), listener })
         });
         let sockets: Result<Vec<VhostSocket>, Problems> = all(bound);
-        Ok(Box::new(VhostUser(sockets?)))
+        Ok(Box::new(VhostUserFrontEnd(sockets?)))
     },
     target: None,
 };
@@ -70,9 +70,9 @@ fn no_path() -> InputProblem {
 
 /// vhost-user front-end with its bound sockets.
 #[derive(Debug)]
-struct VhostUser(Vec<VhostSocket>);
+struct VhostUserFrontEnd(Vec<VhostSocket>);
 
-impl Front for VhostUser {
+impl Front for VhostUserFrontEnd {
     fn addresses(&self) -> Vec<String> {
         self.0.iter().map(|socket| format!("vhost-user:{}", socket.path.display())).collect()
     }

@@ -106,13 +106,13 @@ impl Ring {
     #[inline]
     pub fn answer(&mut self, memory: &GuestMemoryMmap, request: &Request, status: Status, bytes: u32) {
         self.in_flight -= 1;
-        self.answer_again(memory, request, status, bytes);
+        self.repeat_completion(memory, request, status, bytes);
     }
 
     /// Writes a completion without removing the request from those in flight. Called alone, it repeats a completion,
     /// which no driver expects.
     #[inline]
-    pub fn answer_again(&mut self, memory: &GuestMemoryMmap, request: &Request, status: Status, bytes: u32) {
+    pub fn repeat_completion(&mut self, memory: &GuestMemoryMmap, request: &Request, status: Status, bytes: u32) {
         let is_said = request.status_at.is_some_and(|address| memory.write_obj(status as u8, address).is_ok());
         let written = if is_said { bytes + 1 } else { 0 };
         // If the ring is no longer in mapped memory, stop using it.
@@ -157,7 +157,7 @@ impl Ring {
 }
 
 /// Makes a descriptor that a client has sent non-blocking; none if that is not possible.
-pub(super) fn without_waiting(fd: OwnedFd) -> Option<OwnedFd> {
+pub(super) fn into_non_blocking(fd: OwnedFd) -> Option<OwnedFd> {
     let flags = rustix::fs::fcntl_getfl(&fd).ok()?;
     rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK).ok()?;
     Some(fd)
@@ -171,7 +171,7 @@ pub fn read(
     memory: &GuestMemoryMmap,
     geometry: Geometry,
 ) -> Request {
-    let mut read = Chain::default();
+    let mut read = DescriptorChain::default();
     chain.for_each(|descriptor| read.take(&descriptor, memory));
     let mut request = read.request(head, geometry);
     if let Ok(BlockRequest { command: command @ (Command::Discard | Command::Zero), bytes, .. }) = request.wanted {
@@ -236,7 +236,7 @@ fn each(
 
 /// Header and data pieces of a descriptor chain that is being read.
 #[derive(Default)]
-struct Chain {
+struct DescriptorChain {
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
     from_driver: SmallVec<[GuestPart; 4]>,
@@ -244,7 +244,7 @@ struct Chain {
     is_broken: bool,
 }
 
-impl Chain {
+impl DescriptorChain {
     fn take(&mut self, descriptor: &Descriptor, memory: &GuestMemoryMmap) {
         let mut part = GuestPart { address: descriptor.addr(), bytes: descriptor.len() };
         if part.address.checked_add(part.bytes.into()).is_none() || self.parts() == PARTS_MAX {

@@ -35,7 +35,7 @@ use crate::front::service::FrontEndService;
 
 /// Identifier of a ring: its socket, client and index. No ring has it any more once the client has gone.
 #[derive(Clone, Copy, Debug)]
-struct RingPlace {
+struct RingIdentifier {
     /// Index of the socket among those of its poll group.
     socket: usize,
     /// Number of the client among all that the socket has had.
@@ -46,7 +46,7 @@ struct RingPlace {
 /// Request that has been taken from a ring, with the ring's identifier.
 #[derive(Debug)]
 struct RingRequest {
-    place: RingPlace,
+    place: RingIdentifier,
     request: ring::Request,
     /// True if the driver has not negotiated flushes, so that its changes must be durable when they complete.
     writes_through: bool,
@@ -58,7 +58,7 @@ impl RingRequest {
     }
 
     /// Returns true if the request changes data, and the change must be durable when it completes.
-    fn is_durable(&self) -> bool {
+    fn must_be_durable_at_completion(&self) -> bool {
         self.writes_through && matches!(self.command(), Some(Command::Write | Command::Zero | Command::Discard))
     }
 
@@ -69,7 +69,7 @@ impl RingRequest {
         match self.request.ranges.get(part) {
             Some(range) if part < parts => Some(Io { offset: range.offset, bytes: range.bytes, ..self.io()? }),
             _ if part < parts => self.io(),
-            _ => (part == parts && self.is_durable()).then(Io::flush),
+            _ => (part == parts && self.must_be_durable_at_completion()).then(Io::flush),
         }
     }
 }
@@ -111,13 +111,13 @@ impl Request for RingRequest {
 }
 
 /// Access to the rings of a client, whose lock the device thread holds.
-struct RingEndpoint<'a> {
-    place: RingPlace,
+struct LockedRing<'a> {
+    place: RingIdentifier,
     client: MutexGuard<'a, Client>,
     shared: &'a Shared,
 }
 
-impl RingEndpoint<'_> {
+impl LockedRing<'_> {
     fn write(&mut self, request: &RingRequest, done: Result<u32, Status>) -> bool {
         let Client { memory, rings, .. } = &mut *self.client;
         let ring = &mut rings[request.place.ring];
@@ -131,10 +131,10 @@ impl RingEndpoint<'_> {
     }
 }
 
-impl Endpoint<RingRequest> for RingEndpoint<'_> {
+impl Endpoint<RingRequest> for LockedRing<'_> {
     #[inline]
     fn fetch(&mut self, queue: u32, store: &Store) -> Fetch<RingRequest> {
-        let place = RingPlace { ring: index(queue), ..self.place };
+        let place = RingIdentifier { ring: index(queue), ..self.place };
         let writes_through = !self.client.flushes();
         let Client { memory, rings, .. } = &mut *self.client;
         match rings[place.ring].take(memory.guest(), store.geometry()) {
@@ -155,7 +155,7 @@ impl Endpoint<RingRequest> for RingEndpoint<'_> {
     }
 
     fn complete(&mut self, request: &RingRequest, done: Result<u32, Status>, _: Span, _: &Device) -> Completion {
-        let must_be_durable = request.command() == Some(Command::DeepFlush) || request.is_durable();
+        let must_be_durable = request.command() == Some(Command::DeepFlush) || request.must_be_durable_at_completion();
         if must_be_durable && done.is_ok() {
             Completion::AfterFlush
         } else {
@@ -166,7 +166,7 @@ impl Endpoint<RingRequest> for RingEndpoint<'_> {
     fn repeat(&mut self, request: &RingRequest, done: Result<u32, Status>, _: &Device) {
         let Client { memory, rings, .. } = &mut *self.client;
         let (status, bytes) = done.map_or_else(|status| (status, 0), |bytes| (Status::Ok, bytes));
-        rings[request.place.ring].answer_again(memory.guest(), &request.request, status, bytes);
+        rings[request.place.ring].repeat_completion(memory.guest(), &request.request, status, bytes);
     }
 
     fn commit(&mut self, request: &RingRequest, flushed: io::Result<()>, _: Span) -> bool {
@@ -179,7 +179,7 @@ impl Endpoint<RingRequest> for RingEndpoint<'_> {
 }
 
 /// Sockets of vhost-user whose rings one device thread polls.
-struct RingGroup<'a> {
+struct RingPollGroup<'a> {
     sockets: Vec<&'a Shared>,
     /// True if the latest polling round has found a ring that is set up, started and enabled.
     has_active_rings: bool,
@@ -187,17 +187,17 @@ struct RingGroup<'a> {
     kicks: Vec<Arc<OwnedFd>>,
 }
 
-impl<'a> RingGroup<'a> {
-    fn endpoint(&self, socket: usize) -> RingEndpoint<'a> {
+impl<'a> RingPollGroup<'a> {
+    fn endpoint(&self, socket: usize) -> LockedRing<'a> {
         let shared = self.sockets[socket];
         let client = locked(&shared.client);
-        RingEndpoint { place: RingPlace { socket, client: client.number, ring: 0 }, client, shared }
+        LockedRing { place: RingIdentifier { socket, client: client.number, ring: 0 }, client, shared }
     }
 }
 
-impl Resume<RingRequest> for RingGroup<'_> {
+impl Resume<RingRequest> for RingPollGroup<'_> {
     fn resume(&mut self, life: &mut RequestLifecycle<'_, RingRequest>, request: RequestInFlight<RingRequest>) {
-        let RingPlace { socket, client, .. } = request.request().place;
+        let RingIdentifier { socket, client, .. } = request.request().place;
         let mut endpoint = self.endpoint(socket);
         if endpoint.client.number == client {
             life.advance(&mut endpoint, request);
@@ -209,7 +209,7 @@ impl Resume<RingRequest> for RingGroup<'_> {
     }
 }
 
-impl FrontEnd for RingGroup<'_> {
+impl FrontEnd for RingPollGroup<'_> {
     type Request = RingRequest;
     const DELIVERY: Delivery = Delivery::AtInstant;
     const ROUNDS_PER_ATTENTION: u32 = 512;
@@ -279,7 +279,7 @@ pub(super) fn serve(service: &FrontEndService<'_>, sockets: &[VhostSocket]) -> i
         }
         let groups = groups.into_iter().enumerate().map(|(place, group)| {
             let sockets = clients.iter().skip(place).step_by(number).map(Arc::as_ref).collect();
-            move || group.run(RingGroup { sockets, has_active_rings: false, kicks: Vec::new() })
+            move || group.run(RingPollGroup { sockets, has_active_rings: false, kicks: Vec::new() })
         });
         let ended = run_all(device, "vhost-user", groups.collect());
         for shared in &clients {

@@ -7,7 +7,7 @@ use phaselink_core::protocol::nvme::spec::{Status, fields};
 
 use super::super::command::{Command, copy_to_host};
 use super::super::host::Host;
-use super::super::journal::Journal;
+use super::super::journal::CommandJournal;
 use super::super::kind_state::KindState;
 use super::super::placement::Placement;
 use super::metadata;
@@ -25,22 +25,22 @@ pub(crate) fn execute(
     host: &mut impl Host,
     store: &Store,
     space: &mut [u8],
-    journal: &mut Journal,
+    journal: &mut CommandJournal,
 ) -> Result<(), Status> {
     match kind {
-        KindState::Placed(placement) => execute_placed(command, placement, host, store, space, journal),
+        KindState::Placed(placement) => execute_placed_command(command, placement, host, store, space, journal),
         _ => metadata::execute(command, host, store, space, journal),
     }
 }
 
 /// Executes a command on a drive with data placement.
-fn execute_placed(
+fn execute_placed_command(
     command: &Command,
     placement: &Placement,
     host: &mut impl Host,
     store: &Store,
     space: &mut [u8],
-    journal: &mut Journal,
+    journal: &mut CommandJournal,
 ) -> Result<(), Status> {
     let checked = command.checked.as_ref().map_err(|status| *status)?;
     let entry = command.entry();

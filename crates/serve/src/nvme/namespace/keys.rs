@@ -9,9 +9,9 @@ use phaselink_core::protocol::nvme::rules::key_value::{delete, status};
 use phaselink_core::protocol::nvme::rules::{Data, KeyCommand, KeyValueOperation};
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::super::command::{Command, copy_from_host, copy_to_host, write, write_status};
+use super::super::command::{Command, copy_from_host, copy_to_host, status_of_write_error, write};
 use super::super::host::Host;
-use super::super::journal::Journal;
+use super::super::journal::CommandJournal;
 use crate::device::store::{ReservedRoom, Store, StoreKeys};
 
 /// Most attempts of a Store to reserve space, with a flush after each. A flush frees space that replaced or deleted
@@ -33,7 +33,7 @@ pub(crate) fn execute(
     host: &mut impl Host,
     store: &Store,
     space: &mut [u8],
-    journal: &mut Journal,
+    journal: &mut CommandJournal,
 ) -> Result<u64, Status> {
     let commands::Command { row, action, data, .. } = command.checked.as_ref().map_err(|status| *status)?;
     let Action::Key(key_command) = *action else {
@@ -43,7 +43,7 @@ pub(crate) fn execute(
     match operation {
         KeyValueOperation::Store { bytes, options } => {
             let room = reserve(key, bytes, options, keys, store)?;
-            let written = write_value(&room.value, data, host, store, space);
+            let written = store_value_data(&room.value, data, host, store, space);
             written.inspect_err(|_| keys.give_back(&room))?;
             keys.commit(key, room, options).map_err(|found| refusal(status(found)))?;
             journal.count(row, bytes);
@@ -52,16 +52,16 @@ pub(crate) fn execute(
         KeyValueOperation::Retrieve { buffer_bytes } => {
             // Copy the value first and send it after the lock is released, because writing to host memory may take
             // long.
-            let value_bytes = keys.with(|found| copy_value(found, key, buffer_bytes, store, space))?;
+            let value_bytes = keys.with(|found| copy_value_prefix(found, key, buffer_bytes, store, space))?;
             let bytes = value_bytes.min(buffer_bytes);
-            copy_to_host(&first_bytes(data, bytes), &space[..index(bytes)], host)?;
+            copy_to_host(&data_pointer_prefix(data, bytes), &space[..index(bytes)], host)?;
             journal.count(row, bytes);
             Ok(value_bytes.into())
         }
         KeyValueOperation::Exist => keys.with(|found| found_value(found, key).map(|value| value.bytes.into())),
         KeyValueOperation::List { .. } => {
             let list = keys.with(|found| key_command.list(found));
-            copy_to_host(&first_bytes(data, short_length(list.len())), &list, host).map(|()| 0)
+            copy_to_host(&data_pointer_prefix(data, short_length(list.len())), &list, host).map(|()| 0)
         }
         KeyValueOperation::Delete => {
             keys.change(key, |found| delete(found, key, reports_missing)).map(|_| 0).map_err(refusal)
@@ -80,7 +80,7 @@ fn reserve(
 ) -> Result<ReservedRoom, Status> {
     for _ in 0..FLUSHES_MAX {
         match keys.reserve(key, bytes, options) {
-            Err(KeySpaceRefusal::Held) => store.flush().map_err(|error| write_status(&error))?,
+            Err(KeySpaceRefusal::Held) => store.flush().map_err(|error| status_of_write_error(&error))?,
             Err(found) => return Err(refusal(status(found))),
             Ok(room) => return Ok(room),
         }
@@ -89,7 +89,7 @@ fn reserve(
 }
 
 /// Copies the host's data to the space that is reserved for a value.
-fn write_value(
+fn store_value_data(
     value: &StoredKeyValue,
     data: &Data,
     host: &mut impl Host,
@@ -107,7 +107,7 @@ fn write_value(
             let mut rest = &*space;
             for (offset, bytes) in value.parts(value.bytes, granule) {
                 let (part, others) = rest.split_at(index(bytes));
-                store.write(offset, part).map_err(|error| write_status(&error))?;
+                store.write(offset, part).map_err(|error| status_of_write_error(&error))?;
                 rest = others;
             }
             Ok(())
@@ -116,7 +116,13 @@ fn write_value(
 }
 
 /// Copies as much of a value into `space` as the host's buffer holds. Returns the length of the whole value.
-fn copy_value(found: &KeySpace, key: Key, buffer_bytes: u32, store: &Store, space: &mut [u8]) -> Result<u32, Status> {
+fn copy_value_prefix(
+    found: &KeySpace,
+    key: Key,
+    buffer_bytes: u32,
+    store: &Store,
+    space: &mut [u8],
+) -> Result<u32, Status> {
     let value = found_value(found, key)?;
     let bytes = value.bytes.min(buffer_bytes);
     let mut rest = &mut space[..index(bytes)];
@@ -133,7 +139,7 @@ fn found_value(found: &KeySpace, key: Key) -> Result<&StoredKeyValue, Status> {
 }
 
 /// Returns a data pointer for the first `bytes` bytes of a command's data.
-fn first_bytes(data: &Data, bytes: u32) -> Data {
+fn data_pointer_prefix(data: &Data, bytes: u32) -> Data {
     let mut data = data.clone();
     data.truncate(bytes);
     data

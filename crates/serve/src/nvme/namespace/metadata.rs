@@ -11,9 +11,9 @@ use phaselink_core::protocol::nvme::commands::{self, Action};
 use phaselink_core::protocol::nvme::rules::{CommandBlockMetadata, CommandProtection};
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::super::command::{Command, copy_from_host, copy_to_host, write_status};
+use super::super::command::{Command, copy_from_host, copy_to_host, status_of_write_error};
 use super::super::host::Host;
-use super::super::journal::Journal;
+use super::super::journal::CommandJournal;
 use crate::device::store::Store;
 
 /// Executes a command on blocks with or without metadata, without posting a completion. `space` is a buffer for the
@@ -28,7 +28,7 @@ pub(super) fn execute(
     host: &mut impl Host,
     store: &Store,
     space: &mut [u8],
-    journal: &mut Journal,
+    journal: &mut CommandJournal,
 ) -> Result<(), Status> {
     match &command.checked {
         Ok(commands::Command { metadata: Some(metadata), .. }) => {
@@ -53,7 +53,7 @@ impl ProtectedBlocks<'_> {
         command: &Command,
         host: &mut impl Host,
         space: &mut [u8],
-        journal: &mut Journal,
+        journal: &mut CommandJournal,
     ) -> Result<(), Status> {
         let checked @ commands::Command { row, action, offset, bytes, .. } =
             command.checked.as_ref().map_err(|it| *it)?;
@@ -73,7 +73,7 @@ impl ProtectedBlocks<'_> {
 
     /// Executes Read: copies blocks to the host, and their metadata if the command has a buffer for it.
     fn execute_read(&self, command: &commands::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
-        let metadata = self.load(command.offset, space, self.metadata.protection)?;
+        let metadata = self.load_blocks(command.offset, space, self.metadata.protection)?;
         copy_to_host(&command.data, space, host)?;
         if let Some(address) = self.metadata.buffer {
             host.write(address, &metadata)?;
@@ -84,8 +84,8 @@ impl ProtectedBlocks<'_> {
     /// Executes Write: saves blocks with the host's metadata, or with inserted protection information (PRACT).
     fn execute_write(&self, command: &commands::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
         copy_from_host(&command.data, space, host)?;
-        let metadata = self.metadata_of(space, host)?;
-        self.save(command.offset, space, &metadata)
+        let metadata = self.metadata_for_host_data(space, host)?;
+        self.save_blocks(command.offset, space, &metadata)
     }
 
     /// Executes Compare: checks protection information of the host and of the store (section 5.2.2.4), then compares
@@ -98,9 +98,9 @@ impl ProtectedBlocks<'_> {
         space: &mut [u8],
     ) -> Result<(), Status> {
         copy_from_host(&command.data, space, host)?;
-        let metadata = self.metadata_of(space, host)?;
+        let metadata = self.metadata_for_host_data(space, host)?;
         let mut stored = vec![0; space.len()];
-        let stored_metadata = self.load(command.offset, &mut stored, self.metadata.protection)?;
+        let stored_metadata = self.load_blocks(command.offset, &mut stored, self.metadata.protection)?;
         let is_same = self.metadata.protection.is_some() || metadata == stored_metadata;
         if stored == space && is_same { Ok(()) } else { Err(Status::COMPARE_FAILURE) }
     }
@@ -111,7 +111,7 @@ impl ProtectedBlocks<'_> {
         let longest = (space.len() >> self.metadata.block_shift << self.metadata.block_shift) as u32;
         while done < bytes {
             let piece = (bytes - done).min(longest);
-            self.load(offset + u64::from(done), &mut space[..index(piece)], protection)?;
+            self.load_blocks(offset + u64::from(done), &mut space[..index(piece)], protection)?;
             protection = protection.map(|it| it.advanced_by_blocks(piece >> self.metadata.block_shift));
             done += piece;
         }
@@ -123,12 +123,12 @@ impl ProtectedBlocks<'_> {
         let blocks = wide_index(bytes >> self.metadata.block_shift);
         let zeroed = match self.metadata.protection {
             Some(protection) if keep_space => {
-                let metadata = self.convert_unwritten(protection.metadata_of_zeros(blocks));
+                let metadata = self.convert_unwritten_metadata(protection.metadata_of_zeros(blocks));
                 self.store.zero_blocks_with_metadata((offset, bytes), self.block_bytes(), keep_space, &metadata)
             }
             _ => self.store.zero(offset, bytes, keep_space),
         };
-        zeroed.map_err(|error| write_status(&error))
+        zeroed.map_err(|error| status_of_write_error(&error))
     }
 
     /// Executes Copy: copies ranges of the drive to its byte offset `to`. All sources are read first, since the
@@ -137,25 +137,25 @@ impl ProtectedBlocks<'_> {
         let (mut data, mut metadata) = (Vec::new(), Vec::new());
         for (place, (offset, bytes)) in sources.iter().enumerate() {
             let mut source = vec![0; wide_index(*bytes)];
-            metadata.extend(self.load(*offset, &mut source, self.metadata.sources.get(place).copied())?);
+            metadata.extend(self.load_blocks(*offset, &mut source, self.metadata.sources.get(place).copied())?);
             data.extend(source);
         }
-        let metadata = self.metadata_to_write(&data, metadata)?;
-        self.save(to, &data, &metadata)
+        let metadata = self.metadata_for_blocks(&data, metadata)?;
+        self.save_blocks(to, &data, &metadata)
     }
 
     /// Returns the metadata to write with data from the host: the host's, after its check, or metadata that the
     /// controller inserts (PRACT).
-    fn metadata_of(&self, data: &[u8], host: &mut impl Host) -> Result<Vec<u8>, Status> {
-        let Some(address) = self.metadata.buffer else { return self.metadata_to_write(data, Vec::new()) };
+    fn metadata_for_host_data(&self, data: &[u8], host: &mut impl Host) -> Result<Vec<u8>, Status> {
+        let Some(address) = self.metadata.buffer else { return self.metadata_for_blocks(data, Vec::new()) };
         let mut metadata = vec![0; self.metadata.bytes_of(data.len())];
         host.read(address, &mut metadata)?;
-        self.metadata_to_write(data, metadata)
+        self.metadata_for_blocks(data, metadata)
     }
 
     /// Returns the metadata to write with blocks: inserted protection information (PRACT), or `metadata` itself if it
     /// passes the check.
-    fn metadata_to_write(&self, data: &[u8], metadata: Vec<u8>) -> Result<Vec<u8>, Status> {
+    fn metadata_for_blocks(&self, data: &[u8], metadata: Vec<u8>) -> Result<Vec<u8>, Status> {
         match self.metadata.protection {
             None => Ok(metadata),
             Some(protection) if protection.inserts_information() => {
@@ -169,9 +169,14 @@ impl ProtectedBlocks<'_> {
     }
 
     /// Reads blocks into `into` and returns their metadata, after a check if `protection` is given.
-    fn load(&self, offset: u64, into: &mut [u8], protection: Option<CommandProtection>) -> Result<Vec<u8>, Status> {
+    fn load_blocks(
+        &self,
+        offset: u64,
+        into: &mut [u8],
+        protection: Option<CommandProtection>,
+    ) -> Result<Vec<u8>, Status> {
         let found = self.store.read_blocks_with_metadata(offset, self.block_bytes(), into);
-        let metadata = self.convert_unwritten(found.map_err(|_| Status::UNRECOVERED_READ_ERROR)?);
+        let metadata = self.convert_unwritten_metadata(found.map_err(|_| Status::UNRECOVERED_READ_ERROR)?);
         if let Some(protection) = protection {
             protection.check(into, self.metadata.block_bytes(), &metadata)?;
         }
@@ -179,15 +184,15 @@ impl ProtectedBlocks<'_> {
     }
 
     /// Writes blocks with their metadata to the store.
-    fn save(&self, offset: u64, data: &[u8], metadata: &[u8]) -> Result<(), Status> {
-        let metadata = self.convert_unwritten(metadata.to_vec());
+    fn save_blocks(&self, offset: u64, data: &[u8], metadata: &[u8]) -> Result<(), Status> {
+        let metadata = self.convert_unwritten_metadata(metadata.to_vec());
         let saved: io::Result<()> = self.store.write_blocks_with_metadata(offset, self.block_bytes(), data, &metadata);
-        saved.map_err(|error| write_status(&error))
+        saved.map_err(|error| status_of_write_error(&error))
     }
 
     /// Converts metadata to the form in which the store keeps it, or back (an XOR). Metadata of an unwritten block is
     /// zero in the store.
-    fn convert_unwritten(&self, mut metadata: Vec<u8>) -> Vec<u8> {
+    fn convert_unwritten_metadata(&self, mut metadata: Vec<u8>) -> Vec<u8> {
         let unwritten = self.metadata.format.unwritten_metadata_byte();
         metadata.iter_mut().for_each(|byte| *byte ^= unwritten);
         metadata

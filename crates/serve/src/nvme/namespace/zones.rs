@@ -10,9 +10,9 @@ use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::zones::ZoneSend;
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::super::command::{Command, copy_to_host, write, write_status};
+use super::super::command::{Command, copy_to_host, status_of_write_error, write};
 use super::super::host::Host;
-use super::super::journal::Journal;
+use super::super::journal::CommandJournal;
 use crate::device::store::{Store, StoreZones};
 
 /// Executes a command on a store with zones, without posting a completion. Returns the value for dwords 0 and 1 of the
@@ -28,13 +28,13 @@ pub(crate) fn execute(
     host: &mut impl Host,
     store: &Store,
     space: &mut [u8],
-    journal: &mut Journal,
+    journal: &mut CommandJournal,
 ) -> Result<u64, Status> {
     let commands::Command { row, action, offset, bytes, data, .. } =
         command.checked.as_ref().map_err(|status| *status)?;
     let (shift, place) = (zones.block_shift(), (*offset, *bytes));
     match action {
-        Action::SendZones(send) => return send_zones(*send, place, zones, store).map(|()| 0),
+        Action::SendZones(send) => return execute_zone_send(*send, place, zones, store).map(|()| 0),
         Action::ReceiveZones(receive) => {
             let report = zones.with(|zones| receive.report(zones, *offset >> shift)).map_err(refusal)?;
             return copy_to_host(data, &report, host).map(|()| 0);
@@ -58,7 +58,7 @@ pub(crate) fn execute(
 
 /// Executes Zone Management Send. Zones that are reset are cleared in the store before anything can be written there.
 #[cold]
-fn send_zones(send: ZoneSend, place: (u64, u32), zones: &StoreZones, store: &Store) -> Result<(), Status> {
+fn execute_zone_send(send: ZoneSend, place: (u64, u32), zones: &StoreZones, store: &Store) -> Result<(), Status> {
     let action = Action::SendZones(send);
     if send.action != ZoneAction::Reset {
         return zones
@@ -71,7 +71,7 @@ fn send_zones(send: ZoneSend, place: (u64, u32), zones: &StoreZones, store: &Sto
         _ => Ok(((), Vec::new())),
     };
     zones.empty_zones_after_clearing(change, |offset, bytes| {
-        store.zero(offset, bytes, false).map_err(|error| write_status(&error))
+        store.zero(offset, bytes, false).map_err(|error| status_of_write_error(&error))
     })
 }
 

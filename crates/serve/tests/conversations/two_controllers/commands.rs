@@ -8,7 +8,7 @@ use super::{Conversation, NOWHERE, PAGE, ZONED_MIB};
 
 /// Returns the opcodes of all commands for blocks, those of reads and writes more often. The simulated drive has no
 /// unreadable blocks.
-fn block_opcodes() -> Vec<u8> {
+fn weighted_block_opcodes() -> Vec<u8> {
     let rows = rows_of(&[CommandSet::Every, CommandSet::EraseBlocks]).into_iter();
     let simulated = rows.filter(|row| row.changes != ChangedState::MadeUnreadable).map(|row| row.opcode);
     simulated.chain([opcode::READ, opcode::READ, opcode::WRITE]).collect()
@@ -20,12 +20,12 @@ impl Conversation {
         let dice = &mut self.dice;
         self.next_id = self.next_id.wrapping_add(1);
         if dice.one_in(40) {
-            return self.any_bytes();
+            return self.random_entry_bytes();
         }
         if self.limits.kind.offers(CommandSet::Keys) {
-            return self.about_key();
+            return self.draw_key_command();
         }
-        let opcode = if dice.one_in(30) { dice.below(256) as u8 } else { dice.of(&block_opcodes()) };
+        let opcode = if dice.one_in(30) { dice.below(256) as u8 } else { dice.of(&weighted_block_opcodes()) };
         let (slba, blocks) = self.place();
         let (opcode, slba) =
             if self.has(CommandSet::Zones) { self.draw_zone_command(opcode, slba) } else { (opcode, slba) };
@@ -51,17 +51,17 @@ impl Conversation {
         if self.has(CommandSet::Zones) {
             self.with_zones(entry, slba, blocks)
         } else if let Some(BlockMetadataFormat { protection: Some(kind), .. }) = self.limits.kind.metadata() {
-            let entry = self.with_protection(entry, slba, kind);
-            self.completed(entry, slba, blocks)
+            let entry = self.draw_protected_command(entry, slba, kind);
+            self.with_blocks_and_lists(entry, slba, blocks)
         } else if self.has(CommandSet::Placement) {
-            self.with_placement(entry, slba, blocks)
+            self.draw_placement_command(entry, slba, blocks)
         } else {
-            self.completed(entry, slba, blocks)
+            self.with_blocks_and_lists(entry, slba, blocks)
         }
     }
 
     /// Bytes of any kind, with data and lists anywhere but where nothing is.
-    fn any_bytes(&mut self) -> [u8; 64] {
+    fn random_entry_bytes(&mut self) -> [u8; 64] {
         let (dice, mut bytes) = (&mut self.dice, [0; 64]);
         bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = (dice.0.bits() >> 3).to_le_bytes());
         bytes[2..4].copy_from_slice(&self.next_id.to_le_bytes());
@@ -71,20 +71,20 @@ impl Conversation {
     }
 
     /// The command with its blocks, and with the list that it needs.
-    fn completed(&mut self, entry: SubmissionEntry, slba: u64, blocks: u32) -> [u8; 64] {
+    fn with_blocks_and_lists(&mut self, entry: SubmissionEntry, slba: u64, blocks: u32) -> [u8; 64] {
         match entry.opcode {
-            opcode::DATASET_MANAGEMENT => self.deallocation(entry).encode(),
-            opcode::COPY => self.copy(entry.of_blocks(slba, 1)).encode(),
+            opcode::DATASET_MANAGEMENT => self.put_deallocation_ranges(entry).encode(),
+            opcode::COPY => self.put_copy_sources(entry.of_blocks(slba, 1)).encode(),
             opcode::READ | opcode::WRITE | opcode::COMPARE if self.dice.one_in(4) => {
                 let bytes = u64::from(blocks) << self.limits.block_shift;
-                self.scatter(entry.of_blocks(slba, blocks), bytes).encode()
+                self.scatter_command_data(entry.of_blocks(slba, blocks), bytes).encode()
             }
             _ => entry.of_blocks(slba, blocks).encode(),
         }
     }
 
     /// A command for one of a few keys: one more of them than there may be, and values that do not all fit.
-    fn about_key(&mut self) -> [u8; 64] {
+    fn draw_key_command(&mut self) -> [u8; 64] {
         let keys = *self.limits.kind.keys().unwrap();
         let (prp1, prp2) = self.pointer();
         let dice = &mut self.dice;
@@ -115,17 +115,17 @@ impl Conversation {
             prp2,
             dwords: [bytes as u32, (key_bytes | options) as u32, 0, 0, 0, 0],
         };
-        let entry = if dice.one_in(4) { self.scatter(entry, bytes) } else { entry };
+        let entry = if dice.one_in(4) { self.scatter_command_data(entry, bytes) } else { entry };
         entry.encode()
     }
 
     /// The command on a drive with data placement: with a directive, or with what is asked of reclaim units.
-    fn with_placement(&mut self, mut entry: SubmissionEntry, slba: u64, blocks: u32) -> [u8; 64] {
+    fn draw_placement_command(&mut self, mut entry: SubmissionEntry, slba: u64, blocks: u32) -> [u8; 64] {
         let dice = &mut self.dice;
         match entry.opcode {
             opcode::IO_MANAGEMENT_RECEIVE => {
                 let words = if dice.one_in(20) { dice.below(1 << 32) } else { dice.below(128) };
-                entry.dwords[..2].copy_from_slice(&[self.operation(), words as u32]);
+                entry.dwords[..2].copy_from_slice(&[self.draw_management_operation(), words as u32]);
                 entry.encode()
             }
             opcode::IO_MANAGEMENT_SEND => {
@@ -136,21 +136,21 @@ impl Conversation {
                 let places = (0..=count).map(|place| entry.prp1 + 2 * place);
                 let list: Vec<u8> = places.flat_map(|at| fits(at, self.identifier()).to_le_bytes()).collect();
                 self.machine.put(entry.prp1, &list);
-                entry.dwords[0] = self.operation() | (count as u32) << 16;
+                entry.dwords[0] = self.draw_management_operation() | (count as u32) << 16;
                 entry.encode()
             }
             _ => {
                 let kind = if dice.one_in(8) { dice.below(16) as u32 } else { 2 };
                 entry.dwords[2] |= kind << 20;
                 entry.dwords[3] = u32::from(self.identifier()) << 16;
-                self.completed(entry, slba, blocks)
+                self.with_blocks_and_lists(entry, slba, blocks)
             }
         }
     }
 
     /// The command with metadata anywhere, and with actions and checks that it can have or not. Nothing is checked whose result would
     /// depend on the metadata itself: a reference tag that is checked is one that type 1 refuses, or that type 3 ignores.
-    fn with_protection(
+    fn draw_protected_command(
         &mut self,
         mut entry: SubmissionEntry,
         slba: u64,
@@ -172,7 +172,7 @@ impl Conversation {
     }
 
     /// The management operation that is about reclaim units, or another one.
-    fn operation(&mut self) -> u32 {
+    fn draw_management_operation(&mut self) -> u32 {
         if self.dice.one_in(10) { self.dice.below(256) as u32 } else { 1 }
     }
 
@@ -195,9 +195,9 @@ impl Conversation {
                 entry.of_blocks(slba, blocks.min(4096 >> self.limits.block_shift)).encode()
             }
             opcode::ZONE_MANAGEMENT_SEND | opcode::ZONE_MANAGEMENT_RECEIVE => {
-                self.manage_zones(entry.of_blocks(slba, 1)).encode()
+                self.draw_zone_management(entry.of_blocks(slba, 1)).encode()
             }
-            _ => self.completed(entry, slba, blocks),
+            _ => self.with_blocks_and_lists(entry, slba, blocks),
         }
     }
 
@@ -224,7 +224,7 @@ impl Conversation {
     }
 
     /// An action on zones or a report of them, or what looks like one.
-    fn manage_zones(&mut self, entry: SubmissionEntry) -> SubmissionEntry {
+    fn draw_zone_management(&mut self, entry: SubmissionEntry) -> SubmissionEntry {
         let dice = &mut self.dice;
         let most = u64::from(self.limits.transfer_bytes_max) / 4;
         let [low, high, ..] = entry.dwords;
@@ -281,7 +281,7 @@ impl Conversation {
 
     /// The data in a few blocks anywhere, which are described in the command, in a segment, or in two; now and then wrongly.
     /// They are whole words, so that what is taken for a list of pages later holds what others have put there.
-    fn scatter(&mut self, entry: SubmissionEntry, bytes: u64) -> SubmissionEntry {
+    fn scatter_command_data(&mut self, entry: SubmissionEntry, bytes: u64) -> SubmissionEntry {
         const SEGMENT: u64 = 2 << 60;
         const LAST_SEGMENT: u64 = 3 << 60;
         let dice = &mut self.dice;
@@ -313,7 +313,7 @@ impl Conversation {
     }
 
     /// Sources, most of them on the drive, where the command says.
-    fn copy(&mut self, entry: SubmissionEntry) -> SubmissionEntry {
+    fn put_copy_sources(&mut self, entry: SubmissionEntry) -> SubmissionEntry {
         let count = 1 + if self.dice.one_in(8) { self.dice.below(256) } else { self.dice.below(6) };
         let mut list = Vec::new();
         for _ in 0..count {
@@ -325,13 +325,13 @@ impl Conversation {
         self.machine.put(entry.prp1, &list);
         let [low, high, flags, _, fourteen, fifteen] = entry.dwords;
         let format = if self.dice.one_in(20) { 1 << 8 } else { 0 };
-        let sources = self.source_information(flags) << 12;
+        let sources = self.draw_source_information(flags) << 12;
         let twelve = flags & !0xffff | format | sources | (count as u32 - 1);
         SubmissionEntry { dwords: [low, high, twelve, 0, fourteen, fifteen], ..entry }
     }
 
     /// PRINFOR of a copy: mostly the action of what it writes, and now and then a check of its sources' reference tags.
-    fn source_information(&mut self, flags: u32) -> u32 {
+    fn draw_source_information(&mut self, flags: u32) -> u32 {
         let Some(BlockMetadataFormat { protection: Some(kind), .. }) = self.limits.kind.metadata() else { return 0 };
         let action = if self.dice.one_in(6) { 8 } else { flags >> 26 & 8 };
         let is_checked = kind != NamespaceProtectionType::Type2 && self.dice.one_in(6);
@@ -339,7 +339,7 @@ impl Conversation {
     }
 
     /// Ranges, most of them on the drive, where the command says.
-    fn deallocation(&mut self, entry: SubmissionEntry) -> SubmissionEntry {
+    fn put_deallocation_ranges(&mut self, entry: SubmissionEntry) -> SubmissionEntry {
         let count = 1 + if self.dice.one_in(8) { self.dice.below(256) } else { self.dice.below(6) };
         let mut list = Vec::new();
         for _ in 0..count {

@@ -8,9 +8,9 @@ use phaselink_core::random::RandomStream;
 use super::{CAPACITY_MIB, KEYS_MAX, PLACED_MIB, ZONED_MIB};
 
 /// Draws of one conversation.
-pub(super) struct Dice(pub(super) RandomStream);
+pub(super) struct ConversationDice(pub(super) RandomStream);
 
-impl Dice {
+impl ConversationDice {
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0.bits() % end
     }
@@ -24,7 +24,7 @@ impl Dice {
     }
 }
 
-pub(super) fn drive(dice: &mut Dice) -> Drive {
+pub(super) fn drive(dice: &mut ConversationDice) -> Drive {
     let mut drive = Drive::shipped("nvme").unwrap();
     drive.media.capacity_mib = CAPACITY_MIB;
     drive.nvme.queue_pairs = 1;
@@ -38,7 +38,7 @@ pub(super) fn drive(dice: &mut Dice) -> Drive {
 }
 
 /// The drive with zones, of which few can be open.
-pub(super) fn zoned(dice: &mut Dice) -> Drive {
+pub(super) fn zoned(dice: &mut ConversationDice) -> Drive {
     let mut drive = drive(dice);
     drive.media.capacity_mib = ZONED_MIB;
     drive.nvme.namespaces = 1;
@@ -50,7 +50,7 @@ pub(super) fn zoned(dice: &mut Dice) -> Drive {
 }
 
 /// A small flash drive on which hosts place data.
-pub(super) fn placed(dice: &mut Dice) -> Drive {
+pub(super) fn placed(dice: &mut ConversationDice) -> Drive {
     let mut drive = drive(dice);
     let flash = Drive::shipped("tlc-gen4").unwrap();
     (drive.media, drive.buffer, drive.translation) = (flash.media, flash.buffer, flash.translation);
@@ -66,7 +66,7 @@ pub(super) fn placed(dice: &mut Dice) -> Drive {
 }
 
 /// A small drive that stores values by their keys, which fills up.
-pub(super) fn keyed(dice: &mut Dice) -> Drive {
+pub(super) fn keyed(dice: &mut ConversationDice) -> Drive {
     let mut drive = drive(dice);
     drive.nvme.namespaces = 1;
     drive.key_value.value_max_kib = drive.nvme.max_transfer_kib.min(dice.of(&[4, 32, 64]));
@@ -76,7 +76,7 @@ pub(super) fn keyed(dice: &mut Dice) -> Drive {
 }
 
 /// The drive with protection information of some type.
-pub(super) fn protected(dice: &mut Dice) -> Drive {
+pub(super) fn protected(dice: &mut ConversationDice) -> Drive {
     let mut drive = drive(dice);
     drive.nvme.protection = dice.of(&[DriveProtection::Type1, DriveProtection::Type2, DriveProtection::Type3]);
     drive

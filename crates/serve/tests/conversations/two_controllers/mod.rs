@@ -25,8 +25,8 @@ use phaselink_core::time::Span;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::{Command, CommandProgress, Controller, Identity, NextCommand};
 
-use drives::{Dice, drive, keyed, placed, protected, zoned};
-use machine::{Machine, Touched};
+use drives::{ConversationDice, drive, keyed, placed, protected, zoned};
+use machine::{ArrayHostMachine, TouchedMemory};
 
 const CONVERSATIONS: u64 = 420;
 const COMMANDS: usize = 250;
@@ -81,9 +81,9 @@ fn timed<'a>(
 
 /// Both controllers, and the host's end of the conversation.
 struct Conversation {
-    dice: Dice,
+    dice: ConversationDice,
     limits: Limits,
-    machine: Machine,
+    machine: ArrayHostMachine,
     served: Controller,
     store: Store,
     space: Vec<u8>,
@@ -98,13 +98,13 @@ struct Conversation {
 
 impl Conversation {
     fn new(seed: u64) -> Conversation {
-        let mut dice = Dice(RandomStream::stream(seed, "two controllers"));
+        let mut dice = ConversationDice(RandomStream::stream(seed, "two controllers"));
         let drive = drive(&mut dice);
         Conversation::about(&drive, dice, seed)
     }
 
-    fn about_zones(seed: u64) -> Conversation {
-        let mut dice = Dice(RandomStream::stream(seed, "two controllers and zones"));
+    fn with_zoned_drive(seed: u64) -> Conversation {
+        let mut dice = ConversationDice(RandomStream::stream(seed, "two controllers and zones"));
         let drive = zoned(&mut dice);
         let mut conversation = Conversation::about(&drive, dice, seed);
         conversation.timing.keep_zones(&drive);
@@ -112,33 +112,33 @@ impl Conversation {
         conversation
     }
 
-    fn about_placement(seed: u64) -> Conversation {
-        let mut dice = Dice(RandomStream::stream(seed, "two controllers and placement"));
+    fn with_placement_drive(seed: u64) -> Conversation {
+        let mut dice = ConversationDice(RandomStream::stream(seed, "two controllers and placement"));
         let drive = placed(&mut dice);
         Conversation::about(&drive, dice, seed)
     }
 
-    fn about_keys(seed: u64) -> Conversation {
-        let mut dice = Dice(RandomStream::stream(seed, "two controllers and keys"));
+    fn with_key_value_drive(seed: u64) -> Conversation {
+        let mut dice = ConversationDice(RandomStream::stream(seed, "two controllers and keys"));
         let drive = keyed(&mut dice);
         Conversation::about(&drive, dice, seed)
     }
 
-    fn about_protection(seed: u64) -> Conversation {
-        let mut dice = Dice(RandomStream::stream(seed, "two controllers and protection"));
+    fn with_protected_drive(seed: u64) -> Conversation {
+        let mut dice = ConversationDice(RandomStream::stream(seed, "two controllers and protection"));
         let drive = protected(&mut dice);
         let conversation = Conversation::about(&drive, dice, seed);
         conversation.store.add_metadata().unwrap();
         conversation
     }
 
-    fn about(drive: &Drive, mut dice: Dice, seed: u64) -> Conversation {
+    fn about(drive: &Drive, mut dice: ConversationDice, seed: u64) -> Conversation {
         let limits = Limits::of_real_hosts(drive);
         let block_bytes = drive.nvme.block_bytes;
         let geometry = Geometry { capacity_bytes: drive.media.capacity_mib << 20, block_bytes };
         let store = Store::in_memory(geometry).unwrap();
         let mut conversation = Conversation {
-            machine: Machine::new(&limits),
+            machine: ArrayHostMachine::new(&limits),
             served: Controller::new(Identity::new("test", limits, 0)),
             store: match limits.kind {
                 NamespaceKindLimits::EraseBlocks(_) => store,
@@ -155,13 +155,13 @@ impl Conversation {
             head: 0,
             next_id: 0,
         };
-        conversation.fill_memory();
+        conversation.fill_list_memory();
         conversation.enable();
         conversation
     }
 
     /// Whatever is taken for a list holds pages, often in sequence, and now and then something else.
-    fn fill_memory(&mut self) {
+    fn fill_list_memory(&mut self) {
         let mut page = 0;
         for word in self.machine.memory.as_chunks_mut::<8>().0 {
             page = if self.dice.one_in(2) { page + PAGE } else { self.dice.below(1 << 40) / PAGE * PAGE };
@@ -203,14 +203,14 @@ impl Conversation {
 
     /// A few commands with one ring, through both.
     fn step(&mut self) -> usize {
-        self.ring_nonsense();
+        self.ring_invalid_doorbells();
         // The timing controller refuses a command for its list later than the served one, when it may have executed
         // another write. The same holds for the size of a value. So send one command at a time.
         let is_alone = self.has(CommandSet::Zones) || self.has(CommandSet::Keys);
         let room = if is_alone { 1 } else { u64::from(self.entries - 1).min(4) };
         let count = 1 + self.dice.below(room) as usize;
-        let batch: Vec<[u8; 64]> = (0..count).map(|_| without_contents_lost(self.command())).collect();
-        let commands = self.serve(&batch);
+        let batch: Vec<[u8; 64]> = (0..count).map(|_| without_content_loss(self.command())).collect();
+        let commands = self.serve_commands(&batch);
         let served: Vec<_> = self.machine.posted.drain(..).collect();
         let served_touched = std::mem::take(&mut self.machine.touched).merged();
         let (timed, timed_touched) = self.time(&commands);
@@ -218,7 +218,7 @@ impl Conversation {
         let described = || {
             format!("{:#x?}", commands.iter().map(|command| (command.entry(), &command.checked)).collect::<Vec<_>>())
         };
-        self.compare(&commands, &served, &timed);
+        self.compare_controllers(&commands, &served, &timed);
         // For zones, the timing controller checks the zone before it reads lists, and the served controller the other
         // way round. Only the timing controller reads metadata of data that cannot be reached, and lists there.
         let statuses = || served.iter().map(|entry| CompletionEntry::decode(entry).status);
@@ -235,7 +235,7 @@ impl Conversation {
     }
 
     /// Doorbell values that the queues cannot have, which change nothing.
-    fn ring_nonsense(&mut self) {
+    fn ring_invalid_doorbells(&mut self) {
         if !self.dice.one_in(4) {
             return;
         }
@@ -259,7 +259,7 @@ impl Conversation {
     }
 
     /// Commands in the queue are taken, with the bytes of their lists, then executed.
-    fn serve(&mut self, batch: &[[u8; 64]]) -> Vec<(Command, Vec<u8>)> {
+    fn serve_commands(&mut self, batch: &[[u8; 64]]) -> Vec<(Command, Vec<u8>)> {
         for bytes in batch {
             self.machine.put(QUEUE + u64::from(self.tail) * 64, bytes);
             self.tail = (self.tail + 1) % self.entries;
@@ -284,13 +284,14 @@ impl Conversation {
 
     /// The same ones through both models, as bytes and as they were decoded, until all are answered: the entries in their
     /// order, and what the packets touched.
-    fn time(&mut self, commands: &[(Command, Vec<u8>)]) -> (Vec<[u8; 16]>, Touched) {
-        let as_bytes =
-            |(command, lists): &'_ (Command, Vec<u8>)| (command.bytes, command.has_lists().then(|| lists.clone()));
+    fn time(&mut self, commands: &[(Command, Vec<u8>)]) -> (Vec<[u8; 16]>, TouchedMemory) {
+        let as_bytes = |(command, lists): &'_ (Command, Vec<u8>)| {
+            (command.bytes, command.has_memory_lists().then(|| lists.clone()))
+        };
         let bytes: Vec<_> = commands.iter().map(as_bytes).collect();
         let forms = bytes.iter().map(|(entry, lists)| HostCommandForm::Bytes { entry, lists: lists.as_deref() });
         let entries = timed(&mut self.timing, commands, forms, self.head, self.entries);
-        let forms = commands.iter().map(|(command, _)| HostCommandForm::Decoded(Box::new(command.for_model())));
+        let forms = commands.iter().map(|(command, _)| HostCommandForm::Decoded(Box::new(command.to_model_command())));
         let decoded = timed(&mut self.decoded, commands, forms, self.head, self.entries);
         assert_eq!(decoded, entries, "{commands:x?}");
         let same = self.decoded.trace().records() == self.timing.trace().records();
@@ -298,8 +299,8 @@ impl Conversation {
         (entries, self.packets().merged())
     }
 
-    fn packets(&self) -> Touched {
-        let mut touched = Touched::default();
+    fn packets(&self) -> TouchedMemory {
+        let mut touched = TouchedMemory::default();
         assert_eq!(self.timing.trace().dropped(), 0);
         for record in self.timing.trace().records() {
             let (Step::Up { what, .. }, Some((address, bytes))) = (&record.step, record.memory) else { continue };
@@ -314,16 +315,16 @@ impl Conversation {
         touched
     }
 
-    fn compare(&self, commands: &[Command], served: &[[u8; 16]], timed: &[[u8; 16]]) {
+    fn compare_controllers(&self, commands: &[Command], served: &[[u8; 16]], timed: &[[u8; 16]]) {
         assert_eq!(served.len(), timed.len());
         if let ([command], [served], [timed]) = (commands, served, timed) {
             // If both the zone and the page list are wrong, the timing controller reports the zone.
-            let is_list_wrong = command.checked.is_err() && command.has_lists();
+            let is_list_wrong = command.checked.is_err() && command.has_memory_lists();
             if self.has(CommandSet::Zones) && is_list_wrong && CompletionEntry::decode(timed).status != Status::SUCCESS
             {
                 return;
             }
-            assert_eq!(*timed, without_contents(served, command), "{command:x?}");
+            assert_eq!(*timed, with_readable_equal_data(served, command), "{command:x?}");
             return;
         }
         // Completions may arrive in another order. They are equal apart from the queue head that they report.
@@ -336,7 +337,7 @@ impl Conversation {
                 .collect()
         };
         let served: Vec<_> =
-            commands.iter().zip(served).map(|(command, entry)| without_contents(entry, command)).collect();
+            commands.iter().zip(served).map(|(command, entry)| with_readable_equal_data(entry, command)).collect();
         let (served, timed) = (decoded(&served), decoded(timed));
         assert_eq!((phases(&timed), by_id(&timed)), (phases(&served), by_id(&served)), "{commands:x?}");
     }
@@ -344,7 +345,7 @@ impl Conversation {
 
 /// The command, or a flush instead of Write Uncorrectable: rules cannot know of blocks that it makes unreadable. A Cancel names its
 /// own queue, which rules do not know either.
-fn without_contents_lost(mut entry: [u8; 64]) -> [u8; 64] {
+fn without_content_loss(mut entry: [u8; 64]) -> [u8; 64] {
     if entry[0] == opcode::CANCEL {
         entry[40..42].copy_from_slice(&1_u16.to_le_bytes());
     }
@@ -355,7 +356,7 @@ fn without_contents_lost(mut entry: [u8; 64]) -> [u8; 64] {
 }
 
 /// The entry of a command as if its data had been readable and the same: that is not for rules to know.
-fn without_contents(entry: &[u8; 16], command: &Command) -> [u8; 16] {
+fn with_readable_equal_data(entry: &[u8; 16], command: &Command) -> [u8; 16] {
     let decoded = CompletionEntry::decode(entry);
     let is_compare = matches!(&command.checked, Ok(checked) if checked.action == Action::Compare);
     let hides = is_compare && decoded.status == Status::COMPARE_FAILURE
@@ -384,7 +385,7 @@ fn statuses(conversation: impl Fn(u64) -> Conversation) -> BTreeMap<u16, u32> {
 }
 
 /// Checks that all that the rules can say is among the statuses of conversations.
-fn check_statuses(conversation: impl Fn(u64) -> Conversation, said: &[Status]) {
+fn check_reachable_statuses(conversation: impl Fn(u64) -> Conversation, said: &[Status]) {
     let statuses = statuses(conversation);
     for status in said {
         assert!(statuses.contains_key(&status.0), "{status:?} is missing among {statuses:?}");
@@ -392,7 +393,7 @@ fn check_statuses(conversation: impl Fn(u64) -> Conversation, said: &[Status]) {
 }
 
 #[test]
-fn both_controllers_give_the_same_answers_and_touch_the_same_pages() {
+fn served_and_simulated_controllers_agree_on_blocks() {
     let said = [
         Status::SUCCESS,
         Status::INVALID_OPCODE,
@@ -406,11 +407,11 @@ fn both_controllers_give_the_same_answers_and_touch_the_same_pages() {
         Status::LBA_OUT_OF_RANGE,
         Status::COMMAND_SIZE_LIMIT_EXCEEDED,
     ];
-    check_statuses(Conversation::new, &said);
+    check_reachable_statuses(Conversation::new, &said);
 }
 
 #[test]
-fn both_controllers_give_the_same_answers_about_zones() {
+fn served_and_simulated_controllers_agree_on_zones() {
     let said = [
         Status::SUCCESS,
         Status::INVALID_OPCODE,
@@ -424,11 +425,11 @@ fn both_controllers_give_the_same_answers_about_zones() {
         Status::TOO_MANY_OPEN_ZONES,
         Status::INVALID_ZONE_STATE_TRANSITION,
     ];
-    check_statuses(Conversation::about_zones, &said);
+    check_reachable_statuses(Conversation::with_zoned_drive, &said);
 }
 
 #[test]
-fn both_controllers_give_the_same_answers_about_placement() {
+fn served_and_simulated_controllers_agree_on_placement() {
     let said = [
         Status::SUCCESS,
         Status::INVALID_OPCODE,
@@ -439,11 +440,11 @@ fn both_controllers_give_the_same_answers_about_placement() {
         Status::INVALID_SGL_LENGTH,
         Status::LBA_OUT_OF_RANGE,
     ];
-    check_statuses(Conversation::about_placement, &said);
+    check_reachable_statuses(Conversation::with_placement_drive, &said);
 }
 
 #[test]
-fn both_controllers_give_the_same_answers_about_keys() {
+fn served_and_simulated_controllers_agree_on_keys() {
     let said = [
         Status::SUCCESS,
         Status::INVALID_OPCODE,
@@ -457,11 +458,11 @@ fn both_controllers_give_the_same_answers_about_keys() {
         Status::KEY_EXISTS,
         Status::CAPACITY_EXCEEDED,
     ];
-    check_statuses(Conversation::about_keys, &said);
+    check_reachable_statuses(Conversation::with_key_value_drive, &said);
 }
 
 #[test]
-fn both_controllers_give_the_same_answers_about_protection() {
+fn served_and_simulated_controllers_agree_on_protection() {
     let said = [
         Status::SUCCESS,
         Status::INVALID_OPCODE,
@@ -473,5 +474,5 @@ fn both_controllers_give_the_same_answers_about_protection() {
         Status::COMMAND_SIZE_LIMIT_EXCEEDED,
         Status::INVALID_PROTECTION_INFORMATION,
     ];
-    check_statuses(Conversation::about_protection, &said);
+    check_reachable_statuses(Conversation::with_protected_drive, &said);
 }

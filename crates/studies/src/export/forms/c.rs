@@ -23,7 +23,7 @@ pub(super) fn text(answer: &ExportAnswer) -> String {
         [("ns", Level::InFlight, axes.in_flight.len()), ("load_ns", Level::ServerLoad, axes.load_percents.len())];
     let tables = tables.map(|(name, level, levels)| {
         let side = axes.bytes.len() * levels * answer.percents.len();
-        array(name, &all_ns(answer, level, side))
+        array(name, &all_latencies_ns(answer, level, side))
     });
     let text = [&counts[..], &lists, &[array("iops_max", &answer.iops_max())], &tables].concat().concat();
     answer.filled(TEMPLATE, &text)
@@ -31,7 +31,7 @@ pub(super) fn text(answer: &ExportAnswer) -> String {
 
 /// Returns the latencies of all mixes, each with `side` latencies of reads and as many of writes; negative ones stand for
 /// requests that a mix lacks.
-fn all_ns(answer: &ExportAnswer, level: Level, side: usize) -> Vec<f64> {
+fn all_latencies_ns(answer: &ExportAnswer, level: Level, side: usize) -> Vec<f64> {
     let sides = answer.axes().read_percents.into_iter().flat_map(|percent| DIRECTIONS.map(|name| (percent, name)));
     let ns = |(percent, direction): (f64, &str)| {
         let ns: Vec<f64> = answer.quantiles(level, percent, direction).flatten().copied().collect();

@@ -5,7 +5,7 @@ mod csv;
 mod python;
 
 use super::ExportAnswer;
-use super::checks::{load_plans, mixes};
+use super::checks::{check_load_plans, mixes};
 use super::table::Level;
 use crate::report::Answer;
 
@@ -23,7 +23,7 @@ impl ExportAnswer {
     /// Returns the text of a template with drive, errors and numbers in place of their marks.
     fn filled(&self, template: &str, data: &str) -> String {
         let percents = |level| {
-            let errors = self.median_errors(level);
+            let errors = self.median_check_errors(level);
             errors.map_or(String::from("not checked"), |[p50, p99]| format!("p50 {p50:.1} %, p99 {p99:.1} %"))
         };
         template
@@ -34,20 +34,20 @@ impl ExportAnswer {
     }
 
     /// Returns the values of each axis of the tables.
-    fn axes(&self) -> TableAxes {
+    fn axes(&self) -> TableAxisValues {
         let sizes = self.conditions.iter().map(|condition| f64::from(condition.bytes));
         let in_flight = self.conditions.iter().map(|condition| f64::from(condition.in_flight));
-        TableAxes {
+        TableAxisValues {
             read_percents: mixes(self).collect(),
-            bytes: rising(sizes),
-            in_flight: rising(in_flight),
-            load_percents: rising(self.loads.iter().map(|load| load.load_percent)),
+            bytes: rising_values(sizes),
+            in_flight: rising_values(in_flight),
+            load_percents: rising_values(self.loads.iter().map(|load| load.load_percent)),
         }
     }
 
     /// Returns the largest throughput in requests a second of each mix and size, in their order.
     fn iops_max(&self) -> Vec<f64> {
-        load_plans(self, &[100.0]).into_iter().map(|plan| plan.offered_iops).collect()
+        check_load_plans(self, &[100.0]).into_iter().map(|plan| plan.offered_iops).collect()
     }
 
     /// Returns the quantiles of all rows of a table for `read` or `write`, in the order of sizes and levels; none if the mix
@@ -58,14 +58,14 @@ impl ExportAnswer {
 }
 
 /// Values of each axis of the tables, in rising order; shares of reads in the order of the question.
-struct TableAxes {
+struct TableAxisValues {
     read_percents: Vec<f64>,
     bytes: Vec<f64>,
     in_flight: Vec<f64>,
     load_percents: Vec<f64>,
 }
 
-fn rising(values: impl Iterator<Item = f64>) -> Vec<f64> {
+fn rising_values(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.dedup();

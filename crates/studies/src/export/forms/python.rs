@@ -25,7 +25,7 @@ pub(super) fn text(answer: &ExportAnswer) -> String {
         [("NS", Level::InFlight, axes.in_flight.len()), ("LOAD_NS", Level::ServerLoad, axes.load_percents.len())];
     let tables = tables.map(|(name, level, levels)| {
         let mixes = axes.read_percents.iter().map(|percent| {
-            let both = DIRECTIONS.map(|direction| side(answer, level, (*percent, direction), levels));
+            let both = DIRECTIONS.map(|direction| latencies_of_direction(answer, level, (*percent, direction), levels));
             format!("[{}]", both.join(", "))
         });
         format!("{name} = [{}]\n", mixes.collect::<Vec<_>>().join(", "))
@@ -35,7 +35,12 @@ pub(super) fn text(answer: &ExportAnswer) -> String {
 
 /// Returns the latencies of one direction at one mix: a list of sizes, each with a list of levels; `None` without such
 /// requests.
-fn side(answer: &ExportAnswer, level: Level, (percent, direction): (f64, &str), levels: usize) -> String {
+fn latencies_of_direction(
+    answer: &ExportAnswer,
+    level: Level,
+    (percent, direction): (f64, &str),
+    levels: usize,
+) -> String {
     let cells: Vec<String> = answer.quantiles(level, percent, direction).map(bracketed).collect();
     let sizes: Vec<String> = cells.chunks(levels).map(|cells| format!("[{}]", cells.join(", "))).collect();
     if sizes.is_empty() { String::from("None") } else { format!("[{}]", sizes.join(", ")) }

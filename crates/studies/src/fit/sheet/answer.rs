@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::drive::SheetDrive;
-use super::quantiles::Quantiles;
+use super::drive::SheetDriveCandidate;
+use super::quantiles::LatencyByQuantile;
 use crate::report::{Answer, Prose, Table};
 use crate::results::units;
 
@@ -69,12 +69,12 @@ const PREDICTED: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
 
 impl SheetAnswer {
     pub(super) fn new(
-        drive: &SheetDrive,
-        (reads, writes): &(Quantiles, Quantiles),
-        loads: Vec<(f64, Quantiles, Quantiles)>,
+        drive: &SheetDriveCandidate,
+        (reads, writes): &(LatencyByQuantile, LatencyByQuantile),
+        loads: Vec<(f64, LatencyByQuantile, LatencyByQuantile)>,
         simulations: u32,
     ) -> SheetAnswer {
-        let figures = |direction, measured: &Quantiles, simulated: &Quantiles| {
+        let figures = |direction, measured: &LatencyByQuantile, simulated: &LatencyByQuantile| {
             let pair = |((quantile, measured_us), (_, simulated_us)): (&(f64, f64), &(f64, f64))| SheetFigure {
                 direction,
                 percentile: 100.0 * quantile,
@@ -83,7 +83,7 @@ impl SheetAnswer {
             };
             measured.points().iter().zip(simulated.points()).map(pair).collect::<Vec<_>>()
         };
-        let load = |(writes_per_s, reads, writes): (f64, Quantiles, Quantiles)| SheetLoad {
+        let load = |(writes_per_s, reads, writes): (f64, LatencyByQuantile, LatencyByQuantile)| SheetLoad {
             writes_per_s,
             read_us: PREDICTED.map(|quantile| reads.near(quantile)),
             write_us: PREDICTED.map(|quantile| writes.near(quantile)),

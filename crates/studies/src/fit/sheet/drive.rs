@@ -15,7 +15,7 @@ pub(super) const PAGES: u32 = 3;
 
 /// Drive that a data sheet may mean.
 #[derive(Clone, Debug)]
-pub struct SheetDrive {
+pub struct SheetDriveCandidate {
     /// Sheet that gives sizes and names.
     pub sheet: DataSheet,
     /// Array read times of a word line's pages, in microseconds, rising.
@@ -44,15 +44,15 @@ pub struct SheetDrive {
     pub collection_lines: u32,
 }
 
-impl SheetDrive {
+impl SheetDriveCandidate {
     /// Bytes that one die programs at once.
     pub fn program_bytes() -> u32 {
         PAGE_BYTES * PLANES * PAGES
     }
 
     /// Largest spare share that the cells allow.
-    pub fn spare_max(&self) -> f64 {
-        (f64::from(self.sheet.raw_gib()) / self.sheet.user_gib() - 1.0).min(2.0)
+    pub fn largest_spare_share(&self) -> f64 {
+        (f64::from(self.sheet.raw_gib()) / self.sheet.user_capacity_gib() - 1.0).min(2.0)
     }
 
     /// Returns the drive file, with the origin of each key as its comment and the ranges of the assumed ones.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::quantiles::Quantiles;
+use super::quantiles::LatencyByQuantile;
 use phaselink_core::problem::{InputProblem, Problems};
 
 /// Figures of a drive's data sheet, with the latencies of a run on the nearly idle drive.
@@ -42,13 +42,13 @@ pub struct DataSheet {
     #[serde(default = "default_stack")]
     pub stack: String,
     /// Latencies of the nearly idle drive.
-    pub idle: IdleRun,
+    pub idle: IdleRunLatencies,
 }
 
 /// Latencies of 4 KiB requests of a drive under a low load, which is part of the figures.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct IdleRun {
+pub struct IdleRunLatencies {
     /// Random reads a second.
     #[serde(default = "default_requests_per_s")]
     pub reads_per_s: f64,
@@ -79,25 +79,25 @@ impl DataSheet {
     }
 
     /// Latencies of reads of the nearly idle drive, in microseconds.
-    pub fn reads(&self) -> Quantiles {
-        Quantiles::of(&self.idle.read_us)
+    pub fn reads(&self) -> LatencyByQuantile {
+        LatencyByQuantile::of(&self.idle.read_us)
     }
 
     /// Latencies of writes of the nearly idle drive, in microseconds.
-    pub fn writes(&self) -> Quantiles {
-        Quantiles::of(&self.idle.write_us)
+    pub fn writes(&self) -> LatencyByQuantile {
+        LatencyByQuantile::of(&self.idle.write_us)
     }
 
     /// Capacity of all cells, in GiB.
     pub fn raw_gib(&self) -> u32 {
         self.raw_capacity_gib.unwrap_or_else(|| {
             let powers = (0..24).map(|power| 1u32 << power);
-            powers.into_iter().find(|gib| f64::from(*gib) >= self.user_gib()).unwrap_or(u32::MAX)
+            powers.into_iter().find(|gib| f64::from(*gib) >= self.user_capacity_gib()).unwrap_or(u32::MAX)
         })
     }
 
     /// Capacity for the user, in GiB.
-    pub fn user_gib(&self) -> f64 {
+    pub fn user_capacity_gib(&self) -> f64 {
         self.capacity_gb * 1e9 / f64::from(1 << 30)
     }
 
@@ -116,7 +116,7 @@ impl DataSheet {
     }
 
     /// Least rate of a channel, in bytes a nanosecond, with which all channels together reach the sequential reads.
-    pub fn channel_bytes_per_ns_min(&self) -> f64 {
+    pub fn least_channel_rate(&self) -> f64 {
         self.sequential_read_mb_per_s / 1e3 / f64::from(self.channels())
     }
 
@@ -142,7 +142,7 @@ impl DataSheet {
             .filter(|(_, value)| !(*value >= 1.0 && *value <= 1e12))
             .map(|(key, value)| refused(key, value, "1 to 1e12"))
             .collect();
-        if f64::from(self.raw_gib()) < self.user_gib() * 1.01 {
+        if f64::from(self.raw_gib()) < self.user_capacity_gib() * 1.01 {
             let found = f64::from(self.raw_gib());
             problems.push(refused("raw_capacity_gib", found, "at least a hundredth more than capacity_gb"));
         }
@@ -161,7 +161,7 @@ impl DataSheet {
             problems.push(refused("idle.writes_per_s", self.idle.writes_per_s, allowed));
         }
         for (key, quantiles) in [("idle.read_us", &self.idle.read_us), ("idle.write_us", &self.idle.write_us)] {
-            problems.extend(Quantiles::check(file, key, quantiles));
+            problems.extend(LatencyByQuantile::check(file, key, quantiles));
         }
         if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
     }

@@ -26,6 +26,6 @@ mod solve;
 mod tests;
 
 pub use answer::{SheetAnswer, SheetFigure, SheetKey};
-pub use drive::SheetDrive;
+pub use drive::SheetDriveCandidate;
 pub use input::DataSheet;
-pub use solve::{SIMULATIONS_MAX, SimulateJobs, solve, solve_drive};
+pub use solve::{JobSimulator, SIMULATIONS_MAX, solve, solve_sheet_drive};

@@ -9,20 +9,20 @@ const NEAR: f64 = 1e-9;
 
 /// Latencies by quantile, both rising.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Quantiles(Vec<(f64, f64)>);
+pub struct LatencyByQuantile(Vec<(f64, f64)>);
 
-impl Quantiles {
+impl LatencyByQuantile {
     /// Takes points of quantile and latency, both rising.
-    pub fn new(points: Vec<(f64, f64)>) -> Quantiles {
-        Quantiles(points)
+    pub fn new(points: Vec<(f64, f64)>) -> LatencyByQuantile {
+        LatencyByQuantile(points)
     }
 
     /// Reads percentiles that have been checked, as in `p99.9`.
-    pub fn of(percentiles: &BTreeMap<String, f64>) -> Quantiles {
+    pub fn of(percentiles: &BTreeMap<String, f64>) -> LatencyByQuantile {
         let mut points: Vec<(f64, f64)> =
             percentiles.iter().filter_map(|(name, us)| Some((percent(name)? / 100.0, *us))).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Quantiles(points)
+        LatencyByQuantile(points)
     }
 
     /// Returns what is wrong with percentiles of a file: names, values, or an order that no distribution has.
@@ -31,7 +31,7 @@ impl Quantiles {
         if let Some(name) = percentiles.keys().find(|name| percent(name).is_none()) {
             return refused(format!("{key} has `{name}`"), "percentiles from p1 to p99.9999, as in \"p99.9\" = 394");
         }
-        let Quantiles(points) = Quantiles::of(percentiles);
+        let LatencyByQuantile(points) = LatencyByQuantile::of(percentiles);
         let is_rising = points.windows(2).all(|pair| pair[0].1 <= pair[1].1);
         let in_range = points.iter().all(|(_, us)| (0.01..=1e7).contains(us));
         if points.is_empty() || !is_rising || !in_range {

@@ -3,31 +3,31 @@
 use std::collections::BTreeMap;
 
 use super::answer::SheetAnswer;
-use super::drive::SheetDrive;
+use super::drive::SheetDriveCandidate;
 use super::input::DataSheet;
-use super::quantiles::Quantiles;
+use super::quantiles::LatencyByQuantile;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::problem::Problems;
 use phaselink_core::workload::{Job, fio};
 
 /// Function of the caller that simulates jobs on a drive.
-pub type SimulateJobs<'a> = &'a dyn Fn(&Drive, &[Job]) -> Result<Outcome, Problems>;
+pub type JobSimulator<'a> = &'a dyn Fn(&Drive, &[Job]) -> Result<Outcome, Problems>;
 
 /// Time to suspend a program, in microseconds, where no percentile tells: the median of seven measured drives.
-pub(super) const SUSPEND_US: Known = Known { value: 58.0, low: 40.0, high: 143.0 };
+pub(super) const SUSPEND_US: MeasuredConstant = MeasuredConstant { value: 58.0, low: 40.0, high: 143.0 };
 /// Rate of a channel in bytes a nanosecond, likewise.
-pub(super) const BUS_BYTES_PER_NS: Known = Known { value: 1.07, low: 0.87, high: 1.24 };
+pub(super) const BUS_BYTES_PER_NS: MeasuredConstant = MeasuredConstant { value: 1.07, low: 0.87, high: 1.24 };
 /// Time of an erase in microseconds, likewise.
-pub(super) const ERASE_US: Known = Known { value: 1300.0, low: 300.0, high: 3600.0 };
+pub(super) const ERASE_US: MeasuredConstant = MeasuredConstant { value: 1300.0, low: 300.0, high: 3600.0 };
 /// Length of the pulses of an erase in microseconds, likewise.
-pub(super) const ERASE_PULSE_US: Known = Known { value: 1200.0, low: 600.0, high: 1730.0 };
+pub(super) const ERASE_PULSE_US: MeasuredConstant = MeasuredConstant { value: 1200.0, low: 600.0, high: 1730.0 };
 /// Number of lines for which a drive that stops its writes collects at once: from the one measured drive that does.
 pub(super) const STOPPED_LINES: u32 = 10;
 
 /// Value of a constant over the measured drives, with its least and its largest.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Known {
+pub(super) struct MeasuredConstant {
     /// Median of the measured drives.
     pub(super) value: f64,
     /// Least of the measured drives.
@@ -60,10 +60,10 @@ const LOADS: [f64; 4] = [0.25, 0.5, 0.75, 0.9];
 ///
 /// # Errors
 /// Names of a host or stack that do not exist, and values that no drive can have.
-pub fn solve(sheet: &DataSheet, run: SimulateJobs) -> Result<SheetAnswer, Problems> {
-    let mut solver = Solver { drive: first(sheet), run, simulations: 0 };
+pub fn solve(sheet: &DataSheet, run: JobSimulator) -> Result<SheetAnswer, Problems> {
+    let mut solver = SheetSolver { drive: initial_values(sheet), run, simulations: 0 };
     let figures = solver.solve()?;
-    let loads = LOADS.into_iter().map(|share| solver.predict(share * sheet.random_write_iops));
+    let loads = LOADS.into_iter().map(|share| solver.predict_read_load(share * sheet.random_write_iops));
     let loads = loads.collect::<Result<Vec<_>, _>>()?;
     Ok(SheetAnswer::new(&solver.drive, &figures, loads, solver.simulations))
 }
@@ -72,19 +72,19 @@ pub fn solve(sheet: &DataSheet, run: SimulateJobs) -> Result<SheetAnswer, Proble
 ///
 /// # Errors
 /// As those of [`solve`].
-pub fn solve_drive(sheet: &DataSheet, run: SimulateJobs) -> Result<SheetDrive, Problems> {
-    let mut solver = Solver { drive: first(sheet), run, simulations: 0 };
+pub fn solve_sheet_drive(sheet: &DataSheet, run: JobSimulator) -> Result<SheetDriveCandidate, Problems> {
+    let mut solver = SheetSolver { drive: initial_values(sheet), run, simulations: 0 };
     solver.solve()?;
     Ok(solver.drive)
 }
 
 /// Returns first values: sizes of the sheet, its rates without any overhead, and the medians of the measured drives.
-fn first(sheet: &DataSheet) -> SheetDrive {
+fn initial_values(sheet: &DataSheet) -> SheetDriveCandidate {
     let (reads, writes) = (sheet.reads(), sheet.writes());
-    let program_bytes = f64::from(sheet.dies() * SheetDrive::program_bytes());
+    let program_bytes = f64::from(sheet.dies() * SheetDriveCandidate::program_bytes());
     let median = reads.near(0.5);
     let stops = writes.at(0.9999).is_some_and(|us| us - writes.near(0.5) >= STOP_US);
-    let mut drive = SheetDrive {
+    let mut drive = SheetDriveCandidate {
         sheet: sheet.clone(),
         reads_us: PAGE_SHARES.map(|share| (0.7 * median * share).max(1.0)),
         program_us: program_bytes / sheet.sequential_write_mb_per_s,
@@ -92,21 +92,21 @@ fn first(sheet: &DataSheet) -> SheetDrive {
         suspend_us: SUSPEND_US.value,
         erase_us: ERASE_US.value,
         erase_pulse_us: ERASE_PULSE_US.value,
-        bus_bytes_per_ns: BUS_BYTES_PER_NS.value.max(sheet.channel_bytes_per_ns_min()),
+        bus_bytes_per_ns: BUS_BYTES_PER_NS.value.max(sheet.least_channel_rate()),
         write_us: 1.0,
         pipeline_us: 2.0,
         tail_us: 0.0,
         journal_us: [0.0; 2],
         collection_lines: if stops { STOPPED_LINES } else { 1 },
     };
-    drive.over_provisioning = drive.over_provisioning.min(drive.spare_max());
-    (drive.tail_us, drive.journal_us) = write_tail(&writes);
+    drive.over_provisioning = drive.over_provisioning.min(drive.largest_spare_share());
+    (drive.tail_us, drive.journal_us) = mean_write_tail(&writes);
     drive
 }
 
 /// Returns the mean of the firmware's random latency, with the time and the interval of the journal's writes. A tail that
 /// grows from p99 to p99.9 as an exponential one does has no journal in it.
-fn write_tail(writes: &Quantiles) -> (f64, [f64; 2]) {
+fn mean_write_tail(writes: &LatencyByQuantile) -> (f64, [f64; 2]) {
     let median = writes.near(0.5);
     let beyond = |quantile: f64| writes.at(quantile).map(|us| us - median);
     let (Some(near), Some(far)) = (beyond(0.99), beyond(0.999)) else { return (0.0, [0.0; 2]) };
@@ -119,21 +119,21 @@ fn write_tail(writes: &Quantiles) -> (f64, [f64; 2]) {
 }
 
 /// Solver for the values of a drive that reach the figures of a data sheet.
-struct Solver<'a> {
-    drive: SheetDrive,
-    run: SimulateJobs<'a>,
+struct SheetSolver<'a> {
+    drive: SheetDriveCandidate,
+    run: JobSimulator<'a>,
     simulations: u32,
 }
 
-impl Solver<'_> {
+impl SheetSolver<'_> {
     /// Finds all values, one part of the sheet after the other. Returns the simulated percentiles of reads and writes on
     /// the nearly idle drive.
-    fn solve(&mut self) -> Result<(Quantiles, Quantiles), Problems> {
+    fn solve(&mut self) -> Result<(LatencyByQuantile, LatencyByQuantile), Problems> {
         self.solve_sequential_writes()?;
         self.solve_random_writes()?;
-        let mut figures = (Quantiles::new(Vec::new()), Quantiles::new(Vec::new()));
+        let mut figures = (LatencyByQuantile::new(Vec::new()), LatencyByQuantile::new(Vec::new()));
         for seconds in STEP_SECONDS {
-            figures = self.step_towards_idle_latencies(seconds)?;
+            figures = self.step_idle_latencies(seconds)?;
         }
         Ok(figures)
     }
@@ -151,9 +151,9 @@ impl Solver<'_> {
     /// Finds the spare share with which random writes have the sheet's rate. If the cells do not have as much, programs
     /// are as fast as it takes: the sequential rate is then limited by something else.
     fn solve_random_writes(&mut self) -> Result<(), Problems> {
-        let (mut low, mut high) = (0.03_f64.min(self.drive.spare_max()), self.drive.spare_max());
+        let (mut low, mut high) = (0.03_f64.min(self.drive.largest_spare_share()), self.drive.largest_spare_share());
         for _ in 0..4 {
-            let rate = self.random_writes(high)?;
+            let rate = self.random_write_rate(high)?;
             if rate >= self.drive.sheet.random_write_iops {
                 break;
             }
@@ -161,7 +161,7 @@ impl Solver<'_> {
         }
         for _ in 0..7 {
             let middle = (low + high) / 2.0;
-            match self.random_writes(middle)? < self.drive.sheet.random_write_iops {
+            match self.random_write_rate(middle)? < self.drive.sheet.random_write_iops {
                 true => low = middle,
                 false => high = middle,
             }
@@ -170,30 +170,30 @@ impl Solver<'_> {
         Ok(())
     }
 
-    fn random_writes(&mut self, over_provisioning: f64) -> Result<f64, Problems> {
+    fn random_write_rate(&mut self, over_provisioning: f64) -> Result<f64, Problems> {
         self.drive.over_provisioning = over_provisioning;
         Ok(self.simulate("rw=randwrite\nbs=4k\niodepth=128\nnumjobs=4\nnumber_ios=12000\n")?.iops())
     }
 
     /// Simulates the nearly idle drive, and moves each key by what its part of the distribution is off. Returns the
     /// simulated percentiles of reads and writes.
-    fn step_towards_idle_latencies(&mut self, seconds: u32) -> Result<(Quantiles, Quantiles), Problems> {
+    fn step_idle_latencies(&mut self, seconds: u32) -> Result<(LatencyByQuantile, LatencyByQuantile), Problems> {
         let idle = self.drive.sheet.idle.clone();
-        let outcome = self.simulate(&open_jobs(idle.reads_per_s, idle.writes_per_s, seconds))?;
+        let outcome = self.simulate(&open_loop_job_text(idle.reads_per_s, idle.writes_per_s, seconds))?;
         let (measured, written) = (self.drive.sheet.reads(), self.drive.sheet.writes());
-        let reads = percentiles(&outcome.jobs[0].read, &measured);
-        let writes = percentiles(&outcome.jobs[1].write, &written);
+        let reads = simulated_percentiles_us(&outcome.jobs[0].read, &measured);
+        let writes = simulated_percentiles_us(&outcome.jobs[1].write, &written);
         let busy = (idle.writes_per_s / self.drive.sheet.random_write_iops).min(1.0);
-        self.step_pages(&measured, &reads, busy);
+        self.step_page_read_times(&measured, &reads, busy);
         let middle = measured.near(0.5 * (1.0 - busy));
-        let waits = |quantiles: &Quantiles, quantile: f64| Some(quantiles.at(quantile)? - middle);
+        let waits = |quantiles: &LatencyByQuantile, quantile: f64| Some(quantiles.at(quantile)? - middle);
         if let (Some(wait), Some(simulated)) = (waits(&measured, 1.0 - busy / 2.0), waits(&reads, 1.0 - busy / 2.0)) {
             self.drive.suspend_us = (self.drive.suspend_us + 0.7 * (wait - simulated)).clamp(1.0, 2000.0);
         }
         let collected = 1.0 - busy / 10.0;
         if let (Some(wait), Some(simulated)) = (waits(&measured, collected), waits(&reads, collected)) {
             let ratio = libm::pow(simulated.max(1.0) / wait.max(1.0), 0.8);
-            let least = self.drive.sheet.channel_bytes_per_ns_min();
+            let least = self.drive.sheet.least_channel_rate();
             self.drive.bus_bytes_per_ns = (self.drive.bus_bytes_per_ns * ratio).clamp(0.4, 4.8).max(least);
         }
         if let Some(wait) = waits(&measured, 0.999_99) {
@@ -209,7 +209,7 @@ impl Solver<'_> {
     }
 
     /// Moves the array read times of the pages. Of the reads that meet nothing, one third comes from each page.
-    fn step_pages(&mut self, measured: &Quantiles, simulated: &Quantiles, busy: f64) {
+    fn step_page_read_times(&mut self, measured: &LatencyByQuantile, simulated: &LatencyByQuantile, busy: f64) {
         let median_off = measured.near(0.5) - simulated.near(0.5);
         for (read_us, quantile) in self.drive.reads_us.iter_mut().zip(PAGE_QUANTILES) {
             let quantile = quantile * (1.0 - busy);
@@ -223,11 +223,16 @@ impl Solver<'_> {
     }
 
     /// Simulates random reads at the idle rate beside this many random writes a second.
-    fn predict(&mut self, writes_per_s: f64) -> Result<(f64, Quantiles, Quantiles), Problems> {
+    fn predict_read_load(
+        &mut self,
+        writes_per_s: f64,
+    ) -> Result<(f64, LatencyByQuantile, LatencyByQuantile), Problems> {
         let reads_per_s = self.drive.sheet.idle.reads_per_s;
-        let outcome = self.simulate(&open_jobs(reads_per_s, writes_per_s, 20))?;
-        let all = Quantiles::of(&["p50", "p99", "p99.9", "p99.99"].map(|name| (String::from(name), 0.0)).into());
-        let [reads, writes] = [&outcome.jobs[0].read, &outcome.jobs[1].write].map(|it| percentiles(it, &all));
+        let outcome = self.simulate(&open_loop_job_text(reads_per_s, writes_per_s, 20))?;
+        let all =
+            LatencyByQuantile::of(&["p50", "p99", "p99.9", "p99.99"].map(|name| (String::from(name), 0.0)).into());
+        let [reads, writes] =
+            [&outcome.jobs[0].read, &outcome.jobs[1].write].map(|it| simulated_percentiles_us(it, &all));
         Ok((outcome.jobs[1].write.iops(), reads, writes))
     }
 
@@ -237,20 +242,20 @@ impl Solver<'_> {
     }
 }
 
-impl SheetDrive {
+impl SheetDriveCandidate {
     /// Simulates random reads and random writes of 4 KiB that arrive at these rates. Returns the achieved writes a second,
     /// and a function of direction (true: reads) and percentile that gives latencies in microseconds.
     ///
     /// # Errors
     /// Values that no drive can have.
-    pub fn under_load(
+    pub fn simulate_under_load(
         &self,
         reads_per_s: f64,
         writes_per_s: f64,
         seconds: u32,
-        run: SimulateJobs,
+        run: JobSimulator,
     ) -> Result<(f64, impl Fn(bool, f64) -> f64), Problems> {
-        let outcome = self.simulate(&open_jobs(reads_per_s, writes_per_s, seconds), run)?;
+        let outcome = self.simulate(&open_loop_job_text(reads_per_s, writes_per_s, seconds), run)?;
         let writes_per_s = outcome.jobs[1].write.iops();
         let latency = move |is_read: bool, percentile: f64| {
             let direction = if is_read { &outcome.jobs[0].read } else { &outcome.jobs[1].write };
@@ -259,7 +264,7 @@ impl SheetDrive {
         Ok((writes_per_s, latency))
     }
 
-    fn simulate(&self, job: &str, run: SimulateJobs) -> Result<Outcome, Problems> {
+    fn simulate(&self, job: &str, run: JobSimulator) -> Result<Outcome, Problems> {
         let drive = self.drive()?;
         let text = if job.starts_with('[') { String::from(job) } else { format!("[job]\n{job}") };
         let limits = drive.limits();
@@ -270,7 +275,7 @@ impl SheetDrive {
 }
 
 /// Returns fio's text of a job of random reads and one of random writes, of 4 KiB with arrivals at these rates.
-fn open_jobs(reads_per_s: f64, writes_per_s: f64, seconds: u32) -> String {
+fn open_loop_job_text(reads_per_s: f64, writes_per_s: f64, seconds: u32) -> String {
     let job = |name: &str, rw: &str, per_s: f64| {
         format!("[{name}]\nrw={rw}\nrate_iops={:.0}\niodepth=256\n", per_s.round().max(1.0))
     };
@@ -282,7 +287,7 @@ fn open_jobs(reads_per_s: f64, writes_per_s: f64, seconds: u32) -> String {
 }
 
 /// Returns simulated latencies, in microseconds, at the quantiles of the measured ones.
-fn percentiles(outcome: &DirectionOutcome, measured: &Quantiles) -> Quantiles {
+fn simulated_percentiles_us(outcome: &DirectionOutcome, measured: &LatencyByQuantile) -> LatencyByQuantile {
     let at = |quantile: f64| outcome.completion.percentile(100.0 * quantile).as_us();
-    Quantiles::new(measured.points().iter().map(|(quantile, _)| (*quantile, at(*quantile))).collect())
+    LatencyByQuantile::new(measured.points().iter().map(|(quantile, _)| (*quantile, at(*quantile))).collect())
 }

@@ -1,6 +1,6 @@
 //! Tests of drives from data sheets.
 
-use super::quantiles::Quantiles;
+use super::quantiles::LatencyByQuantile;
 use super::{DataSheet, solve};
 use phaselink_core::simulation::simulate;
 
@@ -20,8 +20,8 @@ write_us = { p50 = 11, p99 = 14, "p99.9" = 17, "p99.99" = 19 }
 "#;
 
 #[test]
-fn latency_between_two_percentiles_is_linear_over_the_logarithm_of_the_rest() {
-    let quantiles = Quantiles::new(vec![(0.9, 100.0), (0.99, 200.0)]);
+fn latency_between_percentiles_is_interpolated_over_the_log_rest() {
+    let quantiles = LatencyByQuantile::new(vec![(0.9, 100.0), (0.99, 200.0)]);
     assert_eq!(quantiles.at(0.9), Some(100.0));
     let middle = quantiles.at(1.0 - 0.1 * 0.1_f64.sqrt()).unwrap();
     assert!((middle - 150.0).abs() < 1e-9, "{middle}");
@@ -30,7 +30,7 @@ fn latency_between_two_percentiles_is_linear_over_the_logarithm_of_the_rest() {
 }
 
 #[test]
-fn wrong_sheets_are_refused_with_all_problems() {
+fn wrong_data_sheets_are_refused_with_all_problems() {
     let changed =
         |from: &str, to: &str| DataSheet::parse("sheet.toml", &SHEET.replace(from, to)).unwrap_err().to_string();
     assert!(changed("p10 = 61", "p10 = 65").contains("rising"));
@@ -43,7 +43,7 @@ fn wrong_sheets_are_refused_with_all_problems() {
 }
 
 #[test]
-fn drive_of_a_sheet_has_its_rates_and_its_idle_latencies() {
+fn drive_of_a_data_sheet_has_its_rates_and_idle_latencies() {
     let sheet = DataSheet::parse("sheet.toml", SHEET).unwrap();
     let answer = solve(&sheet, &|drive, jobs| simulate(drive, jobs, 1)).unwrap();
     for it in answer.idle.iter().filter(|it| it.direction == "read" && it.percentile < 99.995) {

@@ -50,7 +50,7 @@ fn drive(name: &str, first_token: Option<SampledTime>) -> KvCacheDrive {
         prefill_shares: [0.3, 0.35, 0.5],
         sampled_requests: 24,
         drive_writes_per_day: 6.5,
-        lifetime: CacheLifetime::Known(CellLifetime {
+        lifetime: CacheLifetime::MeasuredConstant(CellLifetime {
             years: 0.5,
             write_amplification: 2.0,
             placed_years: Some(1.5),

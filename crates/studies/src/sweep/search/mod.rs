@@ -50,7 +50,7 @@ pub struct SearchCandidate {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Speed {
     /// Number from the key's value that is larger for a faster part, such as lanes or a negated latency.
-    Known(f64),
+    MeasuredConstant(f64),
     /// Index of a value whose effect on speed is not known; only equal values compare.
     Unknown(usize),
 }
@@ -88,7 +88,7 @@ impl SearchCandidate {
     /// True if no part of this candidate is faster than that of `other`, and all parts without a known speed are equal.
     fn is_no_faster_in_any_part(&self, other: &SearchCandidate) -> bool {
         self.speeds.iter().zip(&other.speeds).all(|pair| match pair {
-            (Speed::Known(own), Speed::Known(others)) => own <= others,
+            (Speed::MeasuredConstant(own), Speed::MeasuredConstant(others)) => own <= others,
             (own, others) => own == others,
         })
     }
@@ -101,8 +101,8 @@ fn speed(swept: &SweptKey, place: usize) -> Speed {
         _ => return Speed::Unknown(place),
     };
     match swept.target() {
-        Key::Description(key) if MORE_IS_FASTER.contains(&key) => Speed::Known(value),
-        Key::Description(key) if LESS_IS_FASTER.contains(&key) => Speed::Known(-value),
+        Key::Description(key) if MORE_IS_FASTER.contains(&key) => Speed::MeasuredConstant(value),
+        Key::Description(key) if LESS_IS_FASTER.contains(&key) => Speed::MeasuredConstant(-value),
         _ => Speed::Unknown(place),
     }
 }

@@ -476,7 +476,7 @@ pub(crate) use command_fields;
 #[cfg(test)]
 mod tests {
     use super::super::identify::{IdentifyNamespace, LbaFormatEntry};
-    use super::super::logs::{FirmwareSlots, Timestamp, ZoneDescriptor};
+    use super::super::logs::{FirmwareSlots, TimestampClock, ZoneDescriptor};
     use super::*;
 
     #[test]
@@ -486,8 +486,8 @@ mod tests {
         zone.set(ZoneDescriptor::CAPACITY, 0x0102);
         assert_eq!((zone.get(ZoneDescriptor::STATE), zone.get(ZoneDescriptor::CAPACITY)), (0b0101, 0x0102));
         assert_eq!(zone.into_bytes()[..17], [255, 0x5f, 255, 255, 255, 255, 255, 255, 2, 1, 0, 0, 0, 0, 0, 0, 255]);
-        let clock = Timestamp::over([0xff_u8; 8]).with(Timestamp::IS_SET, false).with(Timestamp::MS, 7);
-        assert_eq!((clock.get(Timestamp::IS_SET), clock.into_bytes()), (false, [7, 0, 0, 0, 0, 0, 0xfd, 0xff]));
+        let clock = TimestampClock::over([0xff_u8; 8]).with(TimestampClock::IS_SET, false).with(TimestampClock::MS, 7);
+        assert_eq!((clock.get(TimestampClock::IS_SET), clock.into_bytes()), (false, [7, 0, 0, 0, 0, 0, 0xfd, 0xff]));
     }
 
     #[test]
@@ -512,14 +512,14 @@ mod tests {
     #[test]
     #[should_panic(expected = "overlap")]
     fn overlapping_layout_fields_are_detected() {
-        let (number, bit) = (LayoutByteField::<Timestamp, u16>::at(1), Flag::<Timestamp, u8>::at(2, 7));
+        let (number, bit) = (LayoutByteField::<TimestampClock, u16>::at(1), Flag::<TimestampClock, u8>::at(2, 7));
         check_fields(&[number.span(), bit.span()], 16);
     }
 
     #[test]
     #[should_panic(expected = "outside")]
     fn layout_field_outside_its_structure_is_detected() {
-        check_fields(&[LayoutByteField::<Timestamp, u64>::at(9).span()], 16);
+        check_fields(&[LayoutByteField::<TimestampClock, u64>::at(9).span()], 16);
     }
 
     #[test]

@@ -434,7 +434,7 @@ layouts! {
         ROOM: u64 = 8,
     }
     /// Data structure of the feature Timestamp (Base Specification 2.0).
-    Timestamp: 8 {
+    TimestampClock: 8 {
         /// Milliseconds.
         MS: u64 = 0[0..=47],
         /// The host has set the clock (Timestamp Origin).

@@ -153,7 +153,7 @@ impl ControllerAuthentication {
             _ if transaction != self.transaction => Err(AuthenticationFailureReason::IncorrectPayload),
             (
                 ControllerAuthenticationStep::AwaitReply(agreed),
-                AuthenticationMessage::Reply { response, sequence, challenge, public },
+                AuthenticationMessage::VfioUserReply { response, sequence, challenge, public },
             ) => self.check_host_response(agreed, &response, (sequence, challenge.as_deref()), &public),
             (ControllerAuthenticationStep::AwaitSuccess2(agreed), AuthenticationMessage::Success2) => {
                 self.accept_authenticated_host(*agreed);
