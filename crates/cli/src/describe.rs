@@ -39,7 +39,7 @@ pub(crate) fn memory(drive: &Drive) -> String {
         Technology::Pcm => "phase-change memory",
         Technology::Dram => "DRAM",
         Technology::Nand => "NAND flash",
-        Technology::SimulatedFailingDisk => "magnetic disks",
+        Technology::Disk => "magnetic disks",
     };
     format!(
         "{technology}, {}, {} of {}, {} to read, {} to program",

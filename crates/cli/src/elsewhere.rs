@@ -80,8 +80,7 @@ mod tests {
             ("fault", "control.sock"),
             ("serve", "nvme --vfio-user nvme.sock -O direct=1"),
         ] {
-            let Err(Failure::RangeMistake(problems)) = run_linux_command_line(&format!("phaselink {name} {flags}"))
-            else {
+            let Err(Failure::Wrong(problems)) = run_linux_command_line(&format!("phaselink {name} {flags}")) else {
                 panic!("{name} is not refused")
             };
             let sentence = problems.to_string();

@@ -26,20 +26,20 @@ pub(crate) enum CommandEnding {
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The command's input is invalid, for the listed reasons.
-    RangeMistake(Problems),
+    Wrong(Problems),
     /// Standard output refuses the command's result.
     Output(io::Error),
 }
 
 impl From<Problems> for Failure {
     fn from(problems: Problems) -> Failure {
-        Failure::RangeMistake(problems)
+        Failure::Wrong(problems)
     }
 }
 
 impl From<InputProblem> for Failure {
     fn from(problem: InputProblem) -> Failure {
-        Failure::RangeMistake(problem.into())
+        Failure::Wrong(problem.into())
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn exit_code(ending: Result<CommandEnding, Failure>) -> u8 {
             output::errors([format!("the result cannot be written: {error}")]);
             2
         }
-        Err(Failure::RangeMistake(problems)) => {
+        Err(Failure::Wrong(problems)) => {
             output::errors(distinct_problem_lines(&problems));
             2
         }

@@ -195,7 +195,7 @@ pub(crate) fn is_path(word: &str) -> bool {
 /// Reads the text of a file of at most `bytes_max` bytes.
 fn text(path: &str, bytes_max: u64) -> Result<String, InputProblem> {
     let unreadable = |error: io::Error| InputProblem::new(path, None, format!("cannot be read: {error}"), "");
-    claims::note(Role::ExternalInput, Path::new(path));
+    claims::note(Role::Input, Path::new(path));
     let file = File::open(path).map_err(unreadable)?;
     let is_file = file.metadata().map_err(unreadable)?.is_file();
     let bytes_max = if is_file { bytes_max } else { bytes_max.min(STREAM_BYTES_MAX) };

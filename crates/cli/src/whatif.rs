@@ -4,7 +4,7 @@
 use clap::Args;
 use phaselink_core::drive_file::{Described, KeyOverride};
 use phaselink_core::problem::Problems;
-use phaselink_core::workload::trace::{NamedJobTrace, TraceFileFormat, TraceSelection};
+use phaselink_core::workload::trace::{Format, NamedJobTrace, TraceSelection};
 use phaselink_studies::uncertainty::DRAWS_MIN;
 use phaselink_studies::whatif::{RecordedDrive, Recording, WhatIfQuestion, WhatIfStudy};
 use rayon::prelude::*;
@@ -34,8 +34,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ID")]
     trace_device: Option<String>,
     /// Format of the block trace that is replayed [default: as its content tells]
-    #[arg(long, value_name = "FORMAT", value_parser = input::choice(TraceFileFormat::ALL, TraceFileFormat::word))]
-    trace_format: Option<TraceFileFormat>,
+    #[arg(long, value_name = "FORMAT", value_parser = input::choice(Format::ALL, Format::word))]
+    trace_format: Option<Format>,
     /// Software stacks with which each drive is tried, separated by commas; drives whose interface takes no I/O engines
     /// keep their own stack [default: linux-6,user-space]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::shared::memory::Memory;
 use crate::shared::{clock, socket};
-use phaselink_ring::greeting::{ClientHelloMessage, ServerWelcomeMessage, WELCOME_BYTES};
+use phaselink_ring::greeting::{Hello, ServerWelcomeMessage, WELCOME_BYTES};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::SendFlags;
 
@@ -23,7 +23,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn open(path: &Path, hello: &ClientHelloMessage) -> io::Result<Connection> {
+    pub(crate) fn open(path: &Path, hello: &Hello) -> io::Result<Connection> {
         let stream = UnixStream::connect(path)?;
         socket::send(stream.as_fd(), &hello.encode(), None)?;
         let mut message = [0; WELCOME_BYTES];

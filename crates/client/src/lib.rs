@@ -40,7 +40,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use connection::Connection;
-use phaselink_ring::greeting::{ClientHelloMessage, VERSION};
+use phaselink_ring::greeting::{Hello, VERSION};
 use phaselink_ring::layout::{Layout, TRANSFER_BYTES_MAX};
 
 pub use queue::{Queue, Slot};
@@ -80,7 +80,7 @@ impl Client {
     pub fn connect(path: &Path, options: &Options) -> io::Result<Client> {
         let Options { queues, depth, transfer_bytes, writes } = *options;
         let layout = Layout { queues, entries: depth.saturating_add(1), transfer_bytes };
-        let connection = Arc::new(Connection::open(path, &ClientHelloMessage { version: VERSION, layout, writes })?);
+        let connection = Arc::new(Connection::open(path, &Hello { version: VERSION, layout, writes })?);
         // Draw the tags at random, so that nobody can write data that ends in a tag on purpose.
         let seed = RandomState::new().hash_one(path);
         let queue = |number: u32| Queue::new(Arc::clone(&connection), number, seed.wrapping_add(number.into()));

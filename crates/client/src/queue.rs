@@ -149,7 +149,7 @@ impl Queue {
     ///
     /// None yet.
     pub fn submit_flush(&mut self) -> io::Result<Option<Slot>> {
-        self.submit(Operation::DeepFlush, 0, 0, &[])
+        self.submit(Operation::Flush, 0, 0, &[])
     }
 
     /// Returns true if the command in `slot` has completed. The data of a read is then copied to `into`, as much as
@@ -249,7 +249,7 @@ impl Queue {
     /// # Errors
     /// As [`Queue::read`].
     pub fn flush(&mut self) -> io::Result<()> {
-        self.run(Operation::DeepFlush, 0, 0, &[], &mut [])
+        self.run(Operation::Flush, 0, 0, &[], &mut [])
     }
 
     fn run(&mut self, operation: Operation, offset: u64, bytes: u32, data: &[u8], into: &mut [u8]) -> io::Result<()> {

@@ -13,7 +13,7 @@ use phaselink_client::shared::memory::Memory;
 use phaselink_client::shared::{clock, socket};
 use phaselink_client::{Client, Options};
 use phaselink_ring::command::{Command, FIRST_PASS};
-use phaselink_ring::greeting::{ClientHelloMessage, HELLO_BYTES, ServerWelcomeMessage};
+use phaselink_ring::greeting::{HELLO_BYTES, Hello, ServerWelcomeMessage};
 use phaselink_ring::layout::{self, words};
 use phaselink_ring::status::Status;
 use phaselink_ring::trailer::TagWidth;
@@ -23,7 +23,7 @@ fn serve_once(listener: &UnixListener, latency: Duration, status: Status) {
     let (socket, _) = listener.accept().unwrap();
     let mut message = [0; HELLO_BYTES];
     socket::receive(socket.as_fd(), &mut message).unwrap();
-    let hello = ClientHelloMessage::decode(&message).unwrap();
+    let hello = Hello::decode(&message).unwrap();
     let (capacity_bytes, block_bytes, tag_width, layout) = (1 << 20, 512, TagWidth::Bits32, hello.layout);
     let welcome = ServerWelcomeMessage {
         capacity_bytes,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value as Json};
 
-use crate::config::origin::KeyOrigins;
+use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
 use crate::config::{
     DataPlacement, Fault, FaultAction, FaultTimeline, Mapping, Precondition, StartCredits, UncertainConstant, Wait,
@@ -86,7 +86,7 @@ macro_rules! drive_of {
             /// Keys of the drive whose value in effect is assumed, without a source.
             pub assumed: Vec<UncertainConstant>,
             /// Origins of the values: files, presets and overrides that gave them.
-            pub sources: KeyOrigins,
+            pub sources: Sources,
         }
 
         impl Drive {
@@ -103,7 +103,7 @@ macro_rules! drive_of {
                     $($protocol: Default::default(),)+
                     fitted: Vec::new(),
                     assumed: Vec::new(),
-                    sources: KeyOrigins::default(),
+                    sources: Sources::default(),
                 }
             }
 
@@ -223,7 +223,7 @@ impl Drive {
         let mut drive = Cow::Borrowed(self);
         if self.translation.precondition == Precondition::Auto {
             let is_random = jobs.iter().any(|job| job.is_steady() && job.writes_at_random() && !self.zones.is_there());
-            let precondition = if is_random { Precondition::RandomStream } else { Precondition::Sequential };
+            let precondition = if is_random { Precondition::Random } else { Precondition::Sequential };
             drive.to_mut().translation.precondition = precondition;
         }
         if self.has_credits() && self.volume.credits == StartCredits::Auto {

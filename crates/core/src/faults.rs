@@ -1,13 +1,13 @@
 //! Fault rules of a run: trigger of an injected fault, and counts of its matches and effects.
 
 use crate::config::{Fault, FaultOperation, FaultSubject};
-use crate::random::RandomStream;
+use crate::random::Random;
 use crate::request::{Io, Op};
 use crate::time::Time;
 
 /// Fault rule of a run, with the number of its matches and effects so far.
 #[derive(Clone, Debug)]
-pub struct FaultRule {
+pub struct Rule {
     /// Fault that the rule injects, as described by the user.
     pub fault: Fault,
     /// Number of events that have matched the rule so far, whether they triggered the fault or not.
@@ -17,27 +17,27 @@ pub struct FaultRule {
     /// Instants of the first and of the last trigger; `None` before the first.
     span: Option<(Time, Time)>,
     /// Stream of random numbers that decides by the rule's `probability`.
-    random: RandomStream,
+    random: Random,
 }
 
-impl FaultRule {
+impl Rule {
     /// Makes a rule of each fault that concerns `subject`, with its own stream of random numbers.
-    pub fn about(subject: FaultSubject, faults: &[Fault], seed: u64) -> Vec<FaultRule> {
+    pub fn about(subject: FaultSubject, faults: &[Fault], seed: u64) -> Vec<Rule> {
         let numbered = faults.iter().enumerate().filter(|(_, fault)| fault.subject() == subject);
         numbered
-            .map(|(number, fault)| FaultRule {
+            .map(|(number, fault)| Rule {
                 fault: fault.clone(),
                 met: 0,
                 happened: 0,
                 span: None,
-                random: RandomStream::stream(seed, &format!("fault {number}")),
+                random: Random::stream(seed, &format!("fault {number}")),
             })
             .collect()
     }
 
     /// Makes a single fault rule, whose random numbers depend on `seed` alone.
-    pub fn new(fault: Fault, seed: u64) -> FaultRule {
-        FaultRule { fault, met: 0, happened: 0, span: None, random: RandomStream::stream(seed, "fault") }
+    pub fn new(fault: Fault, seed: u64) -> Rule {
+        Rule { fault, met: 0, happened: 0, span: None, random: Random::stream(seed, "fault") }
     }
 
     /// True if `fault` describes this rule.
@@ -154,7 +154,7 @@ mod tests {
     const IO: Io = Io { op: Op::Read, offset: 4096, bytes: 4096 };
 
     fn trigger_numbers(fault: Fault, times: u64) -> Vec<u64> {
-        let mut rule = FaultRule::about(FaultSubject::Request, &[fault], 1).remove(0);
+        let mut rule = Rule::about(FaultSubject::Request, &[fault], 1).remove(0);
         (1..=times).filter(|us| rule.count_request_match(Time::ZERO + Span::from_us(*us), &IO, 2)).collect()
     }
 

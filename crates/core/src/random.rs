@@ -6,16 +6,16 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Stream of pseudo-random numbers (xoshiro256++).
 #[derive(Clone, Debug)]
-pub struct RandomStream(Xoshiro256PlusPlus);
+pub struct Random(Xoshiro256PlusPlus);
 
-impl RandomStream {
+impl Random {
     /// Creates the stream of random numbers called `name` of a run with this seed.
-    pub fn stream(seed: u64, name: &str) -> RandomStream {
+    pub fn stream(seed: u64, name: &str) -> Random {
         let mut key = mix(seed);
         for byte in name.bytes() {
             key = mix(key ^ u64::from(byte));
         }
-        RandomStream(Xoshiro256PlusPlus::seed_from_u64(key))
+        Random(Xoshiro256PlusPlus::seed_from_u64(key))
     }
 
     /// Draws 64 uniform bits.

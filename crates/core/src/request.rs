@@ -24,7 +24,7 @@ pub enum Op {
     /// Moves data from the host to the device.
     Write,
     /// Makes all acknowledged writes durable. A flush has neither offset nor length.
-    DeepFlush,
+    Flush,
     /// Tells the device that the data of a range is no longer needed (trim, deallocate).
     Discard,
     /// Fills a range with zeros, without moving data.
@@ -43,14 +43,14 @@ pub enum DataDirection {
 
 impl Op {
     /// All operations that a request may have.
-    pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::DeepFlush, Op::Discard, Op::WriteZeroes];
+    pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes];
 
     /// Returns the name of the operation in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Op::Read => "read",
             Op::Write => "write",
-            Op::DeepFlush => "flush",
+            Op::Flush => "flush",
             Op::Discard => "discard",
             Op::WriteZeroes => "write zeroes",
         }
@@ -97,7 +97,7 @@ pub struct Io {
 impl Io {
     /// Returns a flush, which has neither offset nor length.
     pub const fn flush() -> Io {
-        Io { op: Op::DeepFlush, offset: 0, bytes: 0 }
+        Io { op: Op::Flush, offset: 0, bytes: 0 }
     }
 
     /// Returns the number of bytes that move between host and device; zero for operations without data.
@@ -308,7 +308,7 @@ impl Requests {
             let ledger = &mut self[request].ledger;
             if admitted > ledger.cursor() {
                 ledger.until(Stage::FirmwareWait, dispatched.max(ledger.cursor()));
-                ledger.until(Stage::FirmwareCores, admitted);
+                ledger.until(Stage::Firmware, admitted);
             }
             ledger.until(Stage::MediaWait, started);
             ledger.until(Stage::Media, until);

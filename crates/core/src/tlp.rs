@@ -151,7 +151,7 @@ pub struct Packet {
     /// Offset on the device of the first byte of user data; unused for other packets.
     pub device_offset: u64,
     /// Tag by which the sending protocol recognises the packet when it arrives or completes.
-    pub token: PacketToken,
+    pub token: Token,
     /// Request to which the travel time of this burst is charged, if it belongs to a single request.
     pub request: Option<u32>,
     /// Instant at which host memory was read for this burst.
@@ -175,7 +175,7 @@ fn divided(bytes: u32, chunk_bytes: u32) -> u32 {
 
 /// Tag by which a protocol recognises one of its packets when it arrives: the packet's role and a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PacketToken {
+pub struct Token {
     /// Role of the packet in its protocol, such as doorbell or command fetch.
     pub role: u8,
     /// Number that identifies the packet among those of its role, such as that of a queue or command slot.
@@ -184,7 +184,7 @@ pub struct PacketToken {
 
 impl Packet {
     /// Returns a posted write of `bytes` bytes, cut into packets of `chunk_bytes`.
-    pub fn write(direction: Direction, address: u64, bytes: u32, chunk_bytes: u32, token: PacketToken) -> Packet {
+    pub fn write(direction: Direction, address: u64, bytes: u32, chunk_bytes: u32, token: Token) -> Packet {
         Packet {
             kind: Kind::MemoryWrite,
             direction,
@@ -203,7 +203,7 @@ impl Packet {
     }
 
     /// Makes the read requests of a device for `bytes` of host memory, `chunk_bytes` each.
-    pub fn read(address: u64, bytes: u32, chunk_bytes: u32, token: PacketToken) -> Packet {
+    pub fn read(address: u64, bytes: u32, chunk_bytes: u32, token: Token) -> Packet {
         let kind = Kind::MemoryRead;
         Packet { kind, ..Packet::write(Direction::Up, address, bytes, chunk_bytes, token) }
     }

@@ -218,7 +218,7 @@ pub unsafe extern "C" fn phaselink_drive_cut_power_to(
     // SAFETY: guaranteed by the caller, see `# Safety` above.
     let Some((open, list)) = (unsafe { drive.as_mut().zip(images.as_ref()) }) else { return null() };
     let Some((image, ..)) = list.images.get(place) else { return no_image() };
-    result(open.drive.cut_power(Time::from_ps(now_ps), Survival::CrashImage(image)))
+    result(open.drive.cut_power(Time::from_ps(now_ps), Survival::Image(image)))
 }
 
 /// Frees images; see the header.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use phaselink_core::config::FaultAction;
 use phaselink_core::drive;
-use phaselink_core::engine::{CompletedInjection, Engine, ExternalInput};
+use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::number::{index, length, low_u16, low_u32, wide_index};
 use phaselink_core::request::Io;
 use phaselink_core::time::Time;
@@ -225,7 +225,7 @@ impl Drive {
     /// If the operation has not completed, or its completion has been taken.
     pub fn take(&mut self, ticket: Ticket) -> Result<Completion<'_>, Misuse> {
         let place = self.state.slots.place(ticket)?;
-        if self.state.slots.get(place).state != SlotState::CompletedInjection {
+        if self.state.slots.get(place).state != SlotState::Completed {
             return Err(Misuse::NotComplete(ticket));
         }
         self.state.slots.take(place);
@@ -241,7 +241,7 @@ impl Drive {
     /// completion. The drive has then advanced past all other completions, which can be taken later.
     pub fn wait(&mut self, ticket: Ticket) -> Result<Completion<'_>, Misuse> {
         let place = self.state.slots.place(ticket)?;
-        while self.state.slots.get(place).state != SlotState::CompletedInjection {
+        while self.state.slots.get(place).state != SlotState::Completed {
             if !self.state.advance_to_completion(Time::NEVER) {
                 return Err(Misuse::NeverCompletes(ticket));
             }
@@ -310,7 +310,7 @@ impl Drive {
         if self.state.tracker.is_none() {
             return Err(Misuse::PowerNotFollowed);
         }
-        if !matches!(survival, Survival::CrashImage(_)) {
+        if !matches!(survival, Survival::Image(_)) {
             self.state.advance_to(now);
             return self.state.cut_power(survival);
         }
@@ -466,11 +466,11 @@ impl State {
             return Err(Misuse::NoSuchQueue { queue, queues });
         }
         let Operation { kind, offset, bytes, is_durable, data } = *operation;
-        let needs_flush = is_durable && kind != OperationKind::DeepFlush && self.is_volatile;
-        for needed in [Some(kind), needs_flush.then_some(OperationKind::DeepFlush)].into_iter().flatten() {
+        let needs_flush = is_durable && kind != OperationKind::Flush && self.is_volatile;
+        for needed in [Some(kind), needs_flush.then_some(OperationKind::Flush)].into_iter().flatten() {
             self.check_kind(needed)?;
         }
-        if kind == OperationKind::DeepFlush {
+        if kind == OperationKind::Flush {
             return Ok(());
         }
         if bytes > u64::from(u32::MAX) {
@@ -516,7 +516,7 @@ impl State {
         let slot = self.slots.get_mut(place);
         (slot.kind, slot.offset, slot.bytes) = (operation.kind, operation.offset, operation.bytes);
         (slot.drive, slot.thread) = (drive, thread);
-        slot.is_durable = operation.is_durable && self.is_volatile && operation.kind != OperationKind::DeepFlush;
+        slot.is_durable = operation.is_durable && self.is_volatile && operation.kind != OperationKind::Flush;
         slot.submitted = self.now;
         slot.data.clear();
         if self.options.keeps_data {
@@ -554,13 +554,13 @@ impl State {
     fn inject(&mut self, at: Time, place: u32, kind: OperationKind) {
         let slot = self.slots.get(place);
         let io = match kind {
-            OperationKind::DeepFlush => Io::flush(),
+            OperationKind::Flush => Io::flush(),
             _ => Io { op: kind.op(), offset: slot.offset, bytes: low_u32(slot.bytes) },
         };
         let (thread, drive) = (slot.thread, slot.drive);
         let input = match self.options.attachment {
-            Attachment::Driver => ExternalInput::DriverRequest { thread, drive, io, token: place },
-            Attachment::Application => ExternalInput::Request { thread, io, token: place },
+            Attachment::Driver => Input::DriverRequest { thread, drive, io, token: place },
+            Attachment::Application => Input::Request { thread, io, token: place },
         };
         self.engine.inject(at, input);
     }
@@ -598,7 +598,7 @@ impl State {
 
     /// Handles the completion of a command. Returns true if its operation has completed; a durable write may need a
     /// flush first.
-    fn on_command_completed(&mut self, done: &CompletedInjection) -> bool {
+    fn on_command_completed(&mut self, done: &Completed) -> bool {
         let place = done.token;
         let stages = self.engine.take_completed_stages();
         let slot = self.slots.get_mut(place);
@@ -615,7 +615,7 @@ impl State {
             self.execute(place);
             if self.slots.get(place).is_durable {
                 self.slots.get_mut(place).state = SlotState::Flushing;
-                self.inject(done.at, place, OperationKind::DeepFlush);
+                self.inject(done.at, place, OperationKind::Flush);
                 return false;
             }
         }

@@ -16,7 +16,7 @@ pub enum OperationKind {
     /// Transfers data from the host to the drive.
     Write,
     /// Makes all writes durable that have completed before.
-    DeepFlush,
+    Flush,
     /// Tells the drive that a range is no longer needed; it reads as zeros afterwards.
     Discard,
     /// Fills a range with zeros, without transferring data.
@@ -28,7 +28,7 @@ impl OperationKind {
     pub const ALL: [OperationKind; 5] = [
         OperationKind::Read,
         OperationKind::Write,
-        OperationKind::DeepFlush,
+        OperationKind::Flush,
         OperationKind::Discard,
         OperationKind::WriteZeroes,
     ];
@@ -40,14 +40,14 @@ impl OperationKind {
 
     /// True if operations of this kind change data.
     pub(crate) fn is_change(self) -> bool {
-        !matches!(self, OperationKind::Read | OperationKind::DeepFlush)
+        !matches!(self, OperationKind::Read | OperationKind::Flush)
     }
 
     pub(crate) fn op(self) -> Op {
         match self {
             OperationKind::Read => Op::Read,
             OperationKind::Write => Op::Write,
-            OperationKind::DeepFlush => Op::DeepFlush,
+            OperationKind::Flush => Op::Flush,
             OperationKind::Discard => Op::Discard,
             OperationKind::WriteZeroes => Op::WriteZeroes,
         }
@@ -88,7 +88,7 @@ impl<'a> Operation<'a> {
 
     /// Returns a flush, which makes all completed writes durable.
     pub fn flush() -> Operation<'static> {
-        Operation::new(OperationKind::DeepFlush, 0, 0)
+        Operation::new(OperationKind::Flush, 0, 0)
     }
 
     /// Returns a discard (trim, deallocate) of `bytes` bytes from offset `offset` on.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use phaselink_core::crash::explain::{CrashState, DriveLossRules};
 use phaselink_core::crash::recording::Recording;
-use phaselink_core::crash::{CrashImage, CutTimeline, format, sample};
+use phaselink_core::crash::{CutTimeline, Image, format, sample};
 use phaselink_core::number::length;
 use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::time::Time;
@@ -28,13 +28,13 @@ pub enum Survival<'a> {
         seed: u64,
     },
     /// The state is one of [`Drive::images`](crate::Drive::images) at this instant.
-    CrashImage(&'a LegalImage),
+    Image(&'a LegalImage),
 }
 
 /// Data state that a power cut may leave: all durable changes, and some of the others.
 #[derive(Clone, Debug)]
 pub struct LegalImage {
-    pub(crate) image: CrashImage,
+    pub(crate) image: Image,
     pub(crate) state: Arc<CutState>,
 }
 
@@ -116,7 +116,7 @@ impl CutState {
     ///
     /// If no power cut at this instant leaves such an image.
     pub(crate) fn image(self, name: &str) -> Result<LegalImage, Misuse> {
-        let image = CrashImage::parse(name, &self.recording, &self.timeline);
+        let image = Image::parse(name, &self.recording, &self.timeline);
         let image = image.map_err(|problem| Misuse::NoSuchImage(problem.found))?;
         let is_now = image.cut == self.recording.events.len();
         let state = Arc::new(self);
@@ -187,7 +187,7 @@ impl LegalImage {
     /// If `bytes` is no recording, or the recording has no such state.
     pub fn named_of_recording(file: &str, bytes: &[u8], name: &str) -> Result<LegalImage, Problems> {
         let state = CutState::of_recording(file, bytes)?;
-        let image = CrashImage::parse(name, &state.recording, &state.timeline)
+        let image = Image::parse(name, &state.recording, &state.timeline)
             .map_err(|problem| InputProblem::new(file, None, problem.found, problem.allowed))?;
         Ok(LegalImage { image, state })
     }

@@ -21,7 +21,7 @@ pub(crate) enum SlotState {
     /// The drive executes the flush after a durable write.
     Flushing,
     /// The operation has completed, and its completion has not been taken.
-    CompletedInjection,
+    Completed,
 }
 
 /// Slot of an operation: its parameters, state, data and result.
@@ -56,7 +56,7 @@ impl Default for Slot {
             generation: 0,
             sequence: 0,
             state: SlotState::Vacant,
-            kind: OperationKind::DeepFlush,
+            kind: OperationKind::Flush,
             offset: 0,
             bytes: 0,
             is_durable: false,
@@ -125,7 +125,7 @@ impl Slots {
     /// Completes the operation in a slot, with its time and status.
     pub(crate) fn complete(&mut self, place: u32, at: Time, status: Status) {
         let slot = &mut self.slots[index(place)];
-        (slot.state, slot.at, slot.status) = (SlotState::CompletedInjection, at, status);
+        (slot.state, slot.at, slot.status) = (SlotState::Completed, at, status);
         self.in_flight -= 1;
         self.completed.push_back(self.ticket(place));
     }

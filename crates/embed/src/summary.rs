@@ -38,7 +38,7 @@ fn of_kind(outcome: &Outcome, kind: OperationKind, stack: &[String]) -> Operatio
         let direction = match kind {
             OperationKind::Read => &job.read,
             OperationKind::Write => &job.write,
-            OperationKind::DeepFlush => &job.flush,
+            OperationKind::Flush => &job.flush,
             OperationKind::Discard => &job.discard,
             OperationKind::WriteZeroes => &job.zeroes,
         };

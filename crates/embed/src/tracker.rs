@@ -13,7 +13,7 @@ use phaselink_core::crash::explain::DriveLossRules;
 use phaselink_core::crash::recording::{
     Durability, DurabilityRules, RecordedCommand, RecordedEventKind, RecordedOp, Recording,
 };
-use phaselink_core::crash::{CrashImage, CutTimeline, RequestLoss, sample};
+use phaselink_core::crash::{CutTimeline, Image, RequestLoss, sample};
 use phaselink_core::drive::Drive;
 use phaselink_core::number::{index, length, low_u32};
 
@@ -76,13 +76,13 @@ impl Tracker {
         let kind = match operation.kind {
             OperationKind::Read => return u64::MAX,
             OperationKind::Write => RecordedOp::Write(operation.data.unwrap_or_default().into()),
-            OperationKind::DeepFlush => RecordedOp::DeepFlush,
+            OperationKind::Flush => RecordedOp::Flush,
             OperationKind::Discard => RecordedOp::Trim,
             OperationKind::WriteZeroes => RecordedOp::Zero,
         };
         let number = self.next_number;
         self.next_number += 1;
-        if kind == RecordedOp::DeepFlush {
+        if kind == RecordedOp::Flush {
             self.flushes.push((number, self.instant));
         }
         let Operation { offset, bytes, is_durable, .. } = *operation;
@@ -101,7 +101,7 @@ impl Tracker {
             self.settle_failed(arrived);
         }
         let Some(place) = self.place(number) else { return };
-        self.note(RecordedEventKind::CompletedInjection(place));
+        self.note(RecordedEventKind::Completed(place));
         if self.recording.events.len() >= self.shorten_at {
             self.shorten();
         }
@@ -205,8 +205,8 @@ impl Tracker {
         let events = std::mem::take(&mut self.recording.events);
         self.recording.events.extend(events.into_iter().filter_map(|event| match event {
             RecordedEventKind::Arrived(place) => moved[place].map(RecordedEventKind::Arrived),
-            RecordedEventKind::CompletedInjection(place) => moved[place].map(RecordedEventKind::CompletedInjection),
-            RecordedEventKind::PrintedNumber(_) => None,
+            RecordedEventKind::Completed(place) => moved[place].map(RecordedEventKind::Completed),
+            RecordedEventKind::Printed(_) => None,
         }));
     }
 
@@ -230,14 +230,14 @@ impl Tracker {
         let image = match survival {
             Survival::Everything => {
                 let failed = self.failed.iter().filter_map(|(number, _)| self.place(*number));
-                CrashImage { cut, lost: failed.map(|place| (place, RequestLoss::All)).collect() }
+                Image { cut, lost: failed.map(|place| (place, RequestLoss::All)).collect() }
             }
             Survival::DurableOnly => sample::least(&self.recording, &CutTimeline::new(&self.recording), cut),
             Survival::Drawn { seed } => {
                 sample::random_image(&self.recording, &CutTimeline::new(&self.recording), cut, seed)
             }
-            Survival::CrashImage(legal) if self.has_state(&legal.state) => legal.image.clone(),
-            Survival::CrashImage(_) => return None,
+            Survival::Image(legal) if self.has_state(&legal.state) => legal.image.clone(),
+            Survival::Image(_) => return None,
         };
         lay_all(&self.recording, &image, &mut self.base);
         self.begin_anew();
@@ -274,7 +274,7 @@ fn overlaps(request: &RecordedCommand, other: &RecordedCommand) -> bool {
 }
 
 /// Applies all requests of a record to `bytes` in the order of their arrival, as far as they survive in the image.
-pub(crate) fn lay_all(recording: &Recording, image: &CrashImage, bytes: &mut Store) {
+pub(crate) fn lay_all(recording: &Recording, image: &Image, bytes: &mut Store) {
     let events = &recording.events[..image.cut];
     let arrived = events.iter().filter(|event| matches!(event, RecordedEventKind::Arrived(_))).count();
     for (place, request) in recording.requests[..arrived].iter().enumerate() {
@@ -290,7 +290,7 @@ fn lay(request: &RecordedCommand, rules: &DurabilityRules, loss: Option<&Request
         match &request.kind {
             RecordedOp::Write(data) => bytes.write(offset, &data[first..end]),
             RecordedOp::Zero | RecordedOp::Trim | RecordedOp::Reset => bytes.zero(offset, length(end - first)),
-            RecordedOp::Finish | RecordedOp::DeepFlush => {}
+            RecordedOp::Finish | RecordedOp::Flush => {}
         }
     };
     match loss {

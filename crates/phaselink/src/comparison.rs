@@ -7,7 +7,7 @@ use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::Job;
 use phaselink_studies::compare::{
-    Cell, ComparedGroup, ComparedPoint, EqualLoadJobs, document, findings, lines_at_equal_load,
+    Cell, ComparedGroup, ComparedPoint, EqualLoad, document, findings, lines_at_equal_load,
 };
 use phaselink_studies::report::headed;
 use phaselink_studies::results::words::UNBROKEN;
@@ -32,7 +32,7 @@ pub fn compare(drives: &[Drive], job: &job::Job) -> Result<Comparison, Problems>
     let models: Vec<_> = drives.iter().map(|drive| drive.model().clone()).collect();
     let point = ComparedPoint::new(job.unresolved()?, &models)?;
     let groups = [ComparedGroup { label: point.label.clone(), cells: cells(&models, &point.jobs)? }];
-    let at_load = |load: EqualLoadJobs| cells(&models, &load.jobs).map(|cells| load.with_cells(cells));
+    let at_load = |load: EqualLoad| cells(&models, &load.jobs).map(|cells| load.with_cells(cells));
     let loaded = lines_at_equal_load([&point], &groups).into_iter().map(at_load).collect::<Result<Vec<_>, _>>()?;
     let document = headed("compare", document(SEED, (&[], &[]), &models, &groups, &loaded));
     let findings = findings(&models, &groups, &loaded).into_iter();

@@ -321,7 +321,7 @@ impl EmbeddedDrive {
     }
 
     fn cut_power_to(&self, py: Python<'_>, now_ps: u64, image: &DriveImage) -> PyResult<()> {
-        self.try_with(py, |drive| drive.cut_power(Time::from_ps(now_ps), Survival::CrashImage(&image.0)))
+        self.try_with(py, |drive| drive.cut_power(Time::from_ps(now_ps), Survival::Image(&image.0)))
     }
 
     fn images(&self, py: Python<'_>, wanted: usize, seed: u64) -> PyResult<Vec<DriveImage>> {

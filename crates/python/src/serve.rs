@@ -20,7 +20,7 @@ use crate::drive::Drive;
 use crate::input;
 
 /// Waiting methods of serving threads, by the words that the program accepts.
-const WAITS: [(&str, Wait); 3] = [("adaptive", Wait::Adaptive), ("spin", Wait::Spin), ("block", Wait::PageBlock)];
+const WAITS: [(&str, Wait); 3] = [("adaptive", Wait::Adaptive), ("spin", Wait::Spin), ("block", Wait::Block)];
 
 /// Served drive.
 #[pyclass(frozen, module = "phaselink._native")]

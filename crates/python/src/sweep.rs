@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use phaselink_core::problem::{Problems, all};
 use phaselink_studies::results::{FIGURES, Figures};
 use phaselink_studies::sweep::text::{self, FinishedPoint};
-use phaselink_studies::sweep::{self, Hash, PlanFiles, PointProblems, PointResolver, Sweep, state};
+use phaselink_studies::sweep::{self, Files, Hash, PointProblems, PointResolver, Sweep, state};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rayon::prelude::*;
@@ -44,7 +44,7 @@ impl Plan {
                 plan.set_columns(columns)?;
             }
             let at_hand: BTreeMap<_, _> = drives.into_iter().map(|(name, file, text)| (name, (file, text))).collect();
-            let files = PlanFiles::read(&plan, Path::new(folder), at_hand, input::text, input::trace)?;
+            let files = Files::read(&plan, Path::new(folder), at_hand, input::text, input::trace)?;
             Sweep::new(plan, files)
         };
         py.detach(read).map(Plan).map_err(|problems| input::error(py, &problems))

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use phaselink_core::drive_file::{Described, KeyOverride};
 use phaselink_core::problem::{InputProblem, Problems, all};
-use phaselink_core::workload::trace::{self, File, TraceFileFormat, TraceSelection};
+use phaselink_core::workload::trace::{self, File, Format, TraceSelection};
 use phaselink_studies::report::read_question;
 use phaselink_studies::whatif::{RecordedDrive, Recording, WhatIfQuestion};
 use pyo3::prelude::*;
@@ -73,9 +73,9 @@ pub(crate) fn whatif(
     Ok(answer.as_ref().map(rendered).unwrap_or_default())
 }
 
-fn named(word: &str) -> Result<TraceFileFormat, InputProblem> {
-    TraceFileFormat::named(word).ok_or_else(|| {
-        let names = TraceFileFormat::ALL.map(TraceFileFormat::word).join(", ");
+fn named(word: &str) -> Result<Format, InputProblem> {
+    Format::named(word).ok_or_else(|| {
+        let names = Format::ALL.map(Format::word).join(", ");
         InputProblem::new("arguments", None, format!("there is no trace_format `{word}`"), names)
     })
 }

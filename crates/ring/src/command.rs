@@ -14,7 +14,7 @@ pub enum Operation {
     /// Writes data from the buffer of the command to the device.
     Write = 2,
     /// Makes all completed writes durable.
-    DeepFlush = 3,
+    Flush = 3,
 }
 
 /// Fields of a command in the ring.
@@ -84,7 +84,7 @@ impl Operation {
         match code {
             1 => Some(Operation::Read),
             2 => Some(Operation::Write),
-            3 => Some(Operation::DeepFlush),
+            3 => Some(Operation::Flush),
             _ => None,
         }
     }
@@ -146,7 +146,7 @@ mod tests {
         };
         assert_eq!(Command::decode(&command.encode()), Some(command));
         assert_eq!(Command::decode(&[0; COMMAND_BYTES]), None);
-        for operation in [Operation::Write, Operation::DeepFlush] {
+        for operation in [Operation::Write, Operation::Flush] {
             let command = Command { operation, ..command };
             assert_eq!(Command::decode(&command.encode()), Some(command));
         }

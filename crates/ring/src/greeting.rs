@@ -18,7 +18,7 @@ pub const WELCOME_BYTES: usize = 64;
 
 /// Message from the client: the queues that it requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientHelloMessage {
+pub struct Hello {
     /// Version of the protocol that the client speaks.
     pub version: u32,
     /// Number and size of the queues that the client requests.
@@ -50,7 +50,7 @@ pub struct ServerWelcomeMessage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The client speaks another version of the protocol.
-    StoreFileVersion = 1,
+    Version = 1,
     /// The server grants no queues of this number and size.
     Layout = 2,
     /// The client intends to write, and the device is read-only.
@@ -59,7 +59,7 @@ pub enum Refusal {
     Full = 4,
 }
 
-impl ClientHelloMessage {
+impl Hello {
     /// Encodes the client's message.
     pub fn encode(&self) -> [u8; HELLO_BYTES] {
         let Layout { queues, entries, transfer_bytes } = self.layout;
@@ -70,14 +70,10 @@ impl ClientHelloMessage {
     }
 
     /// Decodes the client's message, or returns none if the bytes are malformed.
-    pub fn decode(message: &[u8]) -> Option<ClientHelloMessage> {
+    pub fn decode(message: &[u8]) -> Option<Hello> {
         let words = numbers::<HELLO_BYTES>(message)?;
         let [version, queues, entries, transfer_bytes, writes, 0] = words[..] else { return None };
-        Some(ClientHelloMessage {
-            version,
-            layout: Layout { queues, entries, transfer_bytes },
-            writes: writes & 1 != 0,
-        })
+        Some(Hello { version, layout: Layout { queues, entries, transfer_bytes }, writes: writes & 1 != 0 })
     }
 }
 
@@ -130,7 +126,7 @@ impl ServerWelcomeMessage {
 
 fn refused(version: u32, refusal: u32) -> io::Result<()> {
     let kinds = [
-        (Refusal::StoreFileVersion, io::ErrorKind::Unsupported, "the server has another version of the protocol"),
+        (Refusal::Version, io::ErrorKind::Unsupported, "the server has another version of the protocol"),
         (Refusal::Layout, io::ErrorKind::InvalidInput, "the server grants no queues of this number and size"),
         (Refusal::ReadOnly, io::ErrorKind::PermissionDenied, "the device is read-only"),
         (Refusal::Full, io::ErrorKind::ResourceBusy, "the server has as many clients as it allows"),
@@ -163,8 +159,8 @@ mod tests {
 
     #[test]
     fn encoded_handshake_messages_and_refusals_decode_to_themselves() {
-        let hello = ClientHelloMessage { version: VERSION, layout: LAYOUT, writes: true };
-        assert_eq!(ClientHelloMessage::decode(&hello.encode()), Some(hello));
+        let hello = Hello { version: VERSION, layout: LAYOUT, writes: true };
+        assert_eq!(Hello::decode(&hello.encode()), Some(hello));
         let welcome = ServerWelcomeMessage {
             capacity_bytes: 5 << 33,
             block_bytes: 512,
@@ -181,9 +177,9 @@ mod tests {
 
     #[test]
     fn truncated_or_altered_handshake_messages_are_refused() {
-        let message = ClientHelloMessage { version: VERSION, layout: LAYOUT, writes: true }.encode();
-        assert_eq!(ClientHelloMessage::decode(&message[..31]), None);
-        assert_eq!(ClientHelloMessage::decode(&[0; HELLO_BYTES]), None);
+        let message = Hello { version: VERSION, layout: LAYOUT, writes: true }.encode();
+        assert_eq!(Hello::decode(&message[..31]), None);
+        assert_eq!(Hello::decode(&[0; HELLO_BYTES]), None);
         for place in 0..WELCOME_BYTES {
             let mut message = ServerWelcomeMessage::encode(Err(Refusal::Full));
             message[place] ^= 0xff;

@@ -15,7 +15,7 @@ use phaselink_serve::front;
 use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
-use phaselink_serve::front::nbd::{ExportSocket, NbdFrontEnd};
+use phaselink_serve::front::nbd::{ExportSocket, Nbd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 
@@ -40,9 +40,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             stop: Arc::new(StopRequest::new()?),
         },
         timing: true,
-        wait: Wait::PageBlock,
+        wait: Wait::Block,
         seed: 1,
-        fronts: vec![Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }]))],
+        fronts: vec![Box::new(Nbd(vec![ExportSocket { listener, export }]))],
         metrics: None,
         device_threads: 1,
         control: None,

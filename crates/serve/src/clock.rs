@@ -58,5 +58,5 @@ pub enum Wait {
     Spin,
     /// Sleeps until the next request arrives or the model's next event is due: little processor time, but tens of
     /// microseconds of lag.
-    PageBlock,
+    Block,
 }

@@ -23,11 +23,11 @@ use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::random::mix;
 use phaselink_core::time::Span;
-use phaselink_ring::greeting::{ClientHelloMessage, ServerWelcomeMessage, VERSION, WELCOME_BYTES};
+use phaselink_ring::greeting::{Hello, ServerWelcomeMessage, VERSION, WELCOME_BYTES};
 use phaselink_ring::layout::Layout;
 use phaselink_ring::trailer::{ArrivalTagSource, TagWidth};
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::shm::{ShareOption, ShareSocket, ShmFrontEnd};
+use phaselink_serve::front::shm::{Share, ShareSocket, ShmFrontEnd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 
@@ -54,7 +54,7 @@ fn serve_drive(test: &str, shares: &[&str], timing: bool, wait: Wait, store: Sto
     let path = |number: usize| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}{number}.sock"));
     let paths: Vec<PathBuf> = (0..shares.len()).map(path).collect();
     let bound = shares.iter().zip(&paths).map(|(share, path)| {
-        let share = ShareOption::parse(&format!("{}{share}", path.display())).unwrap();
+        let share = Share::parse(&format!("{}{share}", path.display())).unwrap();
         ShareSocket::bind(&share, GEOMETRY).unwrap()
     });
     let device = device(drive, store);
@@ -115,7 +115,7 @@ fn exercise_range(queue: &mut Queue, bytes: usize, rounds: u64, seed: u64) {
 
 #[test]
 fn shm_data_reads_back_with_all_wait_methods() {
-    for (timing, wait) in [(false, Wait::Spin), (false, Wait::PageBlock), (true, Wait::Spin), (true, Wait::PageBlock)] {
+    for (timing, wait) in [(false, Wait::Spin), (false, Wait::Block), (true, Wait::Spin), (true, Wait::Block)] {
         let server = serve("plain", &[""], timing, wait);
         let mut queue = server.queue(0);
         exercise_range(&mut queue, 64 << 10, 20, 1);
@@ -273,7 +273,7 @@ fn two_clients_with_two_threads_do_not_interfere() {
 /// A connection without a client library: memory to be filled with anything.
 fn connect_raw(path: &Path, layout: Layout) -> (UnixStream, Memory) {
     let socket = UnixStream::connect(path).unwrap();
-    let hello = ClientHelloMessage { version: VERSION, layout, writes: true };
+    let hello = Hello { version: VERSION, layout, writes: true };
     socket::send(socket.as_fd(), &hello.encode(), None).unwrap();
     let mut message = [0; WELCOME_BYTES];
     let (bytes, fd) = socket::receive(socket.as_fd(), &mut message).unwrap();

@@ -48,7 +48,7 @@ enum ExplorerQuestion {
     BreakEven { question: Map<String, Value> },
     /// Asks how long the memory of a drive lasts, for the document that `endurance --json` prints and the answer in
     /// words.
-    CellEndurance { drive: DriveInWords, question: Map<String, Value> },
+    Endurance { drive: DriveInWords, question: Map<String, Value> },
 }
 
 /// Drive by its shipped name, or by the text of a drive file; with overrides as they could be typed after `--set`.
@@ -135,7 +135,7 @@ impl ExplorerQuestion {
             ExplorerQuestion::BreakEven { question } => {
                 Ok(render(&question_from_keys::<BreakEvenQuestion>(question)?.answer()?))
             }
-            ExplorerQuestion::CellEndurance { drive, question } => {
+            ExplorerQuestion::Endurance { drive, question } => {
                 Ok(render(&question_from_keys::<EnduranceQuestion>(question)?.answer(&drive.read()?)?))
             }
         }
@@ -182,7 +182,7 @@ fn refuse_trace(wanted: &NamedJobTrace) -> Result<Trace, Problems> {
 
 fn catalog() -> Value {
     let drive = |name: &str| Drive::shipped(name).map(|drive| json!({ "name": name, "summary": drive.summary }));
-    let preset = |it: presets::PresetRow| json!({ "section": it.section, "name": it.name, "summary": it.summary });
+    let preset = |it: presets::Preset| json!({ "section": it.section, "name": it.name, "summary": it.summary });
     let stage =
         |(name, part)| json!({ "stage": name, "part": part_name(part), "colour": colour::stage_colour(name, &[]) });
     let part = |part: &SystemPart| json!({ "part": part_name(*part), "colour": colour::system_part_colour(*part) });

@@ -72,7 +72,7 @@ fn message_seeds() -> Vec<Vec<u8>> {
             challenge: challenge.clone(),
             public: Vec::new(),
         },
-        AuthenticationMessage::VfioUserReply {
+        AuthenticationMessage::Reply {
             response: response.clone(),
             sequence: 7,
             challenge: Some(challenge),

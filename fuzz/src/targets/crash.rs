@@ -6,7 +6,7 @@ use phaselink_core::crash::recording::{
 };
 use phaselink_core::crash::sample::images;
 use phaselink_core::crash::view::ImageView;
-use phaselink_core::crash::{CrashImage, CutTimeline};
+use phaselink_core::crash::{CutTimeline, Image};
 
 use super::text;
 use crate::Target;
@@ -42,10 +42,10 @@ fn recording(input: &[u8]) {
 fn image(input: &[u8]) {
     let recording = example();
     let timeline = CutTimeline::new(&recording);
-    let Ok(image) = CrashImage::parse(&text(input), &recording, &timeline) else { return };
+    let Ok(image) = Image::parse(&text(input), &recording, &timeline) else { return };
     assert_eq!(image.check(&recording, &timeline), Ok(()));
     let name = image.name(&recording, &timeline);
-    assert_eq!(CrashImage::parse(&name, &recording, &timeline).as_ref(), Ok(&image), "{name}");
+    assert_eq!(Image::parse(&name, &recording, &timeline).as_ref(), Ok(&image), "{name}");
 }
 
 /// Returns a recording of two writes, one of them durable, a flush, a trim, and a torn write that has not completed.
@@ -64,7 +64,7 @@ fn example() -> Recording {
         requests: vec![
             request(write(1, 1), 0, 1, false),
             request(write(2, 2), 1, 2, true),
-            request(RecordedOp::DeepFlush, 0, 0, false),
+            request(RecordedOp::Flush, 0, 0, false),
             request(RecordedOp::Trim, 8, 16, false),
             request(write(3, 8), 4, 8, false),
         ],
@@ -72,12 +72,12 @@ fn example() -> Recording {
         events: vec![
             RecordedEventKind::Arrived(0),
             RecordedEventKind::Arrived(1),
-            RecordedEventKind::CompletedInjection(1),
-            RecordedEventKind::CompletedInjection(0),
+            RecordedEventKind::Completed(1),
+            RecordedEventKind::Completed(0),
             RecordedEventKind::Arrived(2),
             RecordedEventKind::Arrived(3),
-            RecordedEventKind::CompletedInjection(2),
-            RecordedEventKind::PrintedNumber(0),
+            RecordedEventKind::Completed(2),
+            RecordedEventKind::Printed(0),
             RecordedEventKind::Arrived(4),
         ],
         prepared: 0,

@@ -44,7 +44,7 @@ fn file(input: &[u8]) {
             let Some(next) = generator.next(now) else { break };
             let end = next.io.offset.checked_add(u64::from(next.io.bytes));
             assert!(end.is_some_and(|end| end <= LIMITS.capacity_bytes), "{next:?}");
-            assert!((next.io.bytes > 0) == (next.io.op != Op::DeepFlush), "{next:?}");
+            assert!((next.io.bytes > 0) == (next.io.op != Op::Flush), "{next:?}");
             assert!(u32::from(next.drive) < LIMITS.drives, "{next:?}");
             now = now.max(next.due);
         }

@@ -92,7 +92,7 @@ impl Peer {
         match command {
             Command::Write { .. } => self.expected[range].copy_from_slice(&data),
             Command::Trim { .. } | Command::Zero { .. } => self.expected[range].fill(0),
-            Command::Read | Command::DeepFlush | Command::BlockStatus { .. } => {}
+            Command::Read | Command::Flush | Command::BlockStatus { .. } => {}
         }
         let status = apply(wanted, &data, &self.store);
         self.session.answer(cookie, status);

@@ -73,7 +73,7 @@ const KEYED: Limits = Limits {
 };
 /// Blocks with protection information of type 1.
 const PROTECTED: Limits = Limits {
-    kind: NamespaceKindLimits::EraseBlocks(BlockNamespaceParts {
+    kind: NamespaceKindLimits::Blocks(BlockNamespaceParts {
         metadata: Some(BlockMetadataFormat { protection: Some(NamespaceProtectionType::Type1), is_first: false }),
         placement: None,
     }),
@@ -86,7 +86,7 @@ const SHAPE: TranslationShape = TranslationShape {
     block_units: 4,
     blocks: 24,
     line_units: 2,
-    policy: TranslationPolicyName::GreedyPolicy,
+    policy: TranslationPolicyName::Greedy,
     settings: TranslationPolicySettings { choices: 2 },
     map: None,
     slc: None,
@@ -95,7 +95,7 @@ const SHAPE: TranslationShape = TranslationShape {
 };
 const STREAMS: HostStreams = HostStreams { handles: 3, groups: 2, isolation: PlacementIsolation::Initial };
 const PLACED: Limits = Limits {
-    kind: NamespaceKindLimits::EraseBlocks(BlockNamespaceParts {
+    kind: NamespaceKindLimits::Blocks(BlockNamespaceParts {
         placement: Some(PlacementLimits {
             handles: 3,
             groups: 2,
@@ -214,7 +214,7 @@ impl Bench {
             subsystem: Arc::clone(&identity.subsystem),
             controller: Controller::new(identity).with_queue_sets(2).with_strict_checks(),
             store: match limits.kind {
-                NamespaceKindLimits::EraseBlocks(_) => store,
+                NamespaceKindLimits::Blocks(_) => store,
                 NamespaceKindLimits::Zoned(zones) => store.with_zones(zones.layout).expect("a new store"),
                 NamespaceKindLimits::Keyed(keys) => store.with_keys(keys.layout).expect("a new store"),
             },
@@ -432,7 +432,7 @@ fn opcodes(sets: &[CommandSet]) -> Vec<u8> {
 /// Returns a command that is nearly correct.
 fn io_command(script: &mut Script<'_>, has_zones: bool) -> [u8; 64] {
     let zones: &[CommandSet] = if has_zones { &[CommandSet::Zones] } else { &[] };
-    let all = opcodes(&[&[CommandSet::Every, CommandSet::EraseBlocks], zones].concat());
+    let all = opcodes(&[&[CommandSet::Every, CommandSet::Blocks], zones].concat());
     let opcode = all[usize::from(script.byte()) % all.len()];
     let (block, blocks) = (u32::from(script.byte()), u32::from(script.byte()));
     let mut bytes = command(opcode, 1, address(script), [block % 132, 0]);

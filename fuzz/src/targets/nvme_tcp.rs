@@ -1,7 +1,7 @@
 //! Target that reads the PDUs of a host over NVMe/TCP, and completes the commands that arrive.
 
 use phaselink_core::protocol::nvme::spec::Status;
-use phaselink_serve::front::nvme_tcp::fabrics::{ConnectCommandFields, ConnectData, FabricsCommand};
+use phaselink_serve::front::nvme_tcp::fabrics::{Connect, ConnectData, FabricsCommand};
 use phaselink_serve::front::nvme_tcp::session::QueueConnectionState;
 use phaselink_serve::front::nvme_tcp::wire::{
     CommandDataLocation, Digests, Encoder, InitializationParameters, PduType, Transfer,
@@ -49,7 +49,7 @@ fn receive(session: &mut QueueConnectionState, bytes: &[u8], piece_bytes: usize)
         session.filled(count);
         rest = later;
         while let Some((slot, entry)) = session.arrived() {
-            let is_connect = matches!(FabricsCommand::decode(entry), Some(FabricsCommand::ConnectCommandFields(_)));
+            let is_connect = matches!(FabricsCommand::decode(entry), Some(FabricsCommand::Connect(_)));
             session.take_arrived();
             if is_connect {
                 let data = <[u8; 1024]>::try_from(session.data(slot));
@@ -82,8 +82,8 @@ fn sessions() -> Vec<Vec<u8>> {
     let data = Transfer { command_id: 2, tag: 0, offset: 0, bytes: 1024 };
     let data = [encoder.encode_h2c_data_header(&data, true).bytes(), &[6; 1024]].concat();
     let reads = [encoder.command(&read(3, 4096), 0).bytes(), encoder.command(&read(4, 512), 0).bytes()].concat();
-    let connect = ConnectCommandFields { entries_field: 31, ..ConnectCommandFields::default() };
-    let connect = FabricsCommand::ConnectCommandFields(connect).entry(0).encode();
+    let connect = Connect { entries_field: 31, ..Connect::default() };
+    let connect = FabricsCommand::Connect(connect).entry(0).encode();
     let connect = [encoder.command(&connect, 0).bytes(), &[0; 64]].concat();
     let digests = Digests { header: true, data: true };
     let sealed = Encoder { digests, alignment: 4 }.command(&read(5, 512), 0).bytes().to_vec();

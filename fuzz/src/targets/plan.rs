@@ -3,7 +3,7 @@
 use phaselink_core::workload::{fio, trace};
 use phaselink_studies::reproduce::Reproduction;
 use phaselink_studies::sweep::search::PriceList;
-use phaselink_studies::sweep::{Plan, PlanFiles, Sweep};
+use phaselink_studies::sweep::{Files, Plan, Sweep};
 
 use super::text;
 use crate::Target;
@@ -39,15 +39,15 @@ fn sweep(input: &[u8]) {
 }
 
 /// Returns valid files for all that a plan names.
-fn files(plan: &Plan) -> PlanFiles {
+fn files(plan: &Plan) -> Files {
     let drive = || (String::from("fuzz.toml"), String::from("preset = 'nvme'\n"));
     let trace = trace::parse("log", "fio version 3 iolog\n0 d add\n5 d read 0 4096\n").expect("a fair trace");
     let job = fio::parse("fuzz.fio", "[a]\nrw=randread\nnumber_ios=5\n").expect("a fair job");
-    PlanFiles {
+    Files {
         drives: plan.unshipped_drives().iter().map(|wanted| (wanted.name.to_owned(), drive())).collect(),
         traces: plan.wanted_traces().into_iter().map(|name| (name, trace.clone())).collect(),
         job: plan.job_file_of_plan().map(|_| job),
-        ..PlanFiles::default()
+        ..Files::default()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use phaselink_client::chunk::{self, COMMAND_WORDS};
 use phaselink_client::shared::memory::Memory;
 use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
-use phaselink_ring::greeting::{ClientHelloMessage, ServerWelcomeMessage, VERSION};
+use phaselink_ring::greeting::{Hello, ServerWelcomeMessage, VERSION};
 use phaselink_ring::layout::{Layout, words};
 use phaselink_ring::status::Status;
 use phaselink_serve::device::store::{Geometry, Store};
@@ -26,9 +26,9 @@ pub(super) const COMMANDS: Target = Target { name: "shm", run: commands, seeds: 
 pub(super) const GREETING: Target = Target { name: "shm-greeting", run: greeting, seeds: greetings };
 
 fn greeting(input: &[u8]) {
-    if let Some(hello) = ClientHelloMessage::decode(input) {
+    if let Some(hello) = Hello::decode(input) {
         // Only reserved bits may differ from the input.
-        assert_eq!(ClientHelloMessage::decode(&hello.encode()), Some(hello));
+        assert_eq!(Hello::decode(&hello.encode()), Some(hello));
         let _ = hello.layout.is_allowed();
     }
     if let Ok(welcome) = ServerWelcomeMessage::decode(input) {
@@ -91,7 +91,7 @@ impl ShmPair {
         let [code, slot, offset, blocks, wrong] = [(); 5].map(|()| script.byte());
         let (places, (tail, pass)) = (self.layout.places(queue), self.tails[queue as usize]);
         let mut command = Command {
-            operation: [Operation::Read, Operation::Write, Operation::DeepFlush][usize::from(code % 3)],
+            operation: [Operation::Read, Operation::Write, Operation::Flush][usize::from(code % 3)],
             pass,
             slot: u16::from(slot) % self.layout.slots() as u16,
             attempt: slot,
@@ -146,7 +146,7 @@ impl ShmPair {
         let command = self.taken.remove(0);
         // Another thread executes flushes. This one only completes them.
         let status = match command.operation {
-            Operation::DeepFlush => {
+            Operation::Flush => {
                 let status = client::status(self.store.flush());
                 self.device.finish(&command, status, 0);
                 status
@@ -181,7 +181,7 @@ fn conversations() -> Vec<Vec<u8>> {
 
 fn greetings() -> Vec<Vec<u8>> {
     let layout = Layout { queues: 2, entries: 64, transfer_bytes: 4096 };
-    let hello = ClientHelloMessage { version: VERSION, layout, writes: true };
+    let hello = Hello { version: VERSION, layout, writes: true };
     let mut welcome = ServerWelcomeMessage::encode(Err(phaselink_ring::greeting::Refusal::Full)).to_vec();
     let mut granted = welcome.clone();
     granted[12] = 0;

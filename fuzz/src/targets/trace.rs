@@ -2,7 +2,7 @@
 
 use phaselink_core::problem::Problems;
 use phaselink_core::request::Io;
-use phaselink_core::workload::trace::{self, File, Trace, TraceFileFormat, TraceSelection};
+use phaselink_core::workload::trace::{self, File, Format, Trace, TraceSelection};
 
 use crate::Target;
 use crate::script::Script;
@@ -28,7 +28,7 @@ fn file(input: &[u8]) {
 
 fn forced(input: &[u8]) {
     let mut script = Script::new(input);
-    let format = TraceFileFormat::ALL[usize::from(script.byte()) % TraceFileFormat::ALL.len()];
+    let format = Format::ALL[usize::from(script.byte()) % Format::ALL.len()];
     let piece_bytes = 1 + usize::from(script.byte());
     let (first, second) = {
         let bytes = script.bytes(usize::MAX);
@@ -142,7 +142,7 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn forced_seeds() -> Vec<Vec<u8>> {
-    let place = |word| TraceFileFormat::ALL.iter().position(|format| format.word() == word).unwrap_or_default() as u8;
+    let place = |word| Format::ALL.iter().position(|format| format.word() == word).unwrap_or_default() as u8;
     let of = |word, bytes: &[u8]| [&[place(word), 30][..], bytes].concat();
     vec![
         of("blkparse", BLKPARSE),

@@ -2,7 +2,7 @@
 
 use phaselink_core::drive_file::KeyOverride;
 use phaselink_serve::front::nbd::uri::Uri;
-use phaselink_serve::front::shm::ShareOption;
+use phaselink_serve::front::shm::Share;
 use phaselink_studies::sweep::search::Target as Bounds;
 use phaselink_studies::sweep::{Hash, state};
 
@@ -17,7 +17,7 @@ fn run(input: &[u8]) {
     if let Ok(uri) = Uri::parse(&text) {
         assert_eq!(Uri::parse(&uri.to_string()).ok(), Some(uri));
     }
-    let _ = ShareOption::parse(&text);
+    let _ = Share::parse(&text);
     let _ = KeyOverride::parse(&text);
     let _ = Hash::parse(&text);
     let _ = Bounds::parse(&text);

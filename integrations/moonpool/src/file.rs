@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io::{self, SeekFrom};
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
-use std::task::{Context, QueueReadInFlight};
+use std::task::{Context, Poll};
 
 use futures::io::{AsyncRead, AsyncSeek, AsyncWrite};
 use moonpool_core::{OpenOptions, StorageFile, TimeProvider};
@@ -65,9 +65,9 @@ fn denied(what: &str) -> io::Error {
 }
 
 impl<T: TimeProvider> AsyncRead for DriveFile<T> {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut [u8]) -> QueueReadInFlight<io::Result<usize>> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         if !self.reads {
-            return QueueReadInFlight::Ready(Err(denied("reading")));
+            return Poll::Ready(Err(denied("reading")));
         }
         let DriveFile { storage, place, position, pending, .. } = &mut *self;
         let pending = pending.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -75,21 +75,21 @@ impl<T: TimeProvider> AsyncRead for DriveFile<T> {
             let bytes = into.len().min(TRANSFER_BYTES_MAX);
             *pending = Some(Pending::Read(Box::pin(storage.clone().read_at(*place, *position, bytes))));
         }
-        let Some(Pending::Read(operation)) = pending else { return QueueReadInFlight::Pending };
-        let QueueReadInFlight::Ready(done) = operation.as_mut().poll(context) else { return QueueReadInFlight::Pending };
+        let Some(Pending::Read(operation)) = pending else { return Poll::Pending };
+        let Poll::Ready(done) = operation.as_mut().poll(context) else { return Poll::Pending };
         *pending = None;
         let data = done?;
         let bytes = data.len().min(into.len());
         into[..bytes].copy_from_slice(&data[..bytes]);
         *position += bytes as u64;
-        QueueReadInFlight::Ready(Ok(bytes))
+        Poll::Ready(Ok(bytes))
     }
 }
 
 impl<T: TimeProvider> AsyncWrite for DriveFile<T> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> QueueReadInFlight<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         if !self.writes {
-            return QueueReadInFlight::Ready(Err(denied("writing")));
+            return Poll::Ready(Err(denied("writing")));
         }
         let DriveFile { storage, place, position, appends, pending, .. } = &mut *self;
         let pending = pending.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -99,33 +99,33 @@ impl<T: TimeProvider> AsyncWrite for DriveFile<T> {
             let operation = storage.clone().write_at(*place, at, data.to_vec());
             *pending = Some(Pending::Write(Box::pin(operation), data.len()));
         }
-        let Some(Pending::Write(operation, bytes)) = pending else { return QueueReadInFlight::Pending };
-        let QueueReadInFlight::Ready(done) = operation.as_mut().poll(context) else { return QueueReadInFlight::Pending };
+        let Some(Pending::Write(operation, bytes)) = pending else { return Poll::Pending };
+        let Poll::Ready(done) = operation.as_mut().poll(context) else { return Poll::Pending };
         let bytes = *bytes;
         *pending = None;
         *position = done?;
-        QueueReadInFlight::Ready(Ok(bytes))
+        Poll::Ready(Ok(bytes))
     }
 
     /// Returns at once: a write completes when the drive has it.
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> QueueReadInFlight<io::Result<()>> {
-        QueueReadInFlight::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> QueueReadInFlight<io::Result<()>> {
-        QueueReadInFlight::Ready(Ok(()))
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 }
 
 impl<T: TimeProvider> AsyncSeek for DriveFile<T> {
-    fn poll_seek(mut self: Pin<&mut Self>, _: &mut Context<'_>, to: SeekFrom) -> QueueReadInFlight<io::Result<u64>> {
+    fn poll_seek(mut self: Pin<&mut Self>, _: &mut Context<'_>, to: SeekFrom) -> Poll<io::Result<u64>> {
         let (base, step) = match to {
             SeekFrom::Start(offset) => (offset, 0),
             SeekFrom::Current(step) => (self.position, step),
             SeekFrom::End(step) => (self.storage.directory().length(self.place), step),
         };
         let found = base.checked_add_signed(step);
-        QueueReadInFlight::Ready(match found {
+        Poll::Ready(match found {
             None => Err(io::Error::new(io::ErrorKind::InvalidInput, "a seek to a place before the file")),
             Some(position) => {
                 self.position = position;

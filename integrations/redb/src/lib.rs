@@ -282,7 +282,7 @@ impl State {
         }
         self.wait_for_writes(0, u64::MAX)?;
         // A drive without a volatile buffer needs no flush, and may not have the command.
-        if !self.drive.supports(OperationKind::DeepFlush) || !self.drive.is_volatile() {
+        if !self.drive.supports(OperationKind::Flush) || !self.drive.is_volatile() {
             return Ok(());
         }
         let now = self.drive.now();

@@ -260,10 +260,10 @@ fn columns_for_workload(comparison: &Comparison, groups: &[ComparedGroup]) -> Ve
     let table = match AwaitedLatency::of(groups) {
         [AwaitedLatency::Commits] => CompareTable::Commits,
         [AwaitedLatency::Queries] => CompareTable::Queries,
-        [AwaitedLatency::ReadRequestTags, ..] => CompareTable::Mixes,
+        [AwaitedLatency::Reads, ..] => CompareTable::Mixes,
         _ => CompareTable::Alike,
     };
-    let energy = if comparison.energy { comparison_columns(CompareTable::ServerEnergy) } else { Vec::new() };
+    let energy = if comparison.energy { comparison_columns(CompareTable::Energy) } else { Vec::new() };
     [comparison_columns(table), energy].concat()
 }
 

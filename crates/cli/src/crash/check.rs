@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use phaselink_core::crash::recording::Recording;
 use phaselink_core::crash::view::{ImageView, footprint};
-use phaselink_core::crash::{CrashImage, CutTimeline, zones};
+use phaselink_core::crash::{CutTimeline, Image, zones};
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::InputProblem;
 use phaselink_serve::device::StopRequest;
@@ -55,7 +55,7 @@ pub(super) struct CheckResults {
     pub tested: usize,
     pub timed_out: usize,
     /// Crash images on which the check command failed, in ascending order.
-    pub failed: Vec<CrashImage>,
+    pub failed: Vec<Image>,
 }
 
 /// Worker that runs the check command, with a file of its own for crash images.
@@ -114,7 +114,7 @@ impl<'a> CheckedRecording<'a> {
     /// If a crash image cannot be written to its file, or the check command cannot be run.
     pub(super) fn all(
         &'a self,
-        images: &[CrashImage],
+        images: &[Image],
         folder: &Path,
         progress: &Progress,
     ) -> Result<CheckResults, InputProblem> {
@@ -148,7 +148,7 @@ impl<'a> CheckedRecording<'a> {
 }
 
 impl CheckResults {
-    fn count_check_verdict(&mut self, image: &CrashImage, verdict: &CheckVerdict) {
+    fn count_check_verdict(&mut self, image: &Image, verdict: &CheckVerdict) {
         self.tested += 1;
         self.timed_out += usize::from(verdict.end == CommandEnd::TimedOut);
         if !verdict.has_passed() {
@@ -157,7 +157,7 @@ impl CheckResults {
     }
 
     /// Returns the crash image with the fewest lost or torn writes among those on which the check command failed.
-    pub(super) fn smallest(&self) -> Option<&CrashImage> {
+    pub(super) fn smallest(&self) -> Option<&Image> {
         self.failed.iter().min_by_key(|image| (image.lost.len(), image.cut))
     }
 }
@@ -168,7 +168,7 @@ impl CheckWorker<'_> {
     /// # Errors
     ///
     /// If the crash image cannot be written to its file, or the check command cannot be run.
-    pub(super) fn check(&mut self, image: &CrashImage) -> Result<CheckVerdict, InputProblem> {
+    pub(super) fn check(&mut self, image: &Image) -> Result<CheckVerdict, InputProblem> {
         let CheckedRecording { recording, footprint, drive, .. } = self.checks;
         self.image.hold(self.view.show(image), footprint).map_err(unwritable_image_problem)?;
         let printed: Vec<u8> = recording.printed(image.cut).collect::<Vec<_>>().concat();
@@ -184,7 +184,7 @@ impl CheckWorker<'_> {
     fn run_check_on_served_drive(
         &mut self,
         drive: &Drive,
-        image: &CrashImage,
+        image: &Image,
     ) -> Result<io::Result<CheckVerdict>, InputProblem> {
         let CheckedRecording { recording, timeline, footprint, stopped, .. } = self.checks;
         let failed = |found: String| InputProblem::new("crash", None, found, "");

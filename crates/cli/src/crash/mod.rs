@@ -19,7 +19,7 @@ use phaselink_core::crash::format::{self, CAPACITY_BYTES_MAX};
 use phaselink_core::crash::recording::{Durability, DurabilityRules, Recording};
 use phaselink_core::crash::sample::{self, CrashImageCount};
 use phaselink_core::crash::shrink::shrink;
-use phaselink_core::crash::{CrashImage, CutTimeline};
+use phaselink_core::crash::{CutTimeline, Image};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::number::{length, wide_index};
@@ -130,7 +130,7 @@ struct CrashReport<'a> {
 
 /// Crash image with the fewest losses on which the check fails, and the command to check it again.
 struct SmallestFailure {
-    image: CrashImage,
+    image: Image,
     verdict: CheckVerdict,
     /// Command line (`phaselink crash --replay`) that checks the smallest failing image again.
     command: String,
@@ -176,7 +176,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let served = arguments.vfio_user.then_some(&drive);
     let checks = CheckedRecording::new(&recording, &timeline, &arguments.check, served, limit, &stopped);
     let images = match &arguments.image {
-        Some(name) => vec![CrashImage::parse(name, &recording, &timeline)?],
+        Some(name) => vec![Image::parse(name, &recording, &timeline)?],
         None => sample::images(&recording, &timeline, wide_index(arguments.images), arguments.seed),
     };
     if arguments.image.is_none() {
@@ -204,7 +204,7 @@ fn missing_temporary_folder_problem(error: io::Error) -> InputProblem {
 ///
 /// If the check command fails on the crash image with all recorded writes.
 fn require_check_to_succeed(checks: &CheckedRecording<'_>, folder: &Path) -> Result<(), InputProblem> {
-    let whole = CrashImage::whole(checks.recording.events.len());
+    let whole = Image::whole(checks.recording.events.len());
     let verdict = checks.worker(&folder.join("first"))?.check(&whole)?;
     if verdict.has_passed() || verdict.end == child::CommandEnd::Stopped {
         return Ok(());
@@ -217,7 +217,7 @@ fn require_check_to_succeed(checks: &CheckedRecording<'_>, folder: &Path) -> Res
 
 /// Reads and decodes the recording of an application's requests from a file.
 fn read(path: &Path) -> Result<Recording, InputProblem> {
-    claims::note(Role::ExternalInput, path);
+    claims::note(Role::Input, path);
     let wrong = |found: String| InputProblem::new(path.display().to_string(), None, found, "");
     let bytes = bytes(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     format::decode(&bytes).map_err(|found| wrong(String::from(found)))
@@ -390,7 +390,7 @@ impl Arguments {
         &self,
         checks: &'a CheckedRecording<'a>,
         rules: DriveLossRules,
-        images: &[CrashImage],
+        images: &[Image],
         folder: &Path,
     ) -> Result<CrashReport<'a>, InputProblem> {
         let (progress, started) = (Progress::of(images.len()), Instant::now());
@@ -415,12 +415,12 @@ impl Arguments {
     fn smallest(
         &self,
         checks: &CheckedRecording<'_>,
-        image: &CrashImage,
+        image: &Image,
         folder: &Path,
     ) -> Result<SmallestFailure, InputProblem> {
         let mut worker = checks.worker(&folder.join("smallest"))?;
         let (mut verdict, mut problem) = (None, None);
-        let mut fails = |image: &CrashImage| match worker.check(image) {
+        let mut fails = |image: &Image| match worker.check(image) {
             Ok(found) => {
                 let is_bad = !found.has_passed() && found.end != child::CommandEnd::Stopped;
                 if is_bad {

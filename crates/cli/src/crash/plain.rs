@@ -296,7 +296,7 @@ mod tests {
         Durability, DurabilityRules, RecordedCommand, RecordedEventKind, RecordedOp,
     };
     use phaselink_core::crash::view::{ImageView, footprint};
-    use phaselink_core::crash::{CrashImage, CutTimeline};
+    use phaselink_core::crash::{CutTimeline, Image};
 
     use super::*;
 
@@ -338,7 +338,7 @@ mod tests {
         }
         for (number, check) in checks.iter().enumerate() {
             // The number of lost requests varies with `number % 4`, so some power cuts fall inside a group of writes.
-            let shown = view.show(&CrashImage::whole(3 * number + number % 4));
+            let shown = view.show(&Image::whole(3 * number + number % 4));
             file.hold(shown, &footprint).unwrap();
             let mut wanted = Vec::new();
             shown.append(0..CAPACITY as u64, &mut wanted);
@@ -381,7 +381,7 @@ mod tests {
         let (timeline, footprint) = (CutTimeline::new(&recording), footprint(&recording));
         let mut view = ImageView::new(&recording, &timeline);
         let mut file = CrashImageFile::create(&path, recording.blocks(), BLOCK).unwrap();
-        let mut hold = |file: &mut CrashImageFile| file.hold(view.show(&CrashImage::whole(3)), &footprint).unwrap();
+        let mut hold = |file: &mut CrashImageFile| file.hold(view.show(&Image::whole(3)), &footprint).unwrap();
         hold(&mut file);
         if file.stamps.is_none() {
             return eprintln!("skipped: the file system stamps no mapped memory");

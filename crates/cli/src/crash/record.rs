@@ -18,7 +18,7 @@ use phaselink_serve::front::kind::Front;
 use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::{Address, Uri};
-use phaselink_serve::front::nbd::{ExportSocket, NbdFrontEnd};
+use phaselink_serve::front::nbd::{ExportSocket, Nbd};
 
 use super::served::{self, SocketFolder};
 use crate::child::{self, CommandEnd};
@@ -125,7 +125,7 @@ impl RecordingPlan<'_> {
         // does.
         let any = Geometry { block_bytes: 1, ..self.geometry() };
         let export = Export { name: String::new(), geometry: any, structured_replies: true };
-        let front = NbdFrontEnd(vec![ExportSocket { listener: Listener::bind(&uri)?, export }]);
+        let front = Nbd(vec![ExportSocket { listener: Listener::bind(&uri)?, export }]);
         Ok(CommandAccess { variable: ("uri", uri.to_string()), uri: uri.to_string(), front: Box::new(front) })
     }
 }

@@ -18,7 +18,7 @@ use phaselink_serve::device::history::History;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::{Device, StopRequest};
 use phaselink_serve::front::kind::Front;
-use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUserFrontEnd, socket_path};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser, socket_path};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 
@@ -61,7 +61,7 @@ impl SocketFolder {
             let found = format!("--vfio-user: {} has metadata beside its blocks, which is not recorded", drive.name);
             return Err(InputProblem::new("crash", None, found, "a drive whose blocks have no metadata"));
         }
-        Ok(Box::new(VfioUserFrontEnd(vec![socket])))
+        Ok(Box::new(VfioUser(vec![socket])))
     }
 }
 

@@ -6,7 +6,7 @@ use phaselink_core::crash::explain::CrashState;
 use phaselink_core::crash::image::Pieces;
 use phaselink_core::crash::recording::{RecordedEventKind, RecordedOp, Recording};
 use phaselink_core::crash::sample::CrashImageCount;
-use phaselink_core::crash::{CrashImage, RequestLoss, zones};
+use phaselink_core::crash::{Image, RequestLoss, zones};
 use phaselink_core::number::{length, real};
 use phaselink_core::problem::escape_unprintable;
 use phaselink_studies::report::{Table, units};
@@ -107,15 +107,15 @@ fn failure(report: &CrashReport<'_>, smallest: &SmallestFailure) -> String {
 
 /// Describes a crash image: the instant of the power cut, the last completed flush, and the writes that are missing or
 /// torn.
-fn crash_image_text(report: &CrashReport<'_>, image: &CrashImage) -> String {
+fn crash_image_text(report: &CrashReport<'_>, image: &Image) -> String {
     let CrashReport { recording, timeline, .. } = report;
     let when = match image.cut.checked_sub(1).map(|last| recording.events[last]) {
         None => String::from("before anything has happened"),
         Some(RecordedEventKind::Arrived(place)) => format!("when {} has arrived", request(recording, place)),
-        Some(RecordedEventKind::CompletedInjection(place)) => {
+        Some(RecordedEventKind::Completed(place)) => {
             format!("when {} has been answered", request(recording, place))
         }
-        Some(RecordedEventKind::PrintedNumber(line)) => {
+        Some(RecordedEventKind::Printed(line)) => {
             let line = String::from_utf8_lossy(&recording.lines[line]);
             format!("when the application has printed {:?}", line.trim_end())
         }
@@ -147,10 +147,10 @@ fn crash_image_text(report: &CrashReport<'_>, image: &CrashImage) -> String {
 
 /// Describes the zones of a crash image that have lost writes: states after the power cut, and numbers of blocks before
 /// and after.
-fn zone_losses_text(report: &CrashReport<'_>, image: &CrashImage) -> String {
+fn zone_losses_text(report: &CrashReport<'_>, image: &Image) -> String {
     let CrashReport { recording, timeline, .. } = report;
-    let zones = |image: &CrashImage| zones::zones(recording, timeline, image).ok().flatten();
-    let Some((survived, whole)) = zones(image).zip(zones(&CrashImage::whole(image.cut))) else { return String::new() };
+    let zones = |image: &Image| zones::zones(recording, timeline, image).ok().flatten();
+    let Some((survived, whole)) = zones(image).zip(zones(&Image::whole(image.cut))) else { return String::new() };
     let lossy: BTreeSet<u32> = image.lost.keys().filter_map(|&place| recording.zone(place)).collect();
     let words = |&zone: &u32| {
         let ((state, written), (_, before)) = (survived.zone(zone), whole.zone(zone));
@@ -168,7 +168,7 @@ fn zone_losses_text(report: &CrashReport<'_>, image: &CrashImage) -> String {
 }
 
 /// Returns the durability rules that allow the losses of a crash image, as sentences.
-fn rules(report: &CrashReport<'_>, image: &CrashImage) -> Vec<String> {
+fn rules(report: &CrashReport<'_>, image: &Image) -> Vec<String> {
     let CrashReport { recording, timeline, rules, .. } = report;
     rules.applied(&CrashState { recording, timeline, image, failed: &BTreeSet::new() })
 }
@@ -182,7 +182,7 @@ fn request(recording: &Recording, place: usize) -> String {
         RecordedOp::Trim => "trim",
         RecordedOp::Reset => return format!("request {} (reset of zone {})", place + 1, zone(recording, place)),
         RecordedOp::Finish => return format!("request {} (finish of zone {})", place + 1, zone(recording, place)),
-        RecordedOp::DeepFlush => return format!("request {} (flush)", place + 1),
+        RecordedOp::Flush => return format!("request {} (flush)", place + 1),
     };
     let durable = if request.durable { ", force unit access" } else { "" };
     let (size, offset) = (describe::size(request.bytes.into()), request.offset);

@@ -4,7 +4,7 @@ mod page;
 mod text;
 
 use clap::Args;
-use phaselink_core::dma::{self, CardPageCache, Node, Op, Question, SECTIONS};
+use phaselink_core::dma::{self, Cache, Node, Op, Question, SECTIONS};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::KeyOverride;
 use phaselink_core::problem::{InputProblem, Problems};
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     transfers: u64,
     /// Place of transferred data in the host: warm (core's caches), device-written (last-level cache) or cold (DRAM)
     /// [default: as the device says]
-    #[arg(long, value_parser = CardPageCache::WORDS.to_vec())]
+    #[arg(long, value_parser = Cache::WORDS.to_vec())]
     cache: Option<String>,
     /// NUMA node of the host memory that DMA transfers access, as seen from the device [default: as the device says]
     #[arg(long, value_parser = Node::WORDS.to_vec())]

@@ -69,8 +69,8 @@ pub(super) fn conditions_sentence(question: &Question, device: &Drive) -> String
     };
     let lies = match root_complex.data_placement.on_device_or_remote_socket(false) {
         _ if question.op == Op::Write => "memory",
-        Placement::CardPageCache => "data in the last-level cache",
-        Placement::ProcessorState => "data that cores hold modified",
+        Placement::Cache => "data in the last-level cache",
+        Placement::Core => "data that cores hold modified",
         _ => "data in DRAM",
     };
     let node = if root_complex.data_placement.is_remote() { " of another socket" } else { "" };

@@ -32,7 +32,7 @@ const LINKS_MAX: usize = 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Input file that the command reads.
-    ExternalInput,
+    Input,
     /// Store file with the bytes of a served drive.
     Store,
     /// State file with the finished runs of a sweep.
@@ -44,7 +44,7 @@ pub(crate) enum Role {
 
 /// File that the command has claimed, with its role and identity.
 #[derive(Debug)]
-struct ClaimedFile {
+struct Claim {
     role: Role,
     path: PathBuf,
     identity: Identity,
@@ -59,11 +59,11 @@ struct Identity {
 }
 
 /// Claims of this process, kept globally so that no command can forget to pass on which files it reads.
-static CLAIMS: Mutex<Vec<ClaimedFile>> = Mutex::new(Vec::new());
+static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
 
 /// Records that the present command uses a file in a role, so that no later output overwrites the file.
 pub(crate) fn note(role: Role, path: &Path) {
-    claims().push(ClaimedFile { role, path: path.into(), identity: Identity::of(path) });
+    claims().push(Claim { role, path: path.into(), identity: Identity::of(path) });
 }
 
 /// Claims a file that the option `flag` is going to change, so that no later output overwrites the file.
@@ -141,7 +141,7 @@ fn overwrite_refusal_problem(flag: &str, path: &Path, what: &str) -> InputProble
     InputProblem::new(path.display().to_string(), None, format!("{flag} would overwrite {what}"), ALLOWED)
 }
 
-fn claims() -> MutexGuard<'static, Vec<ClaimedFile>> {
+fn claims() -> MutexGuard<'static, Vec<Claim>> {
     CLAIMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -200,11 +200,11 @@ fn looks_like_description(text: &str) -> bool {
     line.starts_with(['[', '{']) || line.split_once('=').is_some_and(|(key, _)| is_key(key.trim_end()))
 }
 
-impl ClaimedFile {
+impl Claim {
     /// Describes the claimed file that an output at `path` would overwrite.
     fn words(&self, path: &Path) -> String {
         let what = match self.role {
-            Role::ExternalInput => "what this command reads",
+            Role::Input => "what this command reads",
             Role::Store => "the store of this command",
             Role::Runs => "the finished runs of this sweep",
             Role::Socket => "the socket of this command",

@@ -59,7 +59,7 @@ fn rows_moved_by_constant<'a>(
     let mut moved = BTreeSet::new();
     for end in 0..ENDS {
         let runs_to_repeat =
-            reproduction.runs_to_repeat(|id, kind| kind != ClaimKind::ExternalInput && !moved.contains(id), Some(key));
+            reproduction.runs_to_repeat(|id, kind| kind != ClaimKind::Input && !moved.contains(id), Some(key));
         let overrides = |drive: &Drive| override_at_range_end(drive, *cause, key, end);
         let finish = |simulation| progress.outcome(simulation, || stopped.load(Ordering::Relaxed));
         let after = experiments.row_values_with_moved_constants(outcomes, &runs_to_repeat, overrides, finish)?;

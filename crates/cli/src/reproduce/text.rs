@@ -50,13 +50,11 @@ pub(super) fn summary_table(rows: &[Row]) -> Table {
     }
     for paper in rows.chunk_by(|left, right| left.paper == right.paper) {
         let results = |leaning: bool| {
-            paper
-                .iter()
-                .filter(move |row| row.kind != ClaimKind::ExternalInput && is_free_of_fitted_constants(row) != leaning)
+            paper.iter().filter(move |row| row.kind != ClaimKind::Input && is_free_of_fitted_constants(row) != leaning)
         };
         let good = |leaning| results(leaning).filter(|row| row.verdict == Verdict::Reproduced).count();
         let fitted: BTreeSet<&String> = paper.iter().flat_map(|row| &row.fitted_keys).collect();
-        let inputs = paper.iter().filter(|row| row.kind == ClaimKind::ExternalInput).count();
+        let inputs = paper.iter().filter(|row| row.kind == ClaimKind::Input).count();
         let counts = [results(false).count(), good(false), results(true).count(), good(true), inputs, fitted.len()];
         table
             .row([paper[0].paper.clone()].into_iter().chain(counts.map(|count| count.to_string())).collect::<Vec<_>>());
@@ -66,7 +64,7 @@ pub(super) fn summary_table(rows: &[Row]) -> Table {
 
 /// Returns the conclusion of `phaselink reproduce`: number of reproduced results, and the result that is off by most.
 pub(super) fn conclusion(rows: &[Row]) -> Vec<String> {
-    let results = || rows.iter().filter(|row| row.kind != ClaimKind::ExternalInput);
+    let results = || rows.iter().filter(|row| row.kind != ClaimKind::Input);
     let share = |leaning: bool| {
         let of = || results().filter(move |row| is_free_of_fitted_constants(row) != leaning);
         (of().filter(|row| row.verdict == Verdict::Reproduced).count(), of().count())
@@ -129,7 +127,7 @@ pub(super) fn markdown(rows: &[Row]) -> String {
 /// Returns a sentence with the number of results by verdict: predictions, results that depend on fitted constants, and
 /// inputs.
 pub(super) fn count(rows: &[Row]) -> String {
-    let (inputs, results): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.kind == ClaimKind::ExternalInput);
+    let (inputs, results): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.kind == ClaimKind::Input);
     let (predictions, leaning): (Vec<&Row>, Vec<&Row>) =
         results.iter().partition(|row| is_free_of_fitted_constants(row));
     let fitted: BTreeSet<(&str, &str)> =
@@ -211,7 +209,7 @@ fn nonzero_count_text(number: usize) -> String {
 /// Returns the deviation in per cent that the printed digits and words of a paper allow: `2`, or `-1 to 10` if the
 /// sides differ.
 fn allowed_deviation_text(row: &Row) -> String {
-    if is_published_statement(row) || row.kind == ClaimKind::ExternalInput {
+    if is_published_statement(row) || row.kind == ClaimKind::Input {
         return String::new();
     }
     let (below, above) = (row.published - row.accepted.0, row.accepted.1 - row.published);
@@ -259,7 +257,7 @@ fn number(value: f64) -> String {
 
 fn error(row: &Row) -> String {
     match row.error_pct {
-        Some(error_pct) if !is_published_statement(row) && row.kind != ClaimKind::ExternalInput => {
+        Some(error_pct) if !is_published_statement(row) && row.kind != ClaimKind::Input => {
             format!("{error_pct:+.2}")
         }
         _ => String::new(),

@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::{InputProblem, Problems};
-use phaselink_core::workload::trace::{NamedJobTrace, TraceFileFormat};
+use phaselink_core::workload::trace::{Format, NamedJobTrace};
 use phaselink_core::workload::{
     Job, Limits, Trace, UnresolvedJobs, add_default_options, fio, has_end, ineffective_io_engine, option_words,
 };
@@ -105,7 +105,7 @@ pub(crate) struct JobFlags {
     #[arg(long, value_name = "ID", requires = "trace")]
     trace_device: Option<String>,
     /// Format of the block trace that is replayed [default: as its content tells]
-    #[arg(long, value_name = "FORMAT", requires = "trace", value_parser = PossibleValuesParser::new(TraceFileFormat::ALL.map(TraceFileFormat::word)))]
+    #[arg(long, value_name = "FORMAT", requires = "trace", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::word)))]
     trace_format: Option<String>,
     /// Replay the block trace at a multiple of its recorded rate, as in 2 or 0.5 (1 % of fio's replay_time_scale)
     #[arg(long, value_name = "N", requires = "trace", conflicts_with = "trace_closed", value_parser = replay_rate_percent)]

@@ -21,7 +21,7 @@ use phaselink_serve::device::store::Geometry;
 use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::{Address, Uri};
-use phaselink_serve::front::nbd::{ExportSocket, NbdFrontEnd};
+use phaselink_serve::front::nbd::{ExportSocket, Nbd};
 use tempfile::TempDir;
 
 use crate::child::{self, CommandEnd};
@@ -144,13 +144,13 @@ impl Session<'_> {
 
     /// Binds the front-end whose client is the mount, or returns none if nothing is mounted. Its block size is 1 byte,
     /// since a file may be written anywhere. Partial blocks become whole ones, as in the page cache of a host.
-    pub(super) fn front(&self, geometry: Geometry) -> Result<Option<NbdFrontEnd>, InputProblem> {
+    pub(super) fn front(&self, geometry: Geometry) -> Result<Option<Nbd>, InputProblem> {
         if !self.flags.is_mounted() {
             return Ok(None);
         }
         let geometry = Geometry { block_bytes: 1, ..geometry };
         let export = Export { name: String::new(), geometry, structured_replies: true };
-        Ok(Some(NbdFrontEnd(vec![ExportSocket { listener: Listener::bind(&self.uri())?, export }])))
+        Ok(Some(Nbd(vec![ExportSocket { listener: Listener::bind(&self.uri())?, export }])))
     }
 
     /// Mounts the drive, runs the commands, and unmounts. Without `--run`, waits until `stopped` is set. Returns true

@@ -108,7 +108,7 @@ enum Timing {
 enum Idle {
     Adaptive,
     Spin,
-    PageBlock,
+    Block,
 }
 
 fn parse_positive_number(text: &str) -> Result<f64, String> {
@@ -223,7 +223,7 @@ impl Arguments {
             wait: match self.wait {
                 Idle::Adaptive => Wait::Adaptive,
                 Idle::Spin => Wait::Spin,
-                Idle::PageBlock => Wait::PageBlock,
+                Idle::Block => Wait::Block,
             },
             seed: self.seed,
             device_threads: self.device_threads.into(),

@@ -18,7 +18,7 @@ use phaselink_core::simulation::Simulation;
 use phaselink_studies::results::units;
 use phaselink_studies::sweep::page::page;
 use phaselink_studies::sweep::text::{self, FinishedPoint};
-use phaselink_studies::sweep::{Figures, Hash, Plan, PlanFiles, PointProblems, Sweep};
+use phaselink_studies::sweep::{Figures, Files, Hash, Plan, PointProblems, Sweep};
 use rayon::prelude::*;
 
 use crate::ending::{CommandEnding, Failure};
@@ -159,7 +159,7 @@ impl Arguments {
             plan.add_precision_column(precision::IOS_MAX);
         }
         let folder = self.plan.parent().unwrap_or(Path::new(""));
-        let files = PlanFiles::read(&plan, folder, BTreeMap::new(), input::description, traces::read)?;
+        let files = Files::read(&plan, folder, BTreeMap::new(), input::description, traces::read)?;
         Ok(Sweep::new(plan, files)?.until(self.precision))
     }
 

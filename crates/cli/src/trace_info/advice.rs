@@ -3,7 +3,7 @@
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::time::Span;
-use phaselink_core::workload::trace::{TraceFileFormat, TraceStatistics};
+use phaselink_core::workload::trace::{Format, TraceStatistics};
 
 use crate::output::quoted;
 
@@ -25,7 +25,7 @@ pub(super) struct Advice {
 }
 
 /// Returns advice on replaying the trace at `path`. `forced` is the format that the user has named.
-pub(super) fn of(info: &TraceStatistics, path: &str, forced: Option<TraceFileFormat>) -> Advice {
+pub(super) fn of(info: &TraceStatistics, path: &str, forced: Option<Format>) -> Advice {
     let fits = |drive: &Drive| {
         let limits = drive.limits();
         let (all, writes) = (info.summary.granule_bytes, info.summary.write_granule_bytes);
@@ -46,7 +46,7 @@ pub(super) fn of(info: &TraceStatistics, path: &str, forced: Option<TraceFileFor
     Advice { command, notes: notes(info) }
 }
 
-fn command(info: &TraceStatistics, path: &str, forced: Option<TraceFileFormat>, drive: &Drive) -> String {
+fn command(info: &TraceStatistics, path: &str, forced: Option<Format>, drive: &Drive) -> String {
     let limits = drive.limits();
     let mut words = vec![format!("phaselink run {} --trace {}", drive.name, quoted(path))];
     words.extend(forced.map(|format| format!("--trace-format {}", format.word())));

@@ -6,7 +6,7 @@ mod text;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use phaselink_core::workload::trace::{self, TraceFileFormat, TraceSelection};
+use phaselink_core::workload::trace::{self, Format, TraceSelection};
 
 use crate::ending::{CommandEnding, Failure};
 use crate::{output, traces};
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ID")]
     trace_device: Option<String>,
     /// Format of the block trace to describe [default: as its content tells]
-    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(TraceFileFormat::ALL.map(TraceFileFormat::word)))]
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::word)))]
     trace_format: Option<String>,
     /// Print the description of the block trace as JSON in place of text
     #[arg(long)]
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
 
 /// Runs `phaselink trace-info`.
 pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
-    let format = arguments.trace_format.as_deref().and_then(TraceFileFormat::named);
+    let format = arguments.trace_format.as_deref().and_then(Format::named);
     let selection = TraceSelection { device: arguments.trace_device.clone(), format };
     let info = trace::info(&traces::files(&arguments.file), &selection)?;
     let advice = advice::of(&info, &arguments.file, format);

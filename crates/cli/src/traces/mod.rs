@@ -61,7 +61,7 @@ pub(crate) fn files(path: &str) -> Vec<File> {
 }
 
 fn file(path: String) -> File {
-    claims::note(Role::ExternalInput, Path::new(&path));
+    claims::note(Role::Input, Path::new(&path));
     let is_lasting = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file());
     let open = {
         let path = path.clone();

@@ -55,7 +55,7 @@ fn list_plan_files(folder: &Path) -> Result<Vec<PathBuf>, Problems> {
 }
 
 fn bytes(path: &Path) -> Result<Vec<u8>, Problems> {
-    claims::note(Role::ExternalInput, path);
+    claims::note(Role::Input, path);
     fs::read(path).map_err(|error| unreadable(path, &error).into())
 }
 

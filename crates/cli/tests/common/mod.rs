@@ -20,19 +20,18 @@ pub(crate) const DOCS: &str = "crates/cli/docs";
 
 /// What a command has printed, and its exit code.
 #[derive(Debug)]
-pub(crate) struct CommandOutput {
+pub(crate) struct Ran {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl From<Output> for CommandOutput {
+impl From<Output> for Ran {
     /// # Panics
     /// If the program has panicked or printed something that is not text: neither may ever happen.
-    fn from(output: Output) -> CommandOutput {
+    fn from(output: Output) -> Ran {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("all output is UTF-8");
-        let ran =
-            CommandOutput { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) };
+        let ran = Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) };
         assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
         ran
     }
@@ -47,7 +46,7 @@ pub(crate) fn program() -> Command {
 }
 
 /// Run it with arguments separated by blanks.
-pub(crate) fn phaselink(arguments: &str) -> CommandOutput {
+pub(crate) fn phaselink(arguments: &str) -> Ran {
     program().args(arguments.split_whitespace()).output().expect("the program starts").into()
 }
 

@@ -30,17 +30,17 @@ use std::process::Command;
 use std::thread;
 
 use super::programs::are_here;
-use super::{CommandOutput, ROOT, directory};
+use super::{ROOT, Ran, directory};
 
 /// A block of a page: the words behind its fence, its lines, and the number of the first of them.
 #[derive(Debug)]
-pub(crate) struct PageBlock<'a> {
+pub(crate) struct Block<'a> {
     pub words: &'a str,
     pub lines: Vec<&'a str>,
     pub number: usize,
 }
 
-impl<'a> PageBlock<'a> {
+impl<'a> Block<'a> {
     /// What it is.
     pub(crate) fn kind(&self) -> &'a str {
         self.words.split(' ').next().unwrap_or("")
@@ -62,12 +62,12 @@ impl<'a> PageBlock<'a> {
 }
 
 /// The blocks of a page.
-pub(crate) fn blocks(text: &str) -> Vec<PageBlock<'_>> {
+pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
     let (mut blocks, mut lines) = (Vec::new(), text.lines().enumerate());
     while let Some((number, line)) = lines.next() {
         let Some(words) = line.strip_prefix("```") else { continue };
         let lines = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
-        blocks.push(PageBlock { words, lines, number: number + 2 });
+        blocks.push(Block { words, lines, number: number + 2 });
     }
     blocks
 }
@@ -97,14 +97,14 @@ impl PageFolder {
     }
 
     /// Run a command; `phaselink` is the built program.
-    pub(crate) fn shell(&self, command: &str) -> CommandOutput {
+    pub(crate) fn shell(&self, command: &str) -> Ran {
         let program = Path::new(env!("CARGO_BIN_EXE_phaselink")).parent().unwrap();
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
         let library = self.0.join("target/dist/libphaselink_client.so");
         let mut shell = Command::new("sh");
         shell.env_remove("COLUMNS");
         shell.args(["-c", command]).current_dir(&self.0).env("PATH", path).env("PHASELINK_CLIENT", library);
-        CommandOutput::from(shell.output().unwrap())
+        Ran::from(shell.output().unwrap())
     }
 
     fn run_successfully(&self, place: &str, command: &str) {
@@ -113,7 +113,7 @@ impl PageFolder {
     }
 
     /// A file that a block stands for is one that the program takes.
-    fn check_toml_block(&self, place: &str, block: &PageBlock) {
+    fn check_toml_block(&self, place: &str, block: &Block) {
         let text = block.text();
         let (file, text, command) = match block.words.split(' ').nth(1) {
             Some("plan") => ("block.sweep.toml", plan_with_sections(&text), "phaselink sweep block.sweep.toml"),
@@ -149,7 +149,7 @@ impl PageFolder {
     }
 
     /// Do with a block what its words say; its lines as they ought to be.
-    fn run(&self, page: &str, block: &PageBlock) -> Vec<String> {
+    fn run(&self, page: &str, block: &Block) -> Vec<String> {
         let place = format!("{page}:{}", block.number);
         if let Some(name) = block.value("file") {
             fs::write(self.0.join(name), block.text()).unwrap();
@@ -214,7 +214,7 @@ fn abridge_output_as_shown(shown: &[&str], printed: &str) -> Vec<String> {
 }
 
 /// Whether what a block needs is here.
-fn has_what_it_needs(place: &str, block: &PageBlock) -> bool {
+fn has_what_it_needs(place: &str, block: &Block) -> bool {
     let has = |program: &str| match program {
         "guest" => {
             let rig = Path::new(ROOT).join("crates/cli/tests/guest/rig.sh");
@@ -252,7 +252,7 @@ pub(crate) fn run(page: &str) {
 }
 
 /// The lines that blocks ought to have.
-fn run_all_blocks(here: &PageFolder, page: &str, blocks: &[PageBlock]) -> Vec<Vec<String>> {
+fn run_all_blocks(here: &PageFolder, page: &str, blocks: &[Block]) -> Vec<Vec<String>> {
     thread::scope(|scope| {
         let run = |block| move || here.run(page, block);
         let started: Vec<_> = blocks

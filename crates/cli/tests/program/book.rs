@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::common::page::{self, PageBlock, blocks, compare};
+use crate::common::page::{self, Block, blocks, compare};
 use crate::common::{DOCS, ROOT, printed};
 use serde_json::Value;
 
@@ -83,7 +83,7 @@ fn pages_of_the_folder_are_tested_and_in_the_contents() {
 }
 
 /// What keeps a block from being tested, if anything does.
-fn problem(file: &str, block: &PageBlock) -> Option<&'static str> {
+fn problem(file: &str, block: &Block) -> Option<&'static str> {
     match block.kind() {
         "console" | "sh" | "usage" | "toml" | "json" => None,
         // The tests of the Python package run the Python examples of all pages.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use expect_test::expect;
 
-use crate::common::{CommandOutput, directory, phaselink, printed, program};
+use crate::common::{Ran, directory, phaselink, printed, program};
 
 /// The only line of a refusal, without its label.
 fn refusal_line(arguments: &str) -> String {
@@ -164,7 +164,7 @@ fn capacities_are_printed_in_marketed_units() {
 
 #[test]
 fn tables_and_prose_fit_the_terminal_width() {
-    let run = |arguments: &str, columns: &str| -> CommandOutput {
+    let run = |arguments: &str, columns: &str| -> Ran {
         let mut command = program();
         command.args(arguments.split(' ')).env("COLUMNS", columns).output().unwrap().into()
     };
@@ -195,7 +195,7 @@ fn trace_info_proposes_a_drive_that_holds_the_trace() {
     let here = directory("choices-trace");
     let propose = |end: u64| {
         fs::write(here.join("t.csv"), format!("128166372003061629,hm,0,Read,{},4096,413\n", end - 4096)).unwrap();
-        let ran: CommandOutput = program().current_dir(&here).args(["trace-info", "t.csv"]).output().unwrap().into();
+        let ran: Ran = program().current_dir(&here).args(["trace-info", "t.csv"]).output().unwrap().into();
         String::from(ran.stdout.lines().find(|line| line.contains("phaselink run")).unwrap().trim())
     };
     assert_eq!(propose(1 << 29), "phaselink run dc-express --trace t.csv");
@@ -211,7 +211,7 @@ fn missing_program_for_a_plain_file_is_reported_at_once() {
     let started = Instant::now();
     let mut crash = program();
     crash.current_dir(&here).env("PATH", &here).args(["crash", "--file", "--run", "true", "--check", "true"]);
-    let ran: CommandOutput = crash.output().unwrap().into();
+    let ran: Ran = crash.output().unwrap().into();
     assert!(
         ran.stderr.contains("the program fusermount3 is missing") && ran.stderr.contains("package fuse3"),
         "{}",

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{CommandOutput, ROOT, directory, program, programs};
+use crate::common::{ROOT, Ran, directory, program, programs};
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command, flag};
@@ -77,14 +77,14 @@ impl Application {
         thread::sleep(Duration::from_millis(300));
     }
 
-    fn finish(self) -> CommandOutput {
+    fn finish(self) -> Ran {
         self.client.disconnect().unwrap();
         drop(self.prints);
         self.child.wait_with_output().unwrap().into()
     }
 }
 
-fn document(ran: &CommandOutput) -> Value {
+fn document(ran: &Ran) -> Value {
     serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}{}", ran.stdout, ran.stderr))
 }
 
@@ -175,7 +175,7 @@ fn failing_image_names_a_command_that_repeats_the_check() {
     let rule = smallest["rules"][0].as_str().unwrap();
     assert!(rule.contains("Flush command") && rule.contains("the recorded drive keeps a write once it is flushed"));
 
-    let shell = |command: &str| -> CommandOutput {
+    let shell = |command: &str| -> Ran {
         let folder = Path::new(env!("CARGO_BIN_EXE_phaselink")).parent().unwrap();
         let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
         Command::new("sh").args(["-c", command]).current_dir(&here).env("PATH", path).output().unwrap().into()
@@ -216,7 +216,7 @@ fn commands_failing_without_a_cut_and_wrong_values_are_refused() {
     let here = directory("crash-wrong");
     fs::write(here.join("none"), "text").unwrap();
     let errors = |arguments: &[&str]| -> String {
-        let ran: CommandOutput = program().current_dir(&here).arg("crash").args(arguments).output().unwrap().into();
+        let ran: Ran = program().current_dir(&here).arg("crash").args(arguments).output().unwrap().into();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
         ran.stderr
     };
@@ -239,7 +239,7 @@ fn commands_failing_without_a_cut_and_wrong_values_are_refused() {
     assert!(errors(&["--run", "true", "--check", "true", "--set", "link.lanes=8"]).contains("without a drive"));
     let mut without = program();
     without.current_dir(&here).env("PATH", &here).args(["crash", "--file", "--run", "true", "--check", "true"]);
-    let ran: CommandOutput = without.output().unwrap().into();
+    let ran: Ran = without.output().unwrap().into();
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("nbdfuse is missing") && ran.stderr.contains("libnbd-bin"), "{}", ran.stderr);
 }
@@ -256,7 +256,7 @@ fn ctrl_c_ends_the_recorded_command_and_its_children() {
         thread::sleep(Duration::from_millis(5));
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let ran = CommandOutput::from(child.wait_with_output().unwrap());
+    let ran = Ran::from(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(130), "", ""));
     wait_for_process_end(&here.join("pid"));
 }
@@ -282,12 +282,12 @@ fn are_here(programs: &[&str]) -> bool {
 }
 
 /// An example, with as many images as `make crash` wants or `images`.
-fn run_crash_example(test: &str, images: &str, flags: &[&str]) -> (CommandOutput, Value) {
+fn run_crash_example(test: &str, images: &str, flags: &[&str]) -> (Ran, Value) {
     let images = std::env::var("CRASH_IMAGES").unwrap_or_else(|_| String::from(images));
     let mut crash = program();
     crash.current_dir(Path::new(ROOT).join("examples/crash")).args(["crash", "--file", "--images", &images, "--json"]);
     crash.arg("--record").arg(directory(test).join("recording")).args(flags);
-    let ran = CommandOutput::from(crash.output().unwrap());
+    let ran = Ran::from(crash.output().unwrap());
     let report = document(&ran);
     let images = &report["images"];
     println!("{test}: {} images in {} s, {} failed", images["tested"], images["elapsed_s"], images["failed"]);
@@ -295,7 +295,7 @@ fn run_crash_example(test: &str, images: &str, flags: &[&str]) -> (CommandOutput
 }
 
 /// Scripts need nothing that a system has added to its Python (`-S`), which may take longer to start than all else.
-fn python_page_size_script(test: &str, flag: &str) -> (CommandOutput, Value) {
+fn python_page_size_script(test: &str, flag: &str) -> (Ran, Value) {
     let (prepare, run) =
         (format!("python3 -S pages.py make \"$file\" {flag}"), format!("python3 -S pages.py write \"$file\" {flag}"));
     let check = "python3 -S pages.py check \"$image\" \"$printed\"";
@@ -316,7 +316,7 @@ fn torn_8_kib_page_is_found_and_a_double_write_survives() {
 }
 
 /// An example on a file system in user space.
-fn example_on_ext2(test: &str, images: &str, script: &str, [make, run, check]: [&str; 3]) -> (CommandOutput, Value) {
+fn example_on_ext2(test: &str, images: &str, script: &str, [make, run, check]: [&str; 3]) -> (Ran, Value) {
     let command = |action: &str, words: &str| format!("./on-ext2.sh {action} sh -c 'python3 -S {script} {words}'");
     let (prepare, run) = (command("make", make), command("run", run));
     let check = command("check", check);
@@ -325,7 +325,7 @@ fn example_on_ext2(test: &str, images: &str, script: &str, [make, run, check]: [
 
 const FILE_SYSTEM: [&str; 7] = ["nbdfuse", "python3", "fuse2fs", "fusermount3", "mke2fs", "e2fsck", "debugfs"];
 
-fn run_sqlite_example(test: &str, images: &str, synchronous: &str) -> (CommandOutput, Value) {
+fn run_sqlite_example(test: &str, images: &str, synchronous: &str) -> (Ran, Value) {
     let command = |action: &str| format!("{action} \"$folder\" {synchronous}");
     let check = "check \"$folder\" \"$printed\"";
     example_on_ext2(test, images, "sqlite.py", [&command("make"), &command("run"), check])

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::common::{CommandOutput, ROOT, directory, program, programs};
+use crate::common::{ROOT, Ran, directory, program, programs};
 
 /// Drive with four zones of 2 MiB, of each of which 1 MiB can be written, and a volatile write cache.
 const ZONED: &[&str] = &[
@@ -66,14 +66,14 @@ def found(drive, zone):
 "#;
 
 /// Runs `phaselink crash` over vfio-user with a program whose parts are written in Python.
-fn crash(here: &Path, drive: &[&str], write: &str, check: &str) -> (CommandOutput, Value) {
+fn crash(here: &Path, drive: &[&str], write: &str, check: &str) -> (Ran, Value) {
     std::fs::write(here.join("write.py"), format!("{SCRIPT}\n{write}")).unwrap();
     std::fs::write(here.join("check.py"), format!("{SCRIPT}\n{check}")).unwrap();
     let mut crash = program();
     crash.current_dir(here).env("PYTHONPATH", Path::new(ROOT).join("examples/crash")).arg("crash").args(drive);
     crash.args(["--vfio-user", "--json", "--record", "kept.recording", "--run", "python3 write.py \"$socket\""]);
     crash.args(["--check", "python3 check.py \"$socket\" \"$printed\" \"$image\""]);
-    let ran = CommandOutput::from(crash.output().unwrap());
+    let ran = Ran::from(crash.output().unwrap());
     let document = serde_json::from_str(&ran.stdout).unwrap_or(Value::Null);
     (ran, document)
 }
@@ -150,12 +150,12 @@ fn zoned_log_survives_a_power_cut_only_with_flushes() {
     }
     let here = directory("crash-zones-log");
     let log = Path::new(ROOT).join("examples/crash/zone_log.py");
-    let run = |records: u32, flag: &str, recording: &str| -> (CommandOutput, Value) {
+    let run = |records: u32, flag: &str, recording: &str| -> (Ran, Value) {
         let command = |words: &str| format!("python3 -S {} \"$socket\" {words}", log.display());
         let mut crash = program();
         crash.current_dir(&here).arg("crash").args(ZONED).args(["--vfio-user", "--json", "--images", "40"]);
         crash.args(["--run", &command(&format!("write {records} {flag}")), "--record", recording]);
-        let ran = CommandOutput::from(crash.args(["--check", &command("check \"$printed\"")]).output().unwrap());
+        let ran = Ran::from(crash.args(["--check", &command("check \"$printed\"")]).output().unwrap());
         let document = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}", ran.stderr));
         (ran, document)
     };
@@ -179,7 +179,7 @@ fn zoned_log_survives_a_power_cut_only_with_flushes() {
     assert_eq!(bytes.code, Some(0), "{}", bytes.stderr);
 }
 
-fn shell(here: &Path, command: &str) -> CommandOutput {
+fn shell(here: &Path, command: &str) -> Ran {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_phaselink"));
     let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let mut shell = std::process::Command::new("sh");
@@ -224,7 +224,7 @@ fn commands_that_cannot_be_recorded_are_refused() {
     let here = directory("crash-vfio-wrong");
     let errors = |arguments: &[&str]| -> String {
         let mut crash = program();
-        let ran: CommandOutput = crash.current_dir(&here).arg("crash").args(arguments).output().unwrap().into();
+        let ran: Ran = crash.current_dir(&here).arg("crash").args(arguments).output().unwrap().into();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
         ran.stderr
     };

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{CommandOutput, printed, program};
+use crate::common::{Ran, printed, program};
 use serde_json::{Value, json};
 
 /// A running server.
@@ -120,7 +120,7 @@ fn explorer_refuses_foreign_and_malformed_requests() {
 fn taken_explorer_port_is_reported() {
     let server = Server::start();
     let port = server.host.rsplit_once(':').unwrap().1.to_string();
-    let ran: CommandOutput = program().args(["explore", "--port", &port]).output().unwrap().into();
+    let ran: Ran = program().args(["explore", "--port", &port]).output().unwrap().into();
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains(&format!("127.0.0.1:{port} cannot be served")), "{}", ran.stderr);
     server.stop();

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{CommandOutput, directory, program};
+use crate::common::{Ran, directory, program};
 
 pub(crate) const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/guest/rig.sh");
 
@@ -91,7 +91,7 @@ fn serve_with_keys(keys: &[&str], here: &Path, boots: u32, timing: &str, way: &W
     command.args(keys.iter().flat_map(|key| ["--set", key]));
     command.args(["--timing", timing, "--wait", "block", "--lag-tolerance-us", "1e9", way.flag, "drive.sock"]);
     command.args(["--run", &boot(here, boots, way.device)]);
-    let ran: CommandOutput = command.output().unwrap().into();
+    let ran: Ran = command.output().unwrap().into();
     let console = GuestConsole::of(here);
     assert!(
         ran.code == Some(0) && console.has_finished_boots(boots),

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{CommandOutput, directory, program};
+use crate::common::{Ran, directory, program};
 
 /// A small drive, so that its store is small.
 const DRIVE: &str = "preset = \"nvme-polled\"\n[media]\ncapacity_mib = 1\n";
@@ -51,7 +51,7 @@ struct FolderInUse {
     _locked: File,
 }
 
-fn phaselink(here: &Path, arguments: &str) -> CommandOutput {
+fn phaselink(here: &Path, arguments: &str) -> Ran {
     program().current_dir(here).args(arguments.split_whitespace()).output().unwrap().into()
 }
 
@@ -253,7 +253,7 @@ fn result_replaces_an_earlier_one_through_links_with_permissions() {
 }
 
 /// The shell runs `script` in `here`, with the program as `phaselink`.
-fn shell(here: &Path, script: &str) -> CommandOutput {
+fn shell(here: &Path, script: &str) -> Ran {
     let folder = Path::new(env!("CARGO_BIN_EXE_phaselink")).parent().unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     Command::new("sh").args(["-c", script]).current_dir(here).env("PATH", path).output().unwrap().into()

@@ -5,17 +5,17 @@
 #![cfg(unix)]
 
 use crate::common::programs::are_here;
-use crate::common::{CommandOutput, directory, program};
+use crate::common::{Ran, directory, program};
 
 const CLIENTS: [&str; 4] = ["fio", "nbdinfo", "nbdcopy", "qemu-img"];
 
 /// Run a script of clients against a drive of 16 MiB; all that it prints.
-fn run_client_script(test: &str, flags: &[&str], script: &str) -> CommandOutput {
+fn run_client_script(test: &str, flags: &[&str], script: &str) -> Ran {
     let here = directory(test);
     let mut command = program();
     command.current_dir(&here).args(["serve", "nvme-polled", "--set", "media.capacity_mib=16"]);
     command.args(["--nbd", "nbd+unix:///disk?socket=a.sock", "--lag-tolerance-us", "1e9"]);
-    let ran: CommandOutput = command.args(flags).args(["--run", &format!("set -e; {script}")]).output().unwrap().into();
+    let ran: Ran = command.args(flags).args(["--run", &format!("set -e; {script}")]).output().unwrap().into();
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     ran
 }

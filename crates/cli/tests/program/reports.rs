@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::common::{CommandOutput, directory, program};
+use crate::common::{Ran, directory, program};
 
 const PLAN: &str = "drive = \"dc-express\"\njob = { number_ios = 200 }\nseed = [1, 2]\n[[axis]]\nkey = \"job.bs\"\n\
                     values = [\"512\", \"4k\", \"64k\"]\n[[axis]]\nkey = \"link.lanes\"\nvalues = [4, 8]\n";
@@ -27,7 +27,7 @@ const PAGES: [(&str, &[&str]); 5] = [
     ),
 ];
 
-fn phaselink(here: &Path, arguments: &str) -> CommandOutput {
+fn phaselink(here: &Path, arguments: &str) -> Ran {
     program().current_dir(here).args(arguments.split_whitespace()).output().unwrap().into()
 }
 

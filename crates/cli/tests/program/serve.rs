@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::nbd::ask;
 use crate::common::programs::are_here;
-use crate::common::{CommandOutput, directory, program};
+use crate::common::{Ran, directory, program};
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
@@ -38,7 +38,7 @@ impl Running {
         lines.filter_map(|line| line.strip_prefix(word).map(String::from)).next().expect("the server says so")
     }
 
-    fn send_sigterm(self) -> CommandOutput {
+    fn send_sigterm(self) -> Ran {
         let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(killed.success());
         self.child.wait_with_output().unwrap().into()
@@ -216,7 +216,7 @@ fn bench_runs_over_shared_memory_and_refuses_unsupported_jobs() {
         let here = directory("bench-shm");
         let mut server = Running::start(&here, &["--shm", "a.sock", "--timing", timing, "--lag-tolerance-us", "1e9"]);
         let target = server.told("serving ");
-        let bench = |arguments: &str| -> CommandOutput {
+        let bench = |arguments: &str| -> Ran {
             let mut command = program();
             command.current_dir(&here).args(["bench", &target]).args(arguments.split_whitespace());
             command.output().unwrap().into()
@@ -252,7 +252,7 @@ fn benchmark_flushes_reach_the_modelled_drive_and_are_counted() {
         );
         let mut command = program();
         command.current_dir(&here).args(["serve", "tlc-gen4", "--lag-tolerance-us", "1e9", "--json", "--run", &load]);
-        let ran: CommandOutput = command.args(front).output().unwrap().into();
+        let ran: Ran = command.args(front).output().unwrap().into();
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         let load: Value = serde_json::from_str(&fs::read_to_string(here.join("load.json")).unwrap()).unwrap();
         let serve: Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -289,7 +289,7 @@ fn modelled_drive_accounts_for_nbd_and_shared_memory_load() {
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         });
         for bench in benches {
-            let ran: CommandOutput = bench.wait_with_output().unwrap().into();
+            let ran: Ran = bench.wait_with_output().unwrap().into();
             assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
         }
         let ran = server.send_sigterm();
@@ -312,7 +312,7 @@ fn taken_store_and_public_address_are_refused() {
     let first = ["--nbd", "nbd+unix:///?socket=a.sock", "--store", "bytes"];
     let mut server = Running::start(&here, &first);
     server.told("serving ");
-    let refused = |arguments: &[&str]| -> CommandOutput { Running::start(&here, arguments).finish() };
+    let refused = |arguments: &[&str]| -> Ran { Running::start(&here, arguments).finish() };
     let ran = refused(&["--nbd", "nbd+unix:///?socket=b.sock", "--store", "bytes"]);
     assert_eq!(ran.code, Some(2));
     assert_eq!(ran.stderr, "error: bytes: another server has this store; allowed: one server a store\n");
@@ -352,17 +352,17 @@ fn truncated_store_fails_requests_but_not_the_server() {
 }
 
 impl Running {
-    fn finish_by_sigterm(self) -> CommandOutput {
+    fn finish_by_sigterm(self) -> Ran {
         let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(killed.success());
         self.finish()
     }
 
-    fn finish(mut self) -> CommandOutput {
+    fn finish(mut self) -> Ran {
         let mut errors = String::new();
         self.errors.read_to_string(&mut errors).unwrap();
-        let ran: CommandOutput = self.child.wait_with_output().unwrap().into();
-        CommandOutput { stderr: errors, ..ran }
+        let ran: Ran = self.child.wait_with_output().unwrap().into();
+        Ran { stderr: errors, ..ran }
     }
 }
 
@@ -371,7 +371,7 @@ fn store_beyond_the_file_size_limit_fails_and_reopens_later() {
     let here = directory("limit");
     let serve = "phaselink serve nvme --store bytes --nbd 'nbd+unix:///?socket=a.sock' --timing off --run true";
     let path = Path::new(env!("CARGO_BIN_EXE_phaselink")).parent().unwrap();
-    let shell = |script: &str| -> CommandOutput {
+    let shell = |script: &str| -> Ran {
         let path = format!("{}:{}", path.display(), std::env::var("PATH").unwrap());
         Command::new("sh").args(["-c", script]).current_dir(&here).env("PATH", path).output().unwrap().into()
     };
@@ -382,7 +382,7 @@ fn store_beyond_the_file_size_limit_fails_and_reopens_later() {
 }
 
 /// What `phaselink fault` says.
-fn fault(here: &Path, arguments: &[&str]) -> CommandOutput {
+fn fault(here: &Path, arguments: &[&str]) -> Ran {
     program().current_dir(here).args(["fault", "control.sock"]).args(arguments).output().unwrap().into()
 }
 
@@ -442,7 +442,7 @@ fn application_on_a_plain_file_is_recorded_with_its_flushes() {
         "--run",
         "printf hello | dd of=\"$file\" bs=1 seek=5000 conv=notrunc,fsync 2> /dev/null; wc -c < disk > size",
     ]);
-    let ran: CommandOutput = command.output().unwrap().into();
+    let ran: Ran = command.output().unwrap().into();
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert_eq!(fs::read_to_string(here.join("size")).unwrap().trim(), (16 << 20).to_string());
     assert!(!here.join("disk").exists(), "the mount is left behind");
@@ -451,7 +451,7 @@ fn application_on_a_plain_file_is_recorded_with_its_flushes() {
     // A partial block is written as a whole block. Writes before the recording are not part of it.
     assert!(written.first().is_some_and(|first| *first == "write 4608 512"), "{requests:?}");
     assert!(written.last().is_some_and(|last| *last == "sync 0 0"), "{requests:?}");
-    let told = |arguments: &[&str]| -> CommandOutput {
+    let told = |arguments: &[&str]| -> Ran {
         let mut command = program();
         command.current_dir(&here).args(["serve", "nvme-polled"]).args(arguments).output().unwrap().into()
     };
@@ -466,7 +466,7 @@ fn missing_mount_tools_are_reported_before_serving() {
     for (flag, missing) in [("--file", "nbdfuse"), ("--folder", "fuse2fs")] {
         let mut command = program();
         command.current_dir(&here).env("PATH", &here).args(["serve", "nvme-polled", flag, "there", "--run", "true"]);
-        let ran: CommandOutput = command.output().unwrap().into();
+        let ran: Ran = command.output().unwrap().into();
         assert_eq!(ran.code, Some(2));
         assert!(ran.stderr.contains(&format!("{missing} is missing")), "{}", ran.stderr);
         assert!(!ran.stderr.contains("serving"), "{}", ran.stderr);
@@ -479,7 +479,7 @@ fn application_in_a_folder_is_recorded_and_its_files_are_stored() {
         return;
     }
     let here = directory("serve-folder");
-    let serve = |run: &str| -> CommandOutput {
+    let serve = |run: &str| -> Ran {
         let mut command = program();
         command.current_dir(&here).args(["serve", "nvme-polled", "--set", "media.capacity_mib=16", "--timing", "off"]);
         command.args([

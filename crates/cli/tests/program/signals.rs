@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{CommandOutput, directory, program};
+use crate::common::{Ran, directory, program};
 
 /// A run that would take days, once it has made the folder of its results and so listens to Ctrl-C.
 fn start_endless_run(test: &str, flags: &[&str]) -> Child {
@@ -29,7 +29,7 @@ fn wait_for_path(path: &Path) {
     }
 }
 
-fn interrupt_child(child: Child) -> CommandOutput {
+fn interrupt_child(child: Child) -> Ran {
     let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(status.success());
     child.wait_with_output().unwrap().into()
@@ -52,7 +52,7 @@ fn ctrl_c_leaves_a_complete_json_document() {
 }
 
 /// A command that writes no report until its end, stopped after some of its work.
-fn output_of_stopped_command(time: Duration, arguments: &str) -> CommandOutput {
+fn output_of_stopped_command(time: Duration, arguments: &str) -> Ran {
     let mut command = program();
     command.args(arguments.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();

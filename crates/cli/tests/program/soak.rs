@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::common::nbd::{self, AllowedVersions, BLOCK_BYTES, block};
 use crate::common::{directory, program};
 use phaselink_client::Options;
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
@@ -104,7 +104,7 @@ fn ask(client: &mut Client, command: u16, number: usize, data: &[u8]) -> (Vec<u8
 }
 
 /// Write a block, or read one and see that it holds what it may.
-fn check_honest_request(client: &mut Client, versions: &mut [AllowedVersions], random: &mut RandomStream, full: bool) {
+fn check_honest_request(client: &mut Client, versions: &mut [AllowedVersions], random: &mut Random, full: bool) {
     let number = random.bits() as usize % BLOCKS;
     let known = &mut versions[number];
     if random.bits().is_multiple_of(2) {
@@ -125,9 +125,9 @@ fn check_honest_request(client: &mut Client, versions: &mut [AllowedVersions], r
 }
 
 /// One rude thing; which one, the random numbers say. Whatever comes of it is the rude client's own.
-fn misbehave_randomly(server: &Server, random: &mut RandomStream) {
-    let bytes = |random: &mut RandomStream, count: usize| (0..count).map(|_| random.bits() as u8).collect::<Vec<u8>>();
-    let scribble = |name: &str, random: &mut RandomStream| {
+fn misbehave_randomly(server: &Server, random: &mut Random) {
+    let bytes = |random: &mut Random, count: usize| (0..count).map(|_| random.bits() as u8).collect::<Vec<u8>>();
+    let scribble = |name: &str, random: &mut Random| {
         let Ok(mut stream) = UnixStream::connect(server.here.join(name)) else { return };
         let count = random.bits() as usize % 5000;
         let _ = stream.write_all(&bytes(random, count));
@@ -178,13 +178,13 @@ fn run_server_generation(
         for thread in 0..4 {
             let (stop, server) = (&stop, &*server);
             scope.spawn(move || {
-                let mut random = RandomStream::stream(seed, &format!("rude {thread}"));
+                let mut random = Random::stream(seed, &format!("rude {thread}"));
                 while !stop.load(Ordering::Relaxed) {
                     misbehave_randomly(server, &mut random);
                 }
             });
         }
-        let mut random = RandomStream::stream(seed, "honest");
+        let mut random = Random::stream(seed, "honest");
         let mut client = server.connect();
         let mut asked = 0;
         while Instant::now() < until {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{CommandOutput, directory, phaselink, program};
+use crate::common::{Ran, directory, phaselink, program};
 use serde_json::Value;
 
 /// A plan in a directory of its own.
@@ -25,7 +25,7 @@ impl Plan {
         command
     }
 
-    fn ran(&self, flags: &str) -> CommandOutput {
+    fn ran(&self, flags: &str) -> Ran {
         self.command(flags).output().unwrap().into()
     }
 
@@ -102,8 +102,7 @@ fn thousand_parallel_points_equal_those_of_one_thread() {
          [[axis]]\nkey = \"job.rw\"\nvalues = [\"randread\", \"randwrite\"]\n";
     let plan = plan("sweep-thousand", text);
     let run = |threads: &str, state: &str| {
-        let ran: CommandOutput =
-            plan.command(state).args(["--csv"]).env("RAYON_NUM_THREADS", threads).output().unwrap().into();
+        let ran: Ran = plan.command(state).args(["--csv"]).env("RAYON_NUM_THREADS", threads).output().unwrap().into();
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
         ran.stdout
     };
@@ -126,7 +125,7 @@ fn ctrl_c_keeps_finished_points_and_the_sweep_resumes() {
         std::thread::sleep(Duration::from_millis(2));
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let stopped: CommandOutput = child.wait_with_output().unwrap().into();
+    let stopped: Ran = child.wait_with_output().unwrap().into();
     assert_eq!((stopped.code, stopped.stdout.as_str()), (Some(130), ""));
     let kept = plan.runs();
     assert!((2..36).contains(&kept), "{kept}");
@@ -155,7 +154,7 @@ fn files_named_by_a_plan_are_relative_to_it() {
     fs::write(folder.join("d.toml"), "preset = \"nvme\"\n").unwrap();
     fs::write(folder.join("j.fio"), "[a]\nnumber_ios=9\n").unwrap();
     let elsewhere = program().args(["sweep"]).arg(&plan.path).output().unwrap();
-    assert_eq!(CommandOutput::from(elsewhere).code, Some(0));
+    assert_eq!(Ran::from(elsewhere).code, Some(0));
     fs::write(&plan.path, "drive = \"nvmee\"\njob = \"no.fio\"\n").unwrap();
     let ran = plan.ran("");
     assert!(ran.stderr.contains("error: p.toml:1: there is no drive `nvmee`, did you mean nvme?"), "{}", ran.stderr);

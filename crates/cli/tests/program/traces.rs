@@ -4,13 +4,13 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use crate::common::{CommandOutput, ROOT, directory, printed, program};
+use crate::common::{ROOT, Ran, directory, printed, program};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use phaselink_core::config::Precondition;
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{Engine, ExternalInput};
+use phaselink_core::engine::{Engine, Input};
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::Time;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
@@ -19,7 +19,7 @@ use serde_json::Value;
 const TRACE: &str = "fio version 3 iolog\n0 d read 0 4096\n100 d write 4096 4096\n200 d read 8192 8192\n";
 const TWO_DEVICES: &str = "1,R,0,4096,1000\n2,W,4096,8192,1010\n2,R,1073741824,4096,1020\n";
 
-fn phaselink(here: &Path, arguments: &str) -> CommandOutput {
+fn phaselink(here: &Path, arguments: &str) -> Ran {
     program().current_dir(here).args(arguments.split_whitespace()).output().unwrap().into()
 }
 
@@ -153,15 +153,14 @@ fn trace_info_proposes_a_replaying_command() {
     let here = directory("trace-info");
     fs::write(here.join("two devices.csv"), TWO_DEVICES).unwrap();
     let info = {
-        let ran: CommandOutput =
-            program().current_dir(&here).args(["trace-info", "two devices.csv"]).output().unwrap().into();
+        let ran: Ran = program().current_dir(&here).args(["trace-info", "two devices.csv"]).output().unwrap().into();
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
         ran.stdout
     };
     let command = info.lines().find_map(|line| line.strip_prefix("  phaselink ")).expect("a command");
     assert_eq!(command, "run dram-card --trace 'two devices.csv' --trace-device 2");
     let words = ["run", "dram-card", "--trace", "two devices.csv", "--trace-device", "2"];
-    let ran: CommandOutput = program().current_dir(&here).args(words).output().unwrap().into();
+    let ran: Ran = program().current_dir(&here).args(words).output().unwrap().into();
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "the command runs");
     assert!(info.contains("device") && info.contains("2 (2 requests), 1 (1 request)"), "{info}");
     let wrong = phaselink(&here, "trace-info no-such-file");
@@ -190,20 +189,20 @@ fn recorded(name: &str) -> Vec<Io> {
         let op = match *words.get(2)? {
             "read" => Op::Read,
             "write" => Op::Write,
-            "sync" | "datasync" => Op::DeepFlush,
+            "sync" | "datasync" => Op::Flush,
             _ => return None,
         };
         Some(Io { op, offset: words[3].parse().unwrap(), bytes: words[4].parse().unwrap() })
     };
     let all = text.lines().skip(1).filter_map(io);
-    all.skip_while(|io| io.op == Op::DeepFlush).collect()
+    all.skip_while(|io| io.op == Op::Flush).collect()
 }
 
 /// A shipped drive whose flash, if it has any, was overwritten at random.
 fn overwritten_drive(name: &str) -> Drive {
     let mut drive = Drive::shipped(name).unwrap();
     if drive.is_flash() {
-        drive.translation.precondition = Precondition::RandomStream;
+        drive.translation.precondition = Precondition::Random;
     }
     drive
 }
@@ -217,8 +216,8 @@ fn commit_mean_ns(drive: &Drive, asked: &[Io]) -> f64 {
     let (mut now, mut first, mut sum_ns, mut commits) = (Time::ZERO, None, 0.0, 0);
     for io in asked {
         let begins = now;
-        if io.op != Op::DeepFlush || is_volatile {
-            engine.inject(now, ExternalInput::Request { thread, io: *io, token: 0 });
+        if io.op != Op::Flush || is_volatile {
+            engine.inject(now, Input::Request { thread, io: *io, token: 0 });
             now = loop {
                 let next = engine.next_at().expect("the request is not complete");
                 engine.run_until(next);
@@ -229,7 +228,7 @@ fn commit_mean_ns(drive: &Drive, asked: &[Io]) -> f64 {
         }
         match io.op {
             Op::Write => first = first.or(Some(begins)),
-            Op::DeepFlush => {
+            Op::Flush => {
                 if let Some(first) = first.take() {
                     sum_ns += now.since(first).as_ns();
                     commits += 1;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::common::{CommandOutput, directory, phaselink, program};
+use crate::common::{Ran, directory, phaselink, program};
 
 /// The lines on standard error, which each begin with `error: `, without that.
 fn error_lines(arguments: &str) -> Vec<String> {
@@ -302,7 +302,7 @@ fn file_with_a_shipped_drives_name_needs_its_path() {
     let here = directory("shadow");
     fs::write(here.join("nvme"), "preset = \"dc-express\"\nname = \"mine\"\n").unwrap();
     let interface = |word: &str| {
-        let page: CommandOutput = program().current_dir(&here).args(["check", word]).output().unwrap().into();
+        let page: Ran = program().current_dir(&here).args(["check", word]).output().unwrap().into();
         page.stdout.lines().find(|line| line.contains("interface")).map(|line| line.contains("dc-express"))
     };
     assert_eq!((interface("nvme"), interface("./nvme")), (Some(false), Some(true)));

@@ -9,7 +9,7 @@ use super::Parts;
 use crate::config::LinkEventGranularity;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::link::wire::{FlowControlClass, WireSender};
+use crate::link::wire::{FlowControlClass, Wire};
 use crate::time::{Span, Time};
 use crate::tlp::Packet;
 
@@ -34,7 +34,7 @@ pub(crate) struct DataRead {
 /// duration of each.
 #[derive(Clone, Debug, Default)]
 struct WireOccupancy {
-    wire: WireSender,
+    wire: Wire,
     owed: VecDeque<(Time, Span)>,
 }
 

@@ -53,7 +53,7 @@ impl Parts<'_> {
         let mut pages = self.page_read_times();
         pages.sort();
         // A short job finds the units that random writes have scattered before it.
-        let is_scattered = translation.precondition == Precondition::RandomStream
+        let is_scattered = translation.precondition == Precondition::Random
             && self.overwritten_region_share(workload) < SHARE_OF_SHORT;
         let together = match is_scattered {
             true => class.bytes.div_ceil(translation.unit_bytes),
@@ -244,7 +244,7 @@ impl Parts<'_> {
             return (pages / workload.requests_sharing_a_piece(), page_bytes);
         }
         let writes = workload.classes.iter().any(|class| class.direction == DataDirection::Write);
-        let is_scattered = translation.precondition == Precondition::RandomStream && !writes;
+        let is_scattered = translation.precondition == Precondition::Random && !writes;
         let is_aligned = class.aligned && (pages.fract() == 0.0 || (1.0 / pages).fract() == 0.0);
         let reads = match (is_scattered, is_aligned) {
             // Random preconditioning puts neighbouring mapping units on different dies, so each unit needs a read of
@@ -303,7 +303,7 @@ impl Parts<'_> {
         let reads = moved / unit_bytes / (valid * row_units).max(1.0) + partial;
         let programmed = leaving + moved;
         let block_bytes = f64::from(media.stripe_bytes) * f64::from(media.block_pages);
-        let erases_all = translation.precondition == Precondition::RandomStream || self.drive.zones.dies > 0;
+        let erases_all = translation.precondition == Precondition::Random || self.drive.zones.dies > 0;
         let erased = if erases_all && translation.precondition != Precondition::None { programmed } else { moved };
         // Programs and erases occupy all planes of a die, so a die counts as that many busy planes.
         let (planes, dies) = (self.planes_apart(), self.planes_apart() * self.dies_for_host_writes(workload));
@@ -311,11 +311,10 @@ impl Parts<'_> {
         let (stripe, word_line) = (f64::from(media.stripe_bytes), f64::from(media.program_bytes));
         // Writes to the SLC cache program one stripe at a time, which may take less time than programming a whole word
         // line.
-        let (program, bytes) =
-            match translation.has_slc_cache() && translation.precondition != Precondition::RandomStream {
-                true => (costs.program.scale(stripe / word_line).min(costs.slc_program), stripe),
-                false => (costs.program, word_line),
-            };
+        let (program, bytes) = match translation.has_slc_cache() && translation.precondition != Precondition::Random {
+            true => (costs.program.scale(stripe / word_line).min(costs.slc_program), stripe),
+            false => (costs.program, word_line),
+        };
         demands.add("flash dies", dies, program, planes * programmed / bytes);
         demands.add("flash dies", dies, read, planes * reads);
         demands.add("flash dies", dies, costs.erase, planes * erased / block_bytes);
@@ -413,7 +412,7 @@ impl Parts<'_> {
     /// spare blocks.
     fn amplification(&self, workload: &Workload) -> f64 {
         let translation = &self.drive.translation;
-        if translation.precondition != Precondition::RandomStream {
+        if translation.precondition != Precondition::Random {
             return 1.0;
         }
         let shape = shape(&self.drive.media, translation);

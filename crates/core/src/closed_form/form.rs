@@ -84,14 +84,8 @@ impl Latency {
 
 /// Returns the part of a lone request's latency that a request among others may save: polls, interrupts and waits.
 fn avoidable_lone_time(stages: &StageTimes) -> Span {
-    let spared = [
-        Stage::QueueReadInFlight,
-        Stage::PollWait,
-        Stage::Interrupt,
-        Stage::ContextSwitch,
-        Stage::CoreWait,
-        Stage::LinkWait,
-    ];
+    let spared =
+        [Stage::Poll, Stage::PollWait, Stage::Interrupt, Stage::ContextSwitch, Stage::CoreWait, Stage::LinkWait];
     let spared = spared.iter().chain(&[Stage::TargetWake]);
     spared.map(|stage| stages.get(*stage)).sum()
 }

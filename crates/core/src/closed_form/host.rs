@@ -157,7 +157,7 @@ impl Parts<'_> {
     /// Adds to a request's ledger of stage times the time until a polling thread sees data that has become visible in
     /// memory.
     pub fn charge_poll_time(&self, ledger: &mut Ledger) {
-        ledger.spend(Stage::QueueReadInFlight, self.at_core_clock(self.drive.host.poll));
+        ledger.spend(Stage::Poll, self.at_core_clock(self.drive.host.poll));
     }
 
     /// Adds to a request's ledger of stage times the time until a polling thread sees a completion. The thread

@@ -5,13 +5,13 @@ use super::demand::ServiceDemands;
 use crate::config::Duplex;
 use crate::link::credits::data_credits;
 use crate::time::Span;
-use crate::tlp::{Direction, Kind, Packet, PacketToken};
+use crate::tlp::{Direction, Kind, Packet, Token};
 
 /// Payload in bytes of the shortest packet with data: a register write.
 const REGISTER_BYTES: u32 = 4;
 
 /// Placeholder token of packets: closed forms do not depend on the token.
-const NO_TOKEN: PacketToken = PacketToken { role: 0, context: 0 };
+const NO_TOKEN: Token = Token { role: 0, context: 0 };
 
 impl Parts<'_> {
     /// Returns the burst of posted writes that carries the data of a host read from device to host.

@@ -5,7 +5,7 @@ use super::demand::ServiceDemands;
 use super::workload::{Class, Workload};
 use crate::config::{Acknowledge, WearLevelling, WrittenDataPattern};
 use crate::media::Timing;
-use crate::media::cells::ProgramCells;
+use crate::media::cells::Cells;
 use crate::media::wear::WearLineLayout;
 use crate::number::{real, real_length};
 use crate::request::DataDirection;
@@ -137,7 +137,7 @@ impl Parts<'_> {
         let moves = media.wear_levelling != WearLevelling::None;
         pauses
             || self.has_spread()
-            || direction == DataDirection::Write && (moves || media.data_pattern == WrittenDataPattern::RandomStream)
+            || direction == DataDirection::Write && (moves || media.data_pattern == WrittenDataPattern::Random)
     }
 
     /// Returns the time that a read waits in an idle memory, and the time until its data can start to flow to the host.
@@ -193,9 +193,9 @@ impl Parts<'_> {
 
     /// Returns the least time of a program operation over all data patterns that the drive may get.
     pub(crate) fn least_program_time(&self) -> Span {
-        let (media, cells) = (&self.drive.media, ProgramCells::of(&self.drive.media));
+        let (media, cells) = (&self.drive.media, Cells::of(&self.drive.media));
         match media.data_pattern {
-            WrittenDataPattern::RandomStream => {
+            WrittenDataPattern::Random => {
                 cells.program_time(WrittenDataPattern::Zeros).min(cells.program_time(WrittenDataPattern::Ones))
             }
             _ => self.timing().program,

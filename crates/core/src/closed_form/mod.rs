@@ -23,7 +23,7 @@ pub use workload::{ArrivalProcess, Class, Workload};
 
 use crate::config::{self, IoEngine};
 use crate::drive::Drive;
-use crate::host::software::EngineStack;
+use crate::host::software::Software;
 use crate::link::Link;
 use crate::link::root_complex::RootComplex;
 use crate::media::chip::BankChips;
@@ -55,7 +55,7 @@ pub struct Parts<'a> {
 #[derive(Clone, Debug)]
 pub struct EngineSoftware {
     /// Software stages of the I/O engine, with their costs.
-    pub software: EngineStack,
+    pub software: Software,
     /// Number of requests that the engine submits together, and number that it completes together.
     pub together: BatchSizes,
 }
@@ -105,7 +105,7 @@ impl Parts<'_> {
         let limits = self.drive.limits();
         let engine = limits.engine_support.as_ref().and_then(|support| support.engine(job));
         let engaged = engine.map(|engine| EngineSoftware {
-            software: EngineStack::new(self.drive, engine, job.engine_choice.switches),
+            software: Software::new(self.drive, engine, job.engine_choice.switches),
             together: job.batch.batch_for_slots(job.iodepth, engine == IoEngine::Spdk),
         });
         Self { engaged, ..self.clone() }

@@ -25,7 +25,7 @@ pub enum ArrivalProcess {
     /// Each request follows an earlier one: a closed loop, or a constant rate.
     Regular,
     /// Requests arrive at random times, as in a Poisson process or a replayed trace.
-    RandomStream,
+    Random,
 }
 
 /// Workload of a job in the form that closed forms need: kinds of requests, pattern, queue depth, and limits.
@@ -89,14 +89,14 @@ impl Workload {
             classes,
             sequential: job.pattern == AddressPattern::Sequential,
             uniform: job.trace.is_none()
-                && job.pattern == AddressPattern::RandomStream
+                && job.pattern == AddressPattern::Random
                 && job.distribution == Distribution::Uniform,
             threads: job.threads,
             outstanding: u64::from(job.threads) * u64::from(job.iodepth),
             arrivals: match job.trace.is_some() && !job.replay_no_stall
                 || has_arrival_rate(job) && job.rate_process == RateProcess::Poisson
             {
-                true => ArrivalProcess::RandomStream,
+                true => ArrivalProcess::Random,
                 false => ArrivalProcess::Regular,
             },
             offered_iops: offered_iops(job),
@@ -152,7 +152,7 @@ fn generated_classes(job: &Job) -> Vec<Class> {
     // aligned only if all have one size.
     let one_size = classes.iter().all(|class| class.bytes == classes[0].bytes);
     for class in &mut classes {
-        class.aligned = job.pattern == AddressPattern::RandomStream || one_size;
+        class.aligned = job.pattern == AddressPattern::Random || one_size;
     }
     classes
 }

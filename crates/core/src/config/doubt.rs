@@ -31,7 +31,7 @@ pub enum UncertaintyCause {
     /// Value is assumed, because no source gives it.
     Assumed,
     /// Value was fitted so that a published result comes out.
-    FittedKeyValue,
+    Fitted,
 }
 
 /// Half width of the range of an uncertain constant that has no range of its own, as a fraction of its value.

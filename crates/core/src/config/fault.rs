@@ -133,7 +133,7 @@ pub enum FaultSubject {
     /// Fault applies to a request.
     Request,
     /// Fault applies to a bank of the memory.
-    BankState,
+    Bank,
     /// Fault applies to a packet on the link.
     Packet,
     /// Fault applies to an interrupt message.

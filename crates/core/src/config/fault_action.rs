@@ -17,7 +17,7 @@ pub(crate) enum FaultLength {
     /// Fault happens at an instant. Its length is the outage that follows.
     Outage,
     /// Fault needs no end, and ends at a time if it does.
-    RunWindow,
+    Window,
     /// Fault never ends.
     Forever,
 }
@@ -141,9 +141,9 @@ actions! {
     /// Read finds that one memory chip of each sector has failed.
     FailChip = "fail-chip": Request, "fault_reads_of_failed_chips", of Read, keys [chip];
     /// Accesses to one memory bank take longer.
-    SlowBank = "slow-bank": BankState, "fault_slow_accesses", keys [bank], needs [factor];
+    SlowBank = "slow-bank": Bank, "fault_slow_accesses", keys [bank], needs [factor];
     /// Memory bank starts no access, so that all accesses to it wait.
-    StuckBank = "stuck-bank": BankState, "fault_stuck_accesses", keys [bank], needs [until_us], lasts Limited;
+    StuckBank = "stuck-bank": Bank, "fault_stuck_accesses", keys [bank], needs [until_us], lasts Limited;
     /// Packet on the link arrives damaged and is replayed.
     CorruptPacket = "corrupt-packet": Packet, "fault_corrupted_packets", keys [direction];
     /// Interrupt message never arrives at the host.
@@ -151,7 +151,7 @@ actions! {
     /// Interrupt message arrives at the host a second time.
     RepeatInterrupt = "repeat-interrupt": Interrupt, "fault_repeated_interrupts", keys [delay_us];
     /// Link goes down and retrains, possibly with fewer lanes or a lower data rate.
-    Retrain = "retrain": Instant, "fault_retrains", keys [until_us outage_us], needs [lanes generation], lasts RunWindow;
+    Retrain = "retrain": Instant, "fault_retrains", keys [until_us outage_us], needs [lanes generation], lasts Window;
     /// Receiver returns no flow-control credits for a time.
     StarveCredits = "starve-credits": Instant, "fault_starvations", keys [direction outage_us], lasts Outage;
     /// Device is reset, and is out of service for a time.

@@ -76,7 +76,7 @@ section! {
         block_mib => block_mib: u64 = 0, 0..=1 << 24, needs Translation;
         /// Policy of the flash translation layer that separates writes into streams, chooses blocks for them, and
         /// chooses the victim blocks of garbage collection
-        policy => policy: TranslationPolicyName = TranslationPolicyName::GreedyPolicy, any(), needs Translation;
+        policy => policy: TranslationPolicyName = TranslationPolicyName::Greedy, any(), needs Translation;
         /// Priority of garbage collection's reads on a flash die: `queued` (behind all queued operations of the die) or
         /// `first` (before operations that have not begun, so that programs need not wait for their data; such reads
         /// suspend nothing)
@@ -161,7 +161,7 @@ pub enum Precondition {
     /// Every unit of the drive has been written once, in the order of addresses.
     Sequential,
     /// Drive is in the steady state of random overwrites.
-    RandomStream,
+    Random,
     /// Jobs of the run decide between random and sequential. A drive without jobs has been written in order.
     Auto,
 }
@@ -177,4 +177,4 @@ pub enum CollectionReadPriority {
 
 names! { CollectionReadPriority { "queued" => Queued, "first" => First } }
 
-names! { Precondition { "none" => None, "sequential" => Sequential, "random" => RandomStream, "auto" => Auto } }
+names! { Precondition { "none" => None, "sequential" => Sequential, "random" => Random, "auto" => Auto } }

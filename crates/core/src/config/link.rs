@@ -38,7 +38,7 @@ section! {
         duplex => duplex: Duplex = Duplex::Full, any();
         /// Simulation events for packets on the link: one event for a burst of equal packets (`train`) or one event for
         /// each packet (`packet`)
-        granularity => granularity: LinkEventGranularity = LinkEventGranularity::SwitchTrain, any();
+        granularity => granularity: LinkEventGranularity = LinkEventGranularity::Train, any();
         /// True if ACK and flow-control packets (DLLPs) of the PCI Express link take time on the wire
         dllps => dllps: bool = true, any();
         /// True if skip ordered sets of the PCI Express link take time on the wire
@@ -173,9 +173,9 @@ names! { AcknowledgementTime { "pipelined" => Pipelined, "awaited" => Awaited } 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkEventGranularity {
     /// One simulation event represents a burst of equal packets.
-    SwitchTrain,
+    Train,
     /// One simulation event represents one packet.
     Packet,
 }
 
-names! { LinkEventGranularity { "train" => SwitchTrain, "packet" => Packet } }
+names! { LinkEventGranularity { "train" => Train, "packet" => Packet } }

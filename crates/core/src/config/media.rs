@@ -86,30 +86,30 @@ section! {
         /// Number of writes that a line of the memory endures; 0: no limit
         endurance_cycles => endurance_cycles: u64 = 0, 0..=1 << 50;
         /// Flash: number of planes of a bank (die), which program and erase together; each holds one page of a stripe
-        planes => planes: u8 = 1, 1..=16, needs FlashDrive;
+        planes => planes: u8 = 1, 1..=16, needs Flash;
         /// Flash: `together` if all planes of a bank read the same page number at a time, `independent` if each can read another page
-        plane_reads => plane_reads: ReadablePages = ReadablePages::Together, any(), needs FlashDrive;
+        plane_reads => plane_reads: ReadablePages = ReadablePages::Together, any(), needs Flash;
         /// Flash: wires that carry the command of an access for `command_ns`: `unlimited` (each die has its own), `separate` (one command bus for each channel, beside its data bus) or `shared` (the channel's data bus)
-        command_bus => command_bus: CommandBusSharing = CommandBusSharing::Unlimited, any(), needs FlashDrive;
+        command_bus => command_bus: CommandBusSharing = CommandBusSharing::Unlimited, any(), needs Flash;
         /// Flash: number of pages that a die takes or gives over the channel's data bus in one go; data of host reads
         /// goes before the next ones, but not between these
-        transfer_pages => transfer_pages: u32 = 1, 1..=64, needs FlashDrive;
+        transfer_pages => transfer_pages: u32 = 1, 1..=64, needs Flash;
         /// Flash: number of pages of a block in one plane
-        block_pages => block_pages: u32 = 256, 1..=1 << 20, needs FlashDrive;
+        block_pages => block_pages: u32 = 256, 1..=1 << 20, needs Flash;
         /// Flash with two or three bits a cell: time of an array read of the page in a cell's second bit; 0: as `read_ns`
-        read_centre_ns => read_centre: Span = ZERO, ZERO..=LONGEST, needs FlashDrive SecondBit;
+        read_centre_ns => read_centre: Span = ZERO, ZERO..=LONGEST, needs Flash SecondBit;
         /// Flash with three bits a cell: time of an array read of the page in a cell's third bit; 0: as `read_ns`
-        read_upper_ns => read_upper: Span = ZERO, ZERO..=LONGEST, needs FlashDrive ThirdBit;
+        read_upper_ns => read_upper: Span = ZERO, ZERO..=LONGEST, needs Flash ThirdBit;
         /// Flash: time to erase a block in all planes of a bank
-        erase_ns => erase: Span = ZERO, ZERO..=LONGEST, needs FlashDrive;
+        erase_ns => erase: Span = ZERO, ZERO..=LONGEST, needs Flash;
         /// Flash: time to suspend a program or erase operation for a read; 0: reads wait until the operation ends
-        suspend_ns => suspend: Span = ZERO, ZERO..=LONGEST, needs FlashDrive;
+        suspend_ns => suspend: Span = ZERO, ZERO..=LONGEST, needs Flash;
         /// Flash: length of the pulses of an erase, which is suspended for a read only between two of them; 0: an erase
         /// is suspended in `media.suspend_ns`, as a program
-        erase_pulse_ns => erase_pulse: Span = ZERO, ZERO..=LONGEST, needs FlashDrive, with suspend_ns;
+        erase_pulse_ns => erase_pulse: Span = ZERO, ZERO..=LONGEST, needs Flash, with suspend_ns;
         /// Flash: largest number of times that one program or erase operation is suspended for reads; once it is
         /// reached, reads wait until the operation ends. 0: no limit
-        suspensions_max => suspensions_max: u32 = 0, 0..=1 << 20, needs FlashDrive, with suspend_ns;
+        suspensions_max => suspensions_max: u32 = 0, 0..=1 << 20, needs Flash, with suspend_ns;
         /// Spread of array reads of the memory: each takes a random time within this fraction of the mean; 0: none
         read_spread => read_spread: f64 = 0.0, 0.0..=1.0;
         /// Spread of array writes and erases of the memory: each takes a random time within this fraction of the mean;
@@ -125,9 +125,9 @@ section! {
         /// array read
         read_retry_ns => read_retry: Span = ZERO, ZERO..=LONGEST;
         /// Flash: time to program a word line of a block that is used with one bit a cell, in all planes of a bank
-        slc_program_ns => slc_program: Span = ZERO, ZERO..=LONGEST, needs FlashDrive SlcCache;
+        slc_program_ns => slc_program: Span = ZERO, ZERO..=LONGEST, needs Flash SlcCache;
         /// Flash: array read time of a page of a block that is used with one bit a cell; 0: as `read_ns`
-        slc_read_ns => slc_read: Span = ZERO, ZERO..=LONGEST, needs FlashDrive SlcCache;
+        slc_read_ns => slc_read: Span = ZERO, ZERO..=LONGEST, needs Flash SlcCache;
         /// Energy to read one bit of the memory, in picojoules, cells and row buffer together; 0: unknown
         read_pj_per_bit => read_pj_per_bit: f64 = 0.0, 0.0..=1e9;
         /// Energy to write one bit of the memory, in picojoules, cells and row buffer together; 0: unknown
@@ -256,10 +256,10 @@ pub enum Technology {
     /// NAND flash.
     Nand,
     /// Magnetic disks, each of whose arms is a bank.
-    SimulatedFailingDisk,
+    Disk,
 }
 
-names! { Technology { "pcm" => Pcm, "dram" => Dram, "nand" => Nand, "disk" => SimulatedFailingDisk } }
+names! { Technology { "pcm" => Pcm, "dram" => Dram, "nand" => Nand, "disk" => Disk } }
 
 /// Pages that the planes of a flash bank can read at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,10 +306,10 @@ pub enum WrittenDataPattern {
     /// Writes carry one bits only.
     Ones,
     /// Writes carry random bits.
-    RandomStream,
+    Random,
 }
 
-names! { WrittenDataPattern { "typical" => Typical, "zeros" => Zeros, "ones" => Ones, "random" => RandomStream } }
+names! { WrittenDataPattern { "typical" => Typical, "zeros" => Zeros, "ones" => Ones, "random" => Random } }
 
 /// Wear levelling: method by which writes are spread over the lines of a bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -317,7 +317,7 @@ pub enum WearLevelling {
     /// No wear levelling: every line keeps its position.
     None,
     /// Start-gap wear levelling: a spare line moves through the region (Qureshi et al., MICRO 2009).
-    StartGapRegion,
+    StartGap,
     /// Start-gap wear levelling behind a random permutation of the lines.
     RandomisedStartGap,
 }
@@ -325,7 +325,7 @@ pub enum WearLevelling {
 names! {
     WearLevelling {
         "none" => None,
-        "start-gap" => StartGapRegion,
+        "start-gap" => StartGap,
         "randomised-start-gap" => RandomisedStartGap,
     }
 }

@@ -10,7 +10,7 @@ pub enum ValueOrigin {
     /// Value is the default of the key.
     Default,
     /// Value is from the preset of the section that the key belongs to.
-    PresetRow,
+    Preset,
     /// Value is from a drive that the drive file is based on (`preset` above all sections).
     Base,
     /// Value is from the drive file itself, rather than from a drive that it is based on.
@@ -21,7 +21,7 @@ pub enum ValueOrigin {
 
 /// Origin of each key's value in a drive, and the presets in use.
 #[derive(Clone, Debug, Default)]
-pub struct KeyOrigins {
+pub struct Sources {
     /// Origin of each value, by full name of its key. Keys with their default value are missing.
     pub origins: BTreeMap<String, ValueOrigin>,
     /// Name of the preset of each section that has one, by section.
@@ -50,7 +50,7 @@ impl ValueOrigin {
     pub(crate) fn label(self) -> &'static str {
         match self {
             ValueOrigin::Default => "default",
-            ValueOrigin::PresetRow => "preset",
+            ValueOrigin::Preset => "preset",
             ValueOrigin::Base => "base",
             ValueOrigin::File => "file",
             ValueOrigin::Set => "--set",
@@ -58,7 +58,7 @@ impl ValueOrigin {
     }
 }
 
-impl KeyOrigins {
+impl Sources {
     /// Returns the origin of the value of the key with this full name.
     pub(crate) fn of(&self, key: &str) -> ValueOrigin {
         self.origins.get(key).copied().unwrap_or(ValueOrigin::Default)

@@ -14,7 +14,7 @@ pub enum Part {
     /// Flash translation layer.
     Translation,
     /// Flash cells, with or without a translation layer.
-    FlashDrive,
+    Flash,
     /// Second bit of each flash cell.
     SecondBit,
     /// Third bit of each flash cell.
@@ -36,5 +36,5 @@ pub enum Part {
     /// Limit of a volume that counts operations by their size.
     SizedOperations,
     /// Bucket of burst credits of a volume.
-    CreditAccount,
+    Credits,
 }

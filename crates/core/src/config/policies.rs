@@ -6,12 +6,12 @@
 macro_rules! translation_policies {
     ($with:ident) => {
         $with! {
-            GreedyPolicy = "greedy" in greedy,
-            FifoPolicy = "fifo" in fifo,
-            DChoicesPolicy = "d-choices" in d_choices,
-            CostBenefitPolicy = "cost-benefit" in cost_benefit,
-            HotColdPolicy = "hot-cold" in hot_cold,
-            WearAwarePolicy = "wear-aware" in wear_aware,
+            Greedy = "greedy" in greedy,
+            Fifo = "fifo" in fifo,
+            DChoices = "d-choices" in d_choices,
+            CostBenefit = "cost-benefit" in cost_benefit,
+            HotCold = "hot-cold" in hot_cold,
+            WearAware = "wear-aware" in wear_aware,
         }
     };
 }

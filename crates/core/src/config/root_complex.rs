@@ -10,10 +10,10 @@ section! {
     pub struct RootComplex ("root_complex") {
         /// Place in which the device's reads find queues and commands: `cache` (last-level cache), `core` (lines that a
         /// core holds modified in a private cache) or `dram`; with `remote-` before it, in another socket
-        placement => placement: Placement = Placement::CardPageCache, any();
+        placement => placement: Placement = Placement::Cache, any();
         /// Place in which the device's reads find the user data of writes, and in which the buffers of reads are: a
         /// value as for `root_complex.placement`
-        data_placement => data_placement: Placement = Placement::CardPageCache, any();
+        data_placement => data_placement: Placement = Placement::Cache, any();
         /// Time of a device's read of a cache line that the last-level cache holds
         cache_read_ns => cache_read: Span = ns(100), ZERO..=LONGEST;
         /// Time of a device's read of a cache line that a core holds modified in a private cache; 0: as
@@ -83,9 +83,9 @@ impl RootComplex {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// Last-level cache of the device's own socket.
-    CardPageCache,
+    Cache,
     /// Modified line in the private cache of a core of the device's own socket.
-    ProcessorState,
+    Core,
     /// DRAM of the device's own socket.
     Dram,
     /// Last-level cache of another socket.
@@ -98,8 +98,8 @@ pub enum Placement {
 
 names! {
     Placement {
-        "cache" => CardPageCache,
-        "core" => ProcessorState,
+        "cache" => Cache,
+        "core" => Core,
         "dram" => Dram,
         "remote-cache" => RemoteCache,
         "remote-core" => RemoteCore,
@@ -112,11 +112,11 @@ impl Placement {
     /// socket.
     pub fn on_device_or_remote_socket(self, is_remote: bool) -> Placement {
         match (self, is_remote) {
-            (Placement::CardPageCache | Placement::RemoteCache, false) => Placement::CardPageCache,
-            (Placement::ProcessorState | Placement::RemoteCore, false) => Placement::ProcessorState,
+            (Placement::Cache | Placement::RemoteCache, false) => Placement::Cache,
+            (Placement::Core | Placement::RemoteCore, false) => Placement::Core,
             (Placement::Dram | Placement::RemoteDram, false) => Placement::Dram,
-            (Placement::CardPageCache | Placement::RemoteCache, true) => Placement::RemoteCache,
-            (Placement::ProcessorState | Placement::RemoteCore, true) => Placement::RemoteCore,
+            (Placement::Cache | Placement::RemoteCache, true) => Placement::RemoteCache,
+            (Placement::Core | Placement::RemoteCore, true) => Placement::RemoteCore,
             (Placement::Dram | Placement::RemoteDram, true) => Placement::RemoteDram,
         }
     }

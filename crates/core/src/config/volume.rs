@@ -61,7 +61,7 @@ section! {
         window_ms => window: Span = ZERO, ZERO..=LONGEST, needs VolumeRate;
         /// Burst credits of a cloud volume at the start of a run: `full`, `used` (none are left) or `auto` (`used` for
         /// jobs that are measured in the steady state, otherwise `full`)
-        credits => credits: StartCredits = StartCredits::Auto, any(), needs CreditAccount;
+        credits => credits: StartCredits = StartCredits::Auto, any(), needs Credits;
         /// Latency of network and storage servers for a read of a cloud volume, without waiting for a rate limit
         read_latency_us => read: Span = ZERO, ZERO..=LONGEST;
         /// Latency of network and storage servers for a write to a cloud volume, without waiting for a rate limit

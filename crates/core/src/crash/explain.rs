@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::image::{CrashImage, RequestLoss};
+use super::image::{Image, RequestLoss};
 use super::recording::{Durability, RecordedCommand, RecordedOp, Recording};
 use super::timeline::CutTimeline;
 use crate::drive::Drive;
@@ -73,7 +73,7 @@ impl DriveLossRules {
         );
         let own = drive.protocol().loss_clauses();
         let clauses = own.unwrap_or_else(|| {
-            LossClauses::other_interface_clauses(drive.interface.name(), drive.limits().supports(Op::DeepFlush))
+            LossClauses::other_interface_clauses(drive.interface.name(), drive.limits().supports(Op::Flush))
         });
         DriveLossRules { clauses, keys }
     }
@@ -164,7 +164,7 @@ pub struct CrashState<'a> {
     /// Positions in the recording (power cuts) at which each request becomes durable.
     pub timeline: &'a CutTimeline,
     /// State of the drive: the cut, and the requests that are lost.
-    pub image: &'a CrashImage,
+    pub image: &'a Image,
     /// Indices of the recorded requests that completed with an error.
     pub failed: &'a BTreeSet<usize>,
 }
@@ -178,7 +178,7 @@ fn named(recording: &Recording, place: usize) -> String {
         RecordedOp::Trim => "discard",
         RecordedOp::Reset => "zone reset",
         RecordedOp::Finish => "zone finish",
-        RecordedOp::DeepFlush => "flush",
+        RecordedOp::Flush => "flush",
     };
     format!("The {name} of {bytes} bytes at {offset}")
 }
@@ -213,16 +213,16 @@ mod tests {
             lines: Vec::new(),
             events: [
                 RecordedEventKind::Arrived(0),
-                RecordedEventKind::CompletedInjection(0),
+                RecordedEventKind::Completed(0),
                 RecordedEventKind::Arrived(1),
-                RecordedEventKind::CompletedInjection(1),
+                RecordedEventKind::Completed(1),
                 RecordedEventKind::Arrived(2),
             ]
             .into(),
             prepared: 0,
         };
         let timeline = CutTimeline::new(&recording);
-        let image = CrashImage::parse("cut=5,missing=1-2,torn=3:1", &recording, &timeline).unwrap();
+        let image = Image::parse("cut=5,missing=1-2,torn=3:1", &recording, &timeline).unwrap();
         let (failed, rules) = (BTreeSet::new(), DriveLossRules::of_recording(&recording));
         let state = CrashState { recording: &recording, timeline: &timeline, image: &image, failed: &failed };
         let applied = rules.applied(&state);

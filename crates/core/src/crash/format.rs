@@ -61,11 +61,11 @@ pub fn encode(recording: &Recording) -> Vec<u8> {
     for event in &recording.events {
         match *event {
             RecordedEventKind::Arrived(request) => write_recorded_request(&mut bytes, &recording.requests[request]),
-            RecordedEventKind::CompletedInjection(request) => {
+            RecordedEventKind::Completed(request) => {
                 bytes.push(COMPLETED);
                 bytes.extend((request as u64).to_le_bytes());
             }
-            RecordedEventKind::PrintedNumber(line) => {
+            RecordedEventKind::Printed(line) => {
                 let line = &recording.lines[line];
                 bytes.push(PRINTED);
                 bytes.extend(short_length(line.len()).to_le_bytes());
@@ -81,7 +81,7 @@ pub fn encode(recording: &Recording) -> Vec<u8> {
 
 fn write_recorded_request(bytes: &mut Vec<u8>, request: &RecordedCommand) {
     let (kind, data): (u8, &[u8]) = match &request.kind {
-        RecordedOp::DeepFlush => return bytes.push(FLUSH),
+        RecordedOp::Flush => return bytes.push(FLUSH),
         RecordedOp::Write(data) => (WRITE, data),
         RecordedOp::Zero => (ZERO, &[]),
         RecordedOp::Trim => (TRIM, &[]),
@@ -177,12 +177,12 @@ fn read_recorded_events(reader: &mut RecordingBytes<'_>, recording: &mut Recordi
                     Some(is_completed) if !*is_completed => *is_completed = true,
                     _ => return Err("a recording with an answer that nobody has asked for"),
                 }
-                RecordedEventKind::CompletedInjection(place)
+                RecordedEventKind::Completed(place)
             }
             PRINTED => {
                 let bytes = reader.u32()?;
                 recording.lines.push(reader.bytes(bytes)?.to_vec());
-                RecordedEventKind::PrintedNumber(recording.lines.len() - 1)
+                RecordedEventKind::Printed(recording.lines.len() - 1)
             }
             kind @ (WRITE | ZERO | TRIM | FLUSH | RESET | FINISH) => {
                 let request = read_recorded_request(reader, kind, recording)?;
@@ -202,7 +202,7 @@ fn read_recorded_request(
     recording: &Recording,
 ) -> Result<RecordedCommand, &'static str> {
     if kind == FLUSH {
-        return Ok(RecordedCommand { kind: RecordedOp::DeepFlush, offset: 0, bytes: 0, durable: false });
+        return Ok(RecordedCommand { kind: RecordedOp::Flush, offset: 0, bytes: 0, durable: false });
     }
     let (offset, bytes, durable) = (reader.u64()?, reader.u32()?, reader.bool()?);
     let block = u64::from(recording.rules.block_bytes);

@@ -12,7 +12,7 @@ use super::timeline::CutTimeline;
 
 /// State of the drive after a power failure: every request that had arrived is present, except for the losses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CrashImage {
+pub struct Image {
     /// Cut: number of recorded events that had happened when the power failed.
     pub cut: usize,
     /// Requests of the recording that the power failure has lost, by index, each with the part that is lost.
@@ -52,17 +52,17 @@ impl RequestLoss {
 
 const ALLOWED: &str = "as in cut=120,missing=57,torn=58:0-3, with numbers of the recording";
 
-impl CrashImage {
+impl Image {
     /// Returns the crash image of a power failure at this cut in which nothing is lost.
-    pub fn whole(cut: usize) -> CrashImage {
-        CrashImage { cut, lost: BTreeMap::new() }
+    pub fn whole(cut: usize) -> Image {
+        Image { cut, lost: BTreeMap::new() }
     }
 
     /// Parses the name of a crash image, such as `cut=120,missing=57`.
     ///
     /// # Errors
     /// If the name is malformed, or no power cut during the recording can leave this crash image.
-    pub fn parse(text: &str, recording: &Recording, timeline: &CutTimeline) -> Result<CrashImage, InputProblem> {
+    pub fn parse(text: &str, recording: &Recording, timeline: &CutTimeline) -> Result<Image, InputProblem> {
         let wrong = |found: String| InputProblem::new("--image", None, found, ALLOWED);
         let image =
             parse_crash_image_name(text, recording, timeline).ok_or_else(|| wrong(format!("{text} is no image")))?;
@@ -71,9 +71,9 @@ impl CrashImage {
     }
 }
 
-fn parse_crash_image_name(text: &str, recording: &Recording, timeline: &CutTimeline) -> Option<CrashImage> {
+fn parse_crash_image_name(text: &str, recording: &Recording, timeline: &CutTimeline) -> Option<Image> {
     let mut words = text.split(',');
-    let mut image = CrashImage::whole(words.next()?.strip_prefix("cut=")?.parse().ok()?);
+    let mut image = Image::whole(words.next()?.strip_prefix("cut=")?.parse().ok()?);
     for word in words {
         match word.split_once('=')? {
             ("missing", numbers) => {
@@ -108,7 +108,7 @@ fn range(text: &str) -> Option<RangeInclusive<u32>> {
     (!range.is_empty() && *range.end() < u32::MAX).then_some(range)
 }
 
-impl CrashImage {
+impl Image {
     /// Returns the name of this crash image. Missing requests are joined to a range if no request between them could be
     /// present.
     pub fn name(&self, recording: &Recording, timeline: &CutTimeline) -> String {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::image::{CrashImage, RequestLoss};
+use super::image::{Image, RequestLoss};
 use super::recording::Recording;
 use super::timeline::CutTimeline;
 use super::zones::zones;
 
-impl CrashImage {
+impl Image {
     /// Checks that a power failure during this recording may leave this crash image.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! All states that a power failure may leave on a drive, computed from a recording of the drive's requests.
 //!
-//! The module does no I/O: a [`Recording`](recording::Recording) goes in, [`CrashImage`]s and their bytes come out.
+//! The module does no I/O: a [`Recording`](recording::Recording) goes in, [`Image`]s and their bytes come out.
 //!
 //! - [`recording`] holds the requests and completions of a drive; [`format`] reads and writes a recording as a file.
 //! - [`timeline`] says at which power cuts a request must be on the drive, may be on it, or cannot be on it yet.
@@ -25,7 +25,7 @@ pub mod timeline;
 pub mod view;
 pub mod zones;
 
-pub use image::{CrashImage, RequestLoss};
+pub use image::{Image, RequestLoss};
 pub use timeline::CutTimeline;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::format::{decode, encode};
-use super::image::{CrashImage, RequestLoss};
+use super::image::{Image, RequestLoss};
 use super::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEventKind, RecordedOp, Recording};
 use super::sample::{CrashImageCount, images, possible, sampled};
 use super::shrink::shrink;
@@ -28,13 +28,13 @@ fn must_survive(recording: &Recording, change: usize, cut: usize) -> bool {
     if at(recording, RecordedEventKind::Arrived(change)).unwrap() < recording.prepared {
         return true;
     }
-    let Some(answered) = before(RecordedEventKind::CompletedInjection(change)) else { return false };
+    let Some(answered) = before(RecordedEventKind::Completed(change)) else { return false };
     if recording.rules.durability == Durability::OnAcknowledgement || recording.requests[change].durable {
         return true;
     }
     (0..recording.requests.len()).any(|flush| {
-        let is_answered = recording.requests[flush].kind == RecordedOp::DeepFlush
-            && before(RecordedEventKind::CompletedInjection(flush)).is_some();
+        let is_answered = recording.requests[flush].kind == RecordedOp::Flush
+            && before(RecordedEventKind::Completed(flush)).is_some();
         is_answered && at(recording, RecordedEventKind::Arrived(flush)).unwrap() > answered
     })
 }
@@ -46,9 +46,7 @@ fn all_legal_states(recording: &Recording) -> BTreeSet<State> {
         let arrived: Vec<usize> = recording.events[..cut]
             .iter()
             .filter_map(|event| match *event {
-                RecordedEventKind::Arrived(place) if recording.requests[place].kind != RecordedOp::DeepFlush => {
-                    Some(place)
-                }
+                RecordedEventKind::Arrived(place) if recording.requests[place].kind != RecordedOp::Flush => Some(place),
                 _ => None,
             })
             .collect();
@@ -83,13 +81,13 @@ fn all_legal_states(recording: &Recording) -> BTreeSet<State> {
     states
 }
 
-fn states(recording: &Recording, images: &[CrashImage]) -> BTreeSet<State> {
+fn states(recording: &Recording, images: &[Image]) -> BTreeSet<State> {
     let timeline = CutTimeline::new(recording);
     let mut view = ImageView::new(recording, &timeline);
     images.iter().map(|image| state(&mut view, image)).collect()
 }
 
-fn state(view: &mut ImageView<'_>, image: &CrashImage) -> State {
+fn state(view: &mut ImageView<'_>, image: &Image) -> State {
     let (shown, mut bytes) = (view.show(image), Vec::new());
     shown.append(0..shown.recording.capacity_bytes, &mut bytes);
     bytes.chunks(BLOCK as usize).map(|block| block[0]).collect()
@@ -113,15 +111,14 @@ fn recording(events: &[(&str, usize)], rules: DurabilityRules) -> Recording {
         let bytes = BLOCK * blocks as u32;
         let kind = match what {
             "done" => {
-                recording.events.push(RecordedEventKind::CompletedInjection(number));
+                recording.events.push(RecordedEventKind::Completed(number));
                 continue;
             }
-            "flush" => RecordedOp::DeepFlush,
+            "flush" => RecordedOp::Flush,
             "trim" => RecordedOp::Trim,
             _ => RecordedOp::Write((0..blocks as u8).flat_map(|block| [4 * value + block; BLOCK as usize]).collect()),
         };
-        let (offset, bytes) =
-            if kind == RecordedOp::DeepFlush { (0, 0) } else { (block as u64 * u64::from(BLOCK), bytes) };
+        let (offset, bytes) = if kind == RecordedOp::Flush { (0, 0) } else { (block as u64 * u64::from(BLOCK), bytes) };
         let durable = what.ends_with("fua");
         recording.events.push(RecordedEventKind::Arrived(recording.requests.len()));
         recording.requests.push(RecordedCommand { kind, offset, bytes, durable });
@@ -132,7 +129,7 @@ fn recording(events: &[(&str, usize)], rules: DurabilityRules) -> Recording {
 const VOLATILE: DurabilityRules =
     DurabilityRules { block_bytes: BLOCK, atomic_bytes: BLOCK, durability: Durability::OnFlush };
 
-fn all(recording: &Recording) -> Vec<CrashImage> {
+fn all(recording: &Recording) -> Vec<Image> {
     images(recording, &CutTimeline::new(recording), usize::MAX, 1)
 }
 
@@ -189,7 +186,7 @@ fn preparation_requests_survive() {
 fn image_name_reads_back_and_impossible_images_are_refused() {
     let recording = recording(&[("write", 0), ("done", 0), ("flush", 0), ("done", 1), ("long", 1)], VOLATILE);
     let timeline = CutTimeline::new(&recording);
-    let parse = |text: &str| CrashImage::parse(text, &recording, &timeline);
+    let parse = |text: &str| Image::parse(text, &recording, &timeline);
     for image in all(&recording) {
         assert_eq!(parse(&image.name(&recording, &timeline)).unwrap(), image);
     }
@@ -256,7 +253,7 @@ proptest! {
         prop_assert_eq!(sample.iter().collect::<BTreeSet<_>>().len(), sample.len());
         for image in &sample {
             prop_assert_eq!(image.check(&recording, &timeline), Ok(()));
-            prop_assert_eq!(&CrashImage::parse(&image.name(&recording, &timeline), &recording, &timeline).unwrap(), image);
+            prop_assert_eq!(&Image::parse(&image.name(&recording, &timeline), &recording, &timeline).unwrap(), image);
         }
         prop_assert!(states(&recording, &sample).is_subset(&legal));
         // With few requests there are few crash images, and a large random sample contains all of them.
@@ -292,7 +289,7 @@ proptest! {
     fn shrinking_leaves_no_removable_loss(recording in random_recordings(), seed: u64, culprit: u8) {
         let timeline = CutTimeline::new(&recording);
         let sample = images(&recording, &timeline, 50, seed);
-        let is_gone = |image: &CrashImage| {
+        let is_gone = |image: &Image| {
             image.lost.keys().any(|place| *place == usize::from(culprit) % 6)
         };
         for image in sample.into_iter().filter(is_gone) {

@@ -65,7 +65,7 @@ pub enum RecordedOp {
     /// Finish of the zone that the request's byte range covers: the zone becomes full, and keeps its data.
     Finish,
     /// Flush of the volatile write cache.
-    DeepFlush,
+    Flush,
 }
 
 /// Event of a recording. Its number is the index of the request or line in the recording's list of these.
@@ -74,9 +74,9 @@ pub enum RecordedEventKind {
     /// Drive received this request. Requests are listed in the order of their arrival.
     Arrived(usize),
     /// Drive is about to send the completion of this request.
-    CompletedInjection(usize),
+    Completed(usize),
     /// Application printed this line.
-    PrintedNumber(usize),
+    Printed(usize),
 }
 
 /// Recording of all requests, completions and printed lines of a drive that held only zeros at first.
@@ -121,7 +121,7 @@ impl Recording {
     pub fn pieces(&self, request: usize) -> u32 {
         let RecordedCommand { ref kind, bytes, .. } = self.requests[request];
         match kind {
-            RecordedOp::DeepFlush => 0,
+            RecordedOp::Flush => 0,
             RecordedOp::Reset | RecordedOp::Finish => 1,
             _ if bytes <= self.rules.atomic_bytes => 1,
             _ => bytes / self.rules.block_bytes,
@@ -134,15 +134,15 @@ impl Recording {
     pub fn zone(&self, request: usize) -> Option<u32> {
         let RecordedCommand { ref kind, offset, .. } = self.requests[request];
         let zone_bytes = self.zones?.zone_blocks * u64::from(self.rules.block_bytes);
-        let has_order = !matches!(kind, RecordedOp::Trim | RecordedOp::DeepFlush);
+        let has_order = !matches!(kind, RecordedOp::Trim | RecordedOp::Flush);
         has_order.then(|| low_u32(offset / zone_bytes))
     }
 
     /// Returns the lines that the application had printed before this power cut.
     pub fn printed(&self, cut: usize) -> impl Iterator<Item = &[u8]> {
         let printed = |event: &RecordedEventKind| match *event {
-            RecordedEventKind::PrintedNumber(line) => Some(&self.lines[line][..]),
-            RecordedEventKind::Arrived(_) | RecordedEventKind::CompletedInjection(_) => None,
+            RecordedEventKind::Printed(line) => Some(&self.lines[line][..]),
+            RecordedEventKind::Arrived(_) | RecordedEventKind::Completed(_) => None,
         };
         self.events[..cut].iter().filter_map(printed)
     }
@@ -151,11 +151,11 @@ impl Recording {
 impl RecordedCommand {
     /// True if the request changes data of the drive; false for a flush.
     pub fn is_change(&self) -> bool {
-        self.kind != RecordedOp::DeepFlush
+        self.kind != RecordedOp::Flush
     }
 
     /// True if the request is a flush of the volatile write cache.
     pub fn is_flush(&self) -> bool {
-        self.kind == RecordedOp::DeepFlush
+        self.kind == RecordedOp::Flush
     }
 }

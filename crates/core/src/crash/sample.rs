@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::number::{index, length, wide_index};
-use crate::random::{RandomStream, mix};
+use crate::random::{Random, mix};
 
-use super::image::{CrashImage, RequestLoss};
+use super::image::{Image, RequestLoss};
 use super::recording::Recording;
 use super::timeline::{CutTimeline, DurabilityEpoch};
 
@@ -40,7 +40,7 @@ pub fn possible(timeline: &CutTimeline) -> CrashImageCount {
 
 /// Returns up to `wanted` different crash images in the order of their cuts. If there are more, the seed draws images
 /// of every kind in turn.
-pub fn images(recording: &Recording, timeline: &CutTimeline, wanted: usize, seed: u64) -> Vec<CrashImage> {
+pub fn images(recording: &Recording, timeline: &CutTimeline, wanted: usize, seed: u64) -> Vec<Image> {
     match possible(timeline) {
         CrashImageCount::Exact(count) if count <= length(wanted) => all(recording, timeline),
         _ => sampled(recording, timeline, wanted, seed),
@@ -48,13 +48,12 @@ pub fn images(recording: &Recording, timeline: &CutTimeline, wanted: usize, seed
 }
 
 /// Returns a random sample of `wanted` crash images, for a recording that has more than that.
-pub(super) fn sampled(recording: &Recording, timeline: &CutTimeline, wanted: usize, seed: u64) -> Vec<CrashImage> {
-    CrashImageSampler { recording, timeline, random: RandomStream::stream(seed, "crash images") }
-        .sample_crash_images(wanted)
+pub(super) fn sampled(recording: &Recording, timeline: &CutTimeline, wanted: usize, seed: u64) -> Vec<Image> {
+    CrashImageSampler { recording, timeline, random: Random::stream(seed, "crash images") }.sample_crash_images(wanted)
 }
 
 /// Returns every possible crash image of the recording, each at the last power cut that can leave it.
-fn all(recording: &Recording, timeline: &CutTimeline) -> Vec<CrashImage> {
+fn all(recording: &Recording, timeline: &CutTimeline) -> Vec<Image> {
     let last = timeline.epochs().len() - 1;
     let of_epoch = |(place, epoch): (usize, &DurabilityEpoch)| {
         let (is_last, cut) = (place == last, epoch.last_cut);
@@ -62,28 +61,28 @@ fn all(recording: &Recording, timeline: &CutTimeline) -> Vec<CrashImage> {
         let count = epoch.states.exact.expect("all images are listed if they were counted");
         let images = (0..count).map(move |state| image(recording, &open, cut, state));
         let is_own =
-            move |image: &CrashImage| is_last || image.lost.keys().any(|&place| timeline.is_durable(place, cut + 1));
+            move |image: &Image| is_last || image.lost.keys().any(|&place| timeline.is_durable(place, cut + 1));
         images.filter(is_own).filter(|image| is_possible(recording, timeline, image))
     };
     timeline.epochs().iter().enumerate().flat_map(of_epoch).collect()
 }
 
-/// True if a power failure may leave a crash image whose zones are [in order](CrashImage::in_order). It may not if too many
+/// True if a power failure may leave a crash image whose zones are [in order](Image::in_order). It may not if too many
 /// zones are active.
-fn is_possible(recording: &Recording, timeline: &CutTimeline, image: &CrashImage) -> bool {
+fn is_possible(recording: &Recording, timeline: &CutTimeline, image: &Image) -> bool {
     recording.zones.is_none() || image.check(recording, timeline).is_ok()
 }
 
 /// Returns crash image number `state` of those that the open requests of a power cut allow. Each piece is one bit of
 /// the number. The pieces of a zone are one digit, which says how many of them survive.
-fn image(recording: &Recording, open: &[usize], cut: usize, state: u64) -> CrashImage {
+fn image(recording: &Recording, open: &[usize], cut: usize, state: u64) -> Image {
     let mut pieces_of_zones: BTreeMap<u32, u64> = BTreeMap::new();
     for &place in open {
         if let Some(zone) = recording.zone(place) {
             *pieces_of_zones.entry(zone).or_default() += u64::from(recording.pieces(place));
         }
     }
-    let (mut state, mut image) = (state, CrashImage::whole(cut));
+    let (mut state, mut image) = (state, Image::whole(cut));
     let mut digit = |base: u64| {
         let digit = state % base;
         state /= base;
@@ -112,7 +111,7 @@ pub fn sample_images_of_last_cut(
     timeline: &CutTimeline,
     wanted: usize,
     seed: u64,
-) -> Vec<CrashImage> {
+) -> Vec<Image> {
     let cut = recording.events.len();
     let open = timeline.open(recording, cut);
     let states = timeline.epochs().last().and_then(|epoch| epoch.states.exact);
@@ -120,7 +119,7 @@ pub fn sample_images_of_last_cut(
         let images = (0..states).map(|state| image(recording, &open, cut, state));
         return images.filter(|image| is_possible(recording, timeline, image)).collect();
     }
-    let at_last_cut = |mut image: CrashImage| {
+    let at_last_cut = |mut image: Image| {
         let later = open.iter().filter(|&&place| !timeline.has_arrived(place, image.cut));
         image.lost.extend(later.map(|&place| (place, RequestLoss::All)));
         image.cut = cut;
@@ -128,7 +127,7 @@ pub fn sample_images_of_last_cut(
         image.check(recording, timeline).is_ok().then_some(image)
     };
     let drawn = sampled(recording, timeline, wanted, seed).into_iter().filter_map(at_last_cut);
-    let mut images: BTreeSet<CrashImage> = drawn.collect();
+    let mut images: BTreeSet<Image> = drawn.collect();
     for number in 0.. {
         if images.len() >= wanted || number > length(REPEATED_MAX) + length(wanted) {
             break;
@@ -139,25 +138,19 @@ pub fn sample_images_of_last_cut(
     images.into_iter().take(wanted).collect()
 }
 
-fn drawn_images_of_cut(
-    recording: &Recording,
-    timeline: &CutTimeline,
-    cut: usize,
-    seed: u64,
-    number: u64,
-) -> CrashImage {
+fn drawn_images_of_cut(recording: &Recording, timeline: &CutTimeline, cut: usize, seed: u64, number: u64) -> Image {
     random_image(recording, timeline, cut, mix(seed ^ mix(number)))
 }
 
 /// Returns the crash image of a power cut in which every request is missing that may be missing.
-pub fn least(recording: &Recording, timeline: &CutTimeline, cut: usize) -> CrashImage {
-    CrashImage { cut, lost: timeline.open(recording, cut).into_iter().map(|place| (place, RequestLoss::All)).collect() }
+pub fn least(recording: &Recording, timeline: &CutTimeline, cut: usize) -> Image {
+    Image { cut, lost: timeline.open(recording, cut).into_iter().map(|place| (place, RequestLoss::All)).collect() }
 }
 
 /// Returns a random crash image of one power cut, that is, the state that one power failure leaves. The seed decides
 /// which open requests are lost.
-pub fn random_image(recording: &Recording, timeline: &CutTimeline, cut: usize, seed: u64) -> CrashImage {
-    CrashImageSampler { recording, timeline, random: RandomStream::stream(seed, "power cut") }.random_image_at_cut(cut)
+pub fn random_image(recording: &Recording, timeline: &CutTimeline, cut: usize, seed: u64) -> Image {
+    CrashImageSampler { recording, timeline, random: Random::stream(seed, "power cut") }.random_image_at_cut(cut)
 }
 
 /// Kind of a crash image in a sample: its cut, and the open requests that survive.
@@ -184,18 +177,18 @@ enum TornPieces {
     First,
     Last,
     Half,
-    RandomStream,
+    Random,
 }
 
 /// Generator of random crash images of one recording.
 struct CrashImageSampler<'a> {
     recording: &'a Recording,
     timeline: &'a CutTimeline,
-    random: RandomStream,
+    random: Random,
 }
 
 impl CrashImageSampler<'_> {
-    fn sample_crash_images(mut self, wanted: usize) -> Vec<CrashImage> {
+    fn sample_crash_images(mut self, wanted: usize) -> Vec<Image> {
         let mut strata = self.strata();
         for stratum in &mut strata {
             self.shuffle(stratum);
@@ -218,7 +211,7 @@ impl CrashImageSampler<'_> {
         // The last round may have drawn more images than wanted. Drop the surplus at even distances, so that all cuts
         // remain represented.
         let surplus = images.len().saturating_sub(wanted);
-        let images: Vec<CrashImage> = images.into_iter().collect();
+        let images: Vec<Image> = images.into_iter().collect();
         let is_kept =
             |place: &usize| surplus == 0 || place * surplus / images.len() == (place + 1) * surplus / images.len();
         (0..images.len()).filter(is_kept).map(|place| images[place].clone()).collect()
@@ -233,7 +226,7 @@ impl CrashImageSampler<'_> {
     fn strata(&self) -> Vec<Vec<CrashSampleKind>> {
         let epochs = 0..self.timeline.epochs().len();
         let torn = self.open().filter(|&place| self.recording.pieces(place) > 1);
-        let tears = [TornPieces::First, TornPieces::Last, TornPieces::Half, TornPieces::RandomStream];
+        let tears = [TornPieces::First, TornPieces::Last, TornPieces::Half, TornPieces::Random];
         vec![
             epochs.clone().map(CrashSampleKind::Boundary).collect(),
             epochs.map(CrashSampleKind::Nothing).collect(),
@@ -244,7 +237,7 @@ impl CrashImageSampler<'_> {
         ]
     }
 
-    fn make_image_of_kind(&mut self, kind: CrashSampleKind) -> CrashImage {
+    fn make_image_of_kind(&mut self, kind: CrashSampleKind) -> Image {
         let (recording, timeline) = (self.recording, self.timeline);
         let cuts = |place| timeline.cuts_while_open(place, recording).expect("open requests are open at some cut");
         let all_open = |cut, except: Option<usize>| {
@@ -255,19 +248,17 @@ impl CrashImageSampler<'_> {
                 except.is_some_and(|it| it == place || place < it && zone.is_some() && zone == recording.zone(it))
             };
             let open = timeline.open(recording, cut).into_iter().filter(move |&place| !is_kept(place));
-            CrashImage { cut, lost: open.map(|place| (place, RequestLoss::All)).collect() }
+            Image { cut, lost: open.map(|place| (place, RequestLoss::All)).collect() }
         };
         let image = match kind {
-            CrashSampleKind::Boundary(epoch) => CrashImage::whole(timeline.epochs()[epoch].last_cut),
+            CrashSampleKind::Boundary(epoch) => Image::whole(timeline.epochs()[epoch].last_cut),
             CrashSampleKind::Nothing(epoch) => all_open(timeline.epochs()[epoch].last_cut, None),
-            CrashSampleKind::Prefix(place) => CrashImage::whole(cuts(place).0),
-            CrashSampleKind::Without(place) => {
-                CrashImage { cut: cuts(place).1, lost: [(place, RequestLoss::All)].into() }
-            }
+            CrashSampleKind::Prefix(place) => Image::whole(cuts(place).0),
+            CrashSampleKind::Without(place) => Image { cut: cuts(place).1, lost: [(place, RequestLoss::All)].into() },
             CrashSampleKind::Alone(place) => all_open(cuts(place).1, Some(place)),
             CrashSampleKind::Torn(place, tear) => {
                 let lost = self.pieces_lost_in_crash(tear, recording.pieces(place));
-                CrashImage { cut: cuts(place).0, lost: lost.map(|lost| (place, lost)).into_iter().collect() }
+                Image { cut: cuts(place).0, lost: lost.map(|lost| (place, lost)).into_iter().collect() }
             }
         };
         image.in_order(recording, timeline)
@@ -279,7 +270,7 @@ impl CrashImageSampler<'_> {
             TornPieces::First => RequestLoss::of_surviving_pieces((0..pieces).map(|piece| piece == 0)),
             TornPieces::Last => RequestLoss::of_surviving_pieces((0..pieces).map(|piece| piece + 1 == pieces)),
             TornPieces::Half => RequestLoss::of_surviving_pieces((0..pieces).map(|piece| piece < pieces / 2)),
-            TornPieces::RandomStream => {
+            TornPieces::Random => {
                 // Lost and kept pieces come in runs. The typical length of a run is drawn for each image, so that every
                 // pattern is possible.
                 let run = 1 + self.random_below(u64::from(pieces));
@@ -295,7 +286,7 @@ impl CrashImageSampler<'_> {
     }
 
     /// Returns a random crash image. Its power cut is one at which a randomly chosen request may be lost.
-    fn random_image_of_any_cut(&mut self, open: &[usize]) -> CrashImage {
+    fn random_image_of_any_cut(&mut self, open: &[usize]) -> Image {
         let place = open[wide_index(self.random_below(length(open.len())))];
         let (first, last) = self.timeline.cuts_while_open(place, self.recording).expect("it is open");
         let cut = first + wide_index(self.random_below(length(last - first) + 1));
@@ -304,13 +295,13 @@ impl CrashImageSampler<'_> {
 
     /// Returns a random crash image of this power cut. All open requests are lost with one random probability, and some
     /// are torn.
-    fn random_image_at_cut(&mut self, cut: usize) -> CrashImage {
+    fn random_image_at_cut(&mut self, cut: usize) -> Image {
         let (share, torn_share) = (self.random.unit(), self.random.unit() / 2.0);
-        let mut image = CrashImage::whole(cut);
+        let mut image = Image::whole(cut);
         for place in self.timeline.open(self.recording, cut) {
             let lost = match self.recording.pieces(place) {
                 pieces @ 2.. if self.random.unit() < torn_share => {
-                    self.pieces_lost_in_crash(TornPieces::RandomStream, pieces)
+                    self.pieces_lost_in_crash(TornPieces::Random, pieces)
                 }
                 _ => (self.random.unit() < share).then_some(RequestLoss::All),
             };

@@ -1,6 +1,6 @@
 //! Search for the smallest crash image (cut and losses) that still fails a check.
 
-use super::image::{CrashImage, RequestLoss};
+use super::image::{Image, RequestLoss};
 use super::recording::Recording;
 use super::timeline::CutTimeline;
 
@@ -10,12 +10,12 @@ use super::timeline::CutTimeline;
 pub fn shrink(
     recording: &Recording,
     timeline: &CutTimeline,
-    image: CrashImage,
+    image: Image,
     tries: usize,
-    mut fails: impl FnMut(&CrashImage) -> bool,
-) -> CrashImage {
+    mut fails: impl FnMut(&Image) -> bool,
+) -> Image {
     let mut left = tries;
-    let mut ask = |image: &CrashImage| {
+    let mut ask = |image: &Image| {
         // In a zone, a write can only be lost together with the writes after it, so some smaller sets of losses are
         // impossible.
         let may_ask = left > 0 && image.check(recording, timeline).is_ok();
@@ -41,14 +41,14 @@ pub fn shrink(
 }
 
 /// Returns the crash image without `size` of its losses, from index `first` on.
-fn without(image: &CrashImage, first: usize, size: usize) -> CrashImage {
+fn without(image: &Image, first: usize, size: usize) -> Image {
     let lost = image.lost.iter().enumerate().filter(|(place, _)| !(first..first + size).contains(place));
-    CrashImage { cut: image.cut, lost: lost.map(|(_, (&place, lost))| (place, lost.clone())).collect() }
+    Image { cut: image.cut, lost: lost.map(|(_, (&place, lost))| (place, lost.clone())).collect() }
 }
 
 /// Returns a crash image with equal bytes at an earlier cut: before the last requests, as far as they are missing
 /// anyway.
-fn image_at_earlier_cut(recording: &Recording, timeline: &CutTimeline, image: &CrashImage) -> CrashImage {
+fn image_at_earlier_cut(recording: &Recording, timeline: &CutTimeline, image: &Image) -> Image {
     let unsettled = timeline.settled(image.cut)..timeline.arrived(image.cut);
     let is_there =
         |place: &usize| recording.requests[*place].is_change() && image.lost.get(place) != Some(&RequestLoss::All);
@@ -56,5 +56,5 @@ fn image_at_earlier_cut(recording: &Recording, timeline: &CutTimeline, image: &C
     let open = last.and_then(|place| timeline.cuts_while_open(place, recording));
     let cut = open.map_or(image.cut, |(first, _)| first);
     let lost = image.lost.iter().filter(|&(&place, _)| timeline.has_arrived(place, cut));
-    CrashImage { cut, lost: lost.map(|(&place, lost)| (place, lost.clone())).collect() }
+    Image { cut, lost: lost.map(|(&place, lost)| (place, lost.clone())).collect() }
 }

@@ -209,8 +209,8 @@ fn request_instants(recording: &Recording) -> Vec<RequestInstants> {
     for (at, event) in recording.events.iter().enumerate() {
         match *event {
             RecordedEventKind::Arrived(request) => requests[request].arrived = at,
-            RecordedEventKind::CompletedInjection(request) => requests[request].completed = Some(at),
-            RecordedEventKind::PrintedNumber(_) => {}
+            RecordedEventKind::Completed(request) => requests[request].completed = Some(at),
+            RecordedEventKind::Printed(_) => {}
         }
     }
     requests
@@ -225,15 +225,15 @@ fn flush(recording: &Recording, requests: &mut [RequestInstants]) {
     for (at, event) in recording.events.iter().enumerate() {
         match *event {
             RecordedEventKind::Arrived(request) => found[request] = answered.len(),
-            RecordedEventKind::CompletedInjection(request) if recording.requests[request].is_flush() => {
+            RecordedEventKind::Completed(request) if recording.requests[request].is_flush() => {
                 for &change in answered.get(durable..found[request]).unwrap_or_default() {
                     let change: &mut RequestInstants = &mut requests[change];
                     change.durable = at + 1;
                 }
                 durable = durable.max(found[request]);
             }
-            RecordedEventKind::CompletedInjection(request) => answered.push(request),
-            RecordedEventKind::PrintedNumber(_) => {}
+            RecordedEventKind::Completed(request) => answered.push(request),
+            RecordedEventKind::Printed(_) => {}
         }
     }
 }

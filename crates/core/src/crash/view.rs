@@ -7,7 +7,7 @@
 use crate::number::{index, length, wide_index};
 use std::ops::Range;
 
-use super::image::{CrashImage, RequestLoss};
+use super::image::{Image, RequestLoss};
 use super::recording::{RecordedOp, Recording};
 use super::timeline::CutTimeline;
 
@@ -29,7 +29,7 @@ impl BlockContents {
             RecordedOp::Write(_) => {
                 BlockContents(u32::try_from(place + 1).expect("a recording has fewer requests than bytes"))
             }
-            RecordedOp::Zero | RecordedOp::Trim | RecordedOp::Reset | RecordedOp::Finish | RecordedOp::DeepFlush => {
+            RecordedOp::Zero | RecordedOp::Trim | RecordedOp::Reset | RecordedOp::Finish | RecordedOp::Flush => {
                 BlockContents::ZEROS
             }
         }
@@ -75,7 +75,7 @@ impl<'a> ImageView<'a> {
     }
 
     /// Returns the contents of the drive's blocks in this crash image.
-    pub fn show(&mut self, image: &CrashImage) -> ImageBlocks<'_> {
+    pub fn show(&mut self, image: &Image) -> ImageBlocks<'_> {
         for range in self.laid.drain(..) {
             self.shown[range.clone()].copy_from_slice(&self.base[range]);
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::format::{decode, encode};
-use super::image::CrashImage;
+use super::image::Image;
 use super::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEventKind, RecordedOp, Recording};
 use super::sample::{CrashImageCount, images, possible, sampled};
 use super::shrink::shrink;
@@ -58,7 +58,7 @@ impl ZoneModel {
             }
             RecordedOp::Reset => *self = ZoneModel::default(),
             RecordedOp::Finish => self.is_full = true,
-            RecordedOp::Trim | RecordedOp::DeepFlush => {}
+            RecordedOp::Trim | RecordedOp::Flush => {}
         }
     }
 }
@@ -80,7 +80,7 @@ fn recording(script: &[(&str, usize, usize)], atomic: u32, durability: Durabilit
     for &(what, zone, blocks) in script {
         if what == "done" {
             if !waiting.is_empty() {
-                recording.events.push(RecordedEventKind::CompletedInjection(waiting.remove(zone % waiting.len())));
+                recording.events.push(RecordedEventKind::Completed(waiting.remove(zone % waiting.len())));
             }
             continue;
         }
@@ -91,7 +91,7 @@ fn recording(script: &[(&str, usize, usize)], atomic: u32, durability: Durabilit
         }
         let value = 10 * (recording.requests.len() as u8 + 1);
         let (kind, first, blocks) = match what {
-            "flush" => (RecordedOp::DeepFlush, 0, 0),
+            "flush" => (RecordedOp::Flush, 0, 0),
             "reset" => (RecordedOp::Reset, 0, ZONE_BLOCKS),
             "finish" => (RecordedOp::Finish, 0, ZONE_BLOCKS),
             "trim" => (RecordedOp::Trim, 0, 2),
@@ -101,7 +101,7 @@ fn recording(script: &[(&str, usize, usize)], atomic: u32, durability: Durabilit
             }
         };
         by_hand[zone].apply_change_to_zone(&kind, blocks);
-        let first = if kind == RecordedOp::DeepFlush { 0 } else { zone * ZONE_BLOCKS + first };
+        let first = if kind == RecordedOp::Flush { 0 } else { zone * ZONE_BLOCKS + first };
         let (offset, bytes) = (first as u64 * u64::from(BLOCK), blocks as u32 * BLOCK);
         waiting.push(recording.requests.len());
         recording.events.push(RecordedEventKind::Arrived(recording.requests.len()));
@@ -121,11 +121,11 @@ fn must_survive_by_own_durability(recording: &Recording, change: usize, cut: usi
     if at(recording, RecordedEventKind::Arrived(change)).unwrap() < recording.prepared {
         return true;
     }
-    let Some(answered) = before(RecordedEventKind::CompletedInjection(change)) else { return false };
+    let Some(answered) = before(RecordedEventKind::Completed(change)) else { return false };
     let is_action = matches!(kind, RecordedOp::Reset | RecordedOp::Finish);
-    let is_flush = |&flush: &usize| recording.requests[flush].kind == RecordedOp::DeepFlush;
+    let is_flush = |&flush: &usize| recording.requests[flush].kind == RecordedOp::Flush;
     let covers = |flush: usize| {
-        before(RecordedEventKind::CompletedInjection(flush)).is_some()
+        before(RecordedEventKind::Completed(flush)).is_some()
             && at(recording, RecordedEventKind::Arrived(flush)).unwrap() > answered
     };
     let by_itself = *durable || is_action || recording.rules.durability == Durability::OnAcknowledgement;
@@ -189,7 +189,7 @@ fn legal_states(recording: &Recording) -> BTreeSet<String> {
         let arrived: Vec<usize> = recording.events[..cut].iter().filter_map(arrived).collect();
         let is_trim = |place: usize| recording.requests[place].kind == RecordedOp::Trim;
         let mut groups: Vec<Vec<usize>> = vec![Vec::new(); ZONES];
-        for place in arrived.into_iter().filter(|&place| recording.requests[place].kind != RecordedOp::DeepFlush) {
+        for place in arrived.into_iter().filter(|&place| recording.requests[place].kind != RecordedOp::Flush) {
             let zone = recording.requests[place].offset as usize / BLOCK as usize / ZONE_BLOCKS;
             if is_trim(place) { groups.push(vec![place]) } else { groups[zone].push(place) }
         }
@@ -228,10 +228,10 @@ fn state_of_two_zones(recording: &Recording, there: &[(usize, usize)]) -> Option
     state_after_changes(&recording, &there)
 }
 
-fn states(recording: &Recording, images: &[CrashImage]) -> BTreeSet<String> {
+fn states(recording: &Recording, images: &[Image]) -> BTreeSet<String> {
     let timeline = CutTimeline::new(recording);
     let mut view = ImageView::new(recording, &timeline);
-    let mut state = |image: &CrashImage| {
+    let mut state = |image: &Image| {
         let (shown, mut bytes) = (view.show(image), Vec::new());
         shown.append(0..recording.capacity_bytes, &mut bytes);
         let zones = zones(recording, &timeline, image).unwrap().unwrap();
@@ -284,7 +284,7 @@ fn image_beyond_the_active_zone_limit_is_refused() {
     let recording = recording(&script, 1, Durability::OnFlush, 1);
     count_zone_oracle_images(&recording);
     let timeline = CutTimeline::new(&recording);
-    let refused = CrashImage::parse("cut=4,missing=2", &recording, &timeline).unwrap_err().to_string();
+    let refused = Image::parse("cut=4,missing=2", &recording, &timeline).unwrap_err().to_string();
     assert!(refused.contains("2 zones would be active, of at most 1"), "{refused}");
 }
 
@@ -292,10 +292,10 @@ fn image_beyond_the_active_zone_limit_is_refused() {
 fn image_with_a_gap_in_a_zone_is_refused() {
     let recording = recording(&[("write", 0, 1), ("write", 0, 3), ("write", 1, 2)], 1, Durability::OnFlush, 0);
     let timeline = CutTimeline::new(&recording);
-    let refused = |name| CrashImage::parse(name, &recording, &timeline).unwrap_err().to_string();
+    let refused = |name| Image::parse(name, &recording, &timeline).unwrap_err().to_string();
     assert!(refused("cut=3,missing=1").contains("request 2 is there, and request 1 before it in zone 0 is not"));
     assert!(refused("cut=3,torn=2:1-2").contains("request 2 is torn, and zone 0 has blocks behind a gap"));
-    assert!(CrashImage::parse("cut=3,missing=3,torn=2:0-1", &recording, &timeline).is_ok());
+    assert!(Image::parse("cut=3,missing=3,torn=2:0-1", &recording, &timeline).is_ok());
 }
 
 /// Returns random recordings of up to six requests that complete in any order, or never.
@@ -326,7 +326,7 @@ proptest! {
         prop_assert!(sample.len() <= wanted);
         for image in &sample {
             prop_assert_eq!(image.check(&recording, &timeline), Ok(()));
-            prop_assert_eq!(&CrashImage::parse(&image.name(&recording, &timeline), &recording, &timeline).unwrap(), image);
+            prop_assert_eq!(&Image::parse(&image.name(&recording, &timeline), &recording, &timeline).unwrap(), image);
         }
         prop_assert!(states(&recording, &sample).is_subset(&legal_states(&recording)));
     }
@@ -343,7 +343,7 @@ proptest! {
     #[test]
     fn shrinking_keeps_zone_writes_in_order(recording in random_zone_recordings(), seed: u64, culprit in 0..6usize) {
         let timeline = CutTimeline::new(&recording);
-        let is_gone = |image: &CrashImage| image.lost.contains_key(&culprit);
+        let is_gone = |image: &Image| image.lost.contains_key(&culprit);
         for image in images(&recording, &timeline, 50, seed).into_iter().filter(is_gone) {
             let small = shrink(&recording, &timeline, image, usize::MAX, is_gone);
             prop_assert_eq!(small.check(&recording, &timeline), Ok(()));

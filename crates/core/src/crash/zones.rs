@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::image::{CrashImage, RequestLoss};
+use super::image::{Image, RequestLoss};
 use super::recording::{RecordedOp, Recording};
 use super::timeline::CutTimeline;
 use crate::media::zones::{ZoneAction, ZoneLayout, ZoneRequestRefusal, Zones};
@@ -15,7 +15,7 @@ use crate::media::zones::{ZoneAction, ZoneLayout, ZoneRequestRefusal, Zones};
 ///
 /// # Errors
 /// If more zones would be active than the drive supports, or a change does not begin at its zone's write pointer.
-pub fn zones(recording: &Recording, timeline: &CutTimeline, image: &CrashImage) -> Result<Option<Zones>, String> {
+pub fn zones(recording: &Recording, timeline: &CutTimeline, image: &Image) -> Result<Option<Zones>, String> {
     let Some(layout) = recording.zones else { return Ok(None) };
     let mut survived = zones_without_limits(layout);
     for place in 0..timeline.arrived(image.cut) {
@@ -77,14 +77,14 @@ fn apply_to_zone(
         RecordedOp::Write(_) | RecordedOp::Zero => zones.write(block, blocks),
         RecordedOp::Reset => zones.act(ZoneAction::Reset, block).map(drop),
         RecordedOp::Finish => zones.act(ZoneAction::Finish, block).map(drop),
-        RecordedOp::Trim | RecordedOp::DeepFlush => Ok(()),
+        RecordedOp::Trim | RecordedOp::Flush => Ok(()),
     }
 }
 
-impl CrashImage {
+impl Image {
     /// Returns the crash image with all requests of a zone lost that follow the zone's first lost or torn request. A
     /// torn request keeps its number of surviving blocks, but they become its first ones.
-    pub(super) fn in_order(mut self, recording: &Recording, timeline: &CutTimeline) -> CrashImage {
+    pub(super) fn in_order(mut self, recording: &Recording, timeline: &CutTimeline) -> Image {
         let mut cut_off: BTreeSet<u32> = BTreeSet::new();
         let unsettled = timeline.settled(self.cut)..timeline.arrived(self.cut);
         for place in unsettled.filter(|_| recording.zones.is_some()) {

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 use super::persistence::DurabilityStep;
 use crate::memory::sparse::SparseBytes;
 use crate::number::{index, length, wide_index};
-use crate::random::RandomStream;
+use crate::random::Random;
 use crate::time::Time;
-use crate::tlp::PacketToken;
+use crate::tlp::Token;
 
 /// Number of pieces into which an atomic unit is divided to follow its arrival, one bit each.
 const PIECES: u32 = u64::BITS;
@@ -32,7 +32,7 @@ pub struct DurableCells {
     arrived: BTreeMap<u64, Unit>,
     /// Atomic units that the memory has accepted and is to program into the cells, in the order of acceptance.
     handed: VecDeque<ProgrammingAtomicUnit>,
-    random: RandomStream,
+    random: Random,
     /// Number of atomic units whose newest bytes were lost in power cuts.
     pub lost_units: u64,
 }
@@ -63,13 +63,13 @@ impl DurableCells {
             arriving: BTreeMap::new(),
             arrived: BTreeMap::new(),
             handed: VecDeque::new(),
-            random: RandomStream::stream(seed, "interrupted programs"),
+            random: Random::stream(seed, "interrupted programs"),
             lost_units: 0,
         }
     }
 
     /// Takes in write data for `offset`, which a packet of the command with this token has brought.
-    pub fn on_arrival(&mut self, token: PacketToken, offset: u64, bytes: &[u8]) {
+    pub fn on_arrival(&mut self, token: Token, offset: u64, bytes: &[u8]) {
         let unit_bytes = u64::from(self.unit_bytes);
         let mut at = 0;
         while at < bytes.len() {
@@ -81,7 +81,7 @@ impl DurableCells {
         }
     }
 
-    fn on_unit_part_arrived(&mut self, token: PacketToken, unit: u64, within: usize, bytes: &[u8]) {
+    fn on_unit_part_arrived(&mut self, token: Token, unit: u64, within: usize, bytes: &[u8]) {
         let unit_bytes = index(self.unit_bytes);
         let pieces = pieces(unit_bytes, within, bytes.len());
         let key = (token.role, token.context, unit);
@@ -211,7 +211,7 @@ mod tests {
 
         /// Lets bytes of the command of this number arrive at the device.
         fn receive_bytes(&mut self, command: u32, offset: u64, bytes: &[u8]) {
-            let token = PacketToken { role: 0, context: command };
+            let token = Token { role: 0, context: command };
             self.durable.on_arrival(token, offset, bytes);
             self.contents.write(offset, bytes);
         }
@@ -309,7 +309,7 @@ mod tests {
             let bytes = vec![5; unit_bytes as usize];
             for (place, part) in bytes.chunks(unit_bytes as usize / 4).enumerate() {
                 assert!(durable.arrived.is_empty());
-                durable.on_unit_part_arrived(PacketToken::default(), 3, place * part.len(), part);
+                durable.on_unit_part_arrived(Token::default(), 3, place * part.len(), part);
             }
             assert_eq!(durable.volatile().collect::<Vec<_>>(), [(3, &bytes[..])]);
         }

@@ -16,7 +16,7 @@ use crate::number::index;
 use crate::request::Op;
 use crate::request::{Request, RequestId};
 use crate::time::Time;
-use crate::tlp::{Packet, PacketToken};
+use crate::tlp::{Packet, Token};
 use check::ReadChecker;
 use durable::DurableCells;
 use persistence::DurabilityStep;
@@ -117,7 +117,7 @@ impl Data {
             Op::Read => self.checker.on_read(id, &request.io),
             Op::Write => self.checker.on_write(&request.io, &mut self.moving),
             Op::WriteZeroes => return self.checker.on_write_zeroes(&request.io),
-            Op::DeepFlush => return self.on_flush(id),
+            Op::Flush => return self.on_flush(id),
             // The NVMe specification allows a deallocated block to keep its data, so leave it unchanged.
             Op::Discard => return,
         }
@@ -155,7 +155,7 @@ impl Data {
             Op::Read => self.check_completed_read(id, request, memory),
             Op::Write | Op::WriteZeroes if is_doubted => self.checker.on_write_failed(&request.io),
             Op::Write | Op::WriteZeroes => self.checker.on_write_completed(&request.io),
-            Op::DeepFlush => self.checker.on_flushed(id),
+            Op::Flush => self.checker.on_flushed(id),
             Op::Discard => {}
         }
     }
@@ -206,7 +206,7 @@ impl Data {
     }
 
     /// Fills a range of the device with zeros, as the command with this token asks.
-    pub fn zero(&mut self, token: PacketToken, offset: u64, bytes: u32) {
+    pub fn zero(&mut self, token: Token, offset: u64, bytes: u32) {
         self.moving.clear();
         self.moving.resize(index(bytes), 0);
         self.contents.write(offset, &self.moving);

@@ -7,12 +7,12 @@ use crate::link::root_complex::RootComplex;
 use crate::link::{Arrival, Link};
 use crate::memory::HostMemory;
 use crate::number::index;
-use crate::protocol::reads::ReadRequestTags;
-use crate::random::RandomStream;
+use crate::protocol::reads::Reads;
+use crate::random::Random;
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::Time;
-use crate::tlp::{BurstId, Direction, Kind, Packet, PacketToken};
+use crate::tlp::{BurstId, Direction, Kind, Packet, Token};
 
 /// Roles of packets in their tokens.
 mod role {
@@ -33,8 +33,8 @@ pub(super) struct DmaMachine<'a> {
     root_complex: RootComplex,
     /// True if every posted write of the device is in memory a fixed time after its arrival.
     settles_alike: bool,
-    reads: ReadRequestTags,
-    random: RandomStream,
+    reads: Reads,
+    random: Random,
     window: u64,
     /// Instant at which each transfer in flight was given to the DMA engine, by its slot.
     started: Vec<Time>,
@@ -59,8 +59,8 @@ impl<'a> DmaMachine<'a> {
             link: if question.direct { lanes } else { lanes.with_dma(dma, link) },
             root_complex: root,
             settles_alike: settle.is_some(),
-            reads: ReadRequestTags::at(link),
-            random: RandomStream::stream(seed, "dma window"),
+            reads: Reads::at(link),
+            random: Random::stream(seed, "dma window"),
             window: memory.reserve(question.window_bytes.max(question.unit_bytes())),
             started: vec![Time::ZERO; index(question.outstanding)],
             begun: 0,
@@ -94,7 +94,7 @@ impl<'a> DmaMachine<'a> {
     fn route(&mut self, now: Time, event: Event) {
         let DmaMachine { shared, memory, link, root_complex, .. } = self;
         match event {
-            Event::WireSender(wire) => link.on_wire(now, wire.into(), shared),
+            Event::Wire(wire) => link.on_wire(now, wire.into(), shared),
             Event::Arrive(packet) => {
                 if let Some(arrival) = link.on_arrival(now, packet, shared) {
                     self.on_arrival(now, arrival);
@@ -165,7 +165,7 @@ impl<'a> DmaMachine<'a> {
     }
 
     fn send_dma_read(&mut self, address: u64, place: u32, behind_writes: bool) {
-        let token = PacketToken { role: role::READ, context: place };
+        let token = Token { role: role::READ, context: place };
         let packet = Packet::read(address, self.question.bytes, self.reads.request_bytes_max(), token);
         let packet = Packet { behind_writes, ..packet.user_data(0, None) };
         self.reads.request(packet, &mut self.link, &mut self.shared);
@@ -173,13 +173,13 @@ impl<'a> DmaMachine<'a> {
 
     fn send_dma_write(&mut self, address: u64, place: u32, role: u8) {
         let (bytes, chunk_bytes) = (self.question.bytes, self.device.link.max_payload_bytes);
-        let token = PacketToken { role, context: place };
+        let token = Token { role, context: place };
         let packet = Packet::write(Direction::Up, address, bytes, chunk_bytes, token);
         self.link.send(packet.user_data(0, None), &mut self.shared);
     }
 
     /// Counts a transfer that is done, unless it belongs to the warm-up, and begins the next one in its slot.
-    fn on_done(&mut self, now: Time, token: PacketToken) {
+    fn on_done(&mut self, now: Time, token: Token) {
         let direction = match token.role {
             role::READ => &mut self.read,
             role::WRITE => &mut self.write,

@@ -80,7 +80,7 @@ words! {
 
 words! {
     /// State of the host's caches for the data that the device reads.
-    CardPageCache {
+    Cache {
         /// In a core's cache: the host has just written the data.
         Warm = "warm",
         /// In no CPU cache: the device's read goes to DRAM.
@@ -117,7 +117,7 @@ pub struct Question {
     /// True if the device's own commands make the transfers, without its DMA engine.
     pub direct: bool,
     /// State of the host's caches; `None` takes that of the drive's description.
-    pub cache: Option<CardPageCache>,
+    pub cache: Option<Cache>,
     /// Socket of the memory; `None` takes that of the drive's description.
     pub node: Option<Node>,
     /// True if an IOMMU translates addresses; `None` takes the setting of the drive's description.
@@ -161,7 +161,7 @@ impl Question {
             (value == 0 || value > most).then(|| problem(found, format!("1 up to {most}")))
         };
         let window = u64::from(self.bytes) > self.window_bytes;
-        let written = self.op == Op::WriteRead && !matches!(self.cache, None | Some(CardPageCache::DeviceWritten));
+        let written = self.op == Op::WriteRead && !matches!(self.cache, None | Some(Cache::DeviceWritten));
         let written_by = self.op == Op::Write && self.cache.is_some();
         let direct = self.direct && !device.dma.is_there();
         let shares = device.drives > 1 || device.switch.is_there();
@@ -175,7 +175,7 @@ impl Question {
                 problem(found, String::from("a window that holds it"))
             }),
             written.then(|| {
-                let found = format!("write-read with the cache {}", self.cache.map_or("", CardPageCache::word));
+                let found = format!("write-read with the cache {}", self.cache.map_or("", Cache::word));
                 problem(found, String::from("device-written: it reads what the device has just written"))
             }),
             written_by.then(|| {
@@ -199,12 +199,12 @@ impl Question {
         let mut device = device.clone();
         let root_complex = &mut device.root_complex;
         let is_remote = self.node.map_or(root_complex.data_placement.is_remote(), |node| node == Node::Remote);
-        let cache = if self.op == Op::WriteRead { Some(CardPageCache::DeviceWritten) } else { self.cache };
+        let cache = if self.op == Op::WriteRead { Some(Cache::DeviceWritten) } else { self.cache };
         let placement = match cache {
             None => root_complex.data_placement,
-            Some(CardPageCache::Warm) => Placement::ProcessorState,
-            Some(CardPageCache::Cold) => Placement::Dram,
-            Some(CardPageCache::DeviceWritten) => Placement::CardPageCache,
+            Some(Cache::Warm) => Placement::Core,
+            Some(Cache::Cold) => Placement::Dram,
+            Some(Cache::DeviceWritten) => Placement::Cache,
         };
         root_complex.data_placement = placement.on_device_or_remote_socket(is_remote);
         root_complex.data_cold_ratio = root_complex.data_cold_ratio.max(self.uncached_share(root_complex));
@@ -220,7 +220,7 @@ impl Question {
         let held_kib = match host.data_placement.on_device_or_remote_socket(false) {
             Placement::Dram => 0,
             _ if self.op == Op::WriteRead && !self.direct => 0,
-            Placement::CardPageCache => io_kib,
+            Placement::Cache => io_kib,
             _ => host.llc_kib,
         };
         let window_kib = real(self.window_bytes) / 1024.0;

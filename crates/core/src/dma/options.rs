@@ -1,6 +1,6 @@
 //! Parsing of the options that describe bare DMA transfers, as plans and command lines give them.
 
-use super::{CardPageCache, Node, Op, Question};
+use super::{Cache, Node, Op, Question};
 use crate::problem::{InputProblem, Problems};
 use crate::spelling;
 use crate::workload::bytes;
@@ -53,7 +53,7 @@ impl Question {
             "outstanding" => self.outstanding = value.parse().ok()?,
             "transfers" => self.transfers = value.parse().ok()?,
             "direct" => self.direct = parse_switch(value)?,
-            "cache" => self.cache = Some(CardPageCache::of(value)?),
+            "cache" => self.cache = Some(Cache::of(value)?),
             "node" => self.node = Some(Node::of(value)?),
             _ => self.iommu = Some(parse_switch(value)?),
         }

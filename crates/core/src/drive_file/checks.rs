@@ -7,7 +7,7 @@ use super::{checks_sections, engines, needs};
 use crate::config::Wait;
 use crate::drive::Drive;
 use crate::ledger::stage::STACK_STAGES_MAX;
-use crate::media::cells::ProgramCells;
+use crate::media::cells::Cells;
 use crate::problem::BrokenCondition;
 
 /// Returns all conditions between keys that the drive breaks.
@@ -83,7 +83,7 @@ fn check_clocks(drive: &Drive) -> Option<BrokenCondition> {
 
 /// Checks that the programming pulses of the memory fit into its program time.
 fn check_program_pulses(drive: &Drive) -> Option<BrokenCondition> {
-    ProgramCells::check_pulse_times(&drive.media)
+    Cells::check_pulse_times(&drive.media)
 }
 
 /// Checks that requests of the DMA engine are no longer than the link's largest read request.

@@ -83,7 +83,7 @@ fn missing_fault_value(_: &Drive, fault: &Fault) -> FaultRuleProblem {
 
 /// Checks that the bank of a bank fault exists, and that addresses have fixed banks.
 fn bank(drive: &Drive, fault: &Fault) -> FaultRuleProblem {
-    if fault.subject() != FaultSubject::BankState {
+    if fault.subject() != FaultSubject::Bank {
         return None;
     }
     if drive.is_flash() {

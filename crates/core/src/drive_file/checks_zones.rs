@@ -145,7 +145,7 @@ fn refuse_unused_translation_keys(drive: &Drive) -> Option<BrokenCondition> {
         ("translation.slc_cache_mib", translation.slc_cache_mib > 0),
         ("translation.map_cache_kib", translation.map_cache_kib > 0),
         ("translation.idle_us", !translation.idle.is_zero()),
-        ("translation.precondition \"random\"", translation.precondition == Precondition::RandomStream),
+        ("translation.precondition \"random\"", translation.precondition == Precondition::Random),
     ];
     let (key, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
     BrokenCondition::when(

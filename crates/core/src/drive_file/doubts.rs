@@ -14,7 +14,7 @@ impl Drive {
     /// its uncertainty. Constants of protocols that the drive does not use are left out.
     pub fn relevant_uncertain_constants(&self) -> Vec<(UncertaintyCause, &UncertainConstant)> {
         let assumed = self.assumed.iter().map(|doubt| (UncertaintyCause::Assumed, doubt));
-        let fitted = self.fitted.iter().map(|doubt| (UncertaintyCause::FittedKeyValue, doubt));
+        let fitted = self.fitted.iter().map(|doubt| (UncertaintyCause::Fitted, doubt));
         let mut doubts: Vec<_> = assumed.chain(fitted).collect();
         doubts.retain(|(_, doubt)| doubt.key.split_once('.').is_some_and(|(section, _)| self.has_part_in(section)));
         doubts.sort_by(|(_, a), (_, b)| a.key.cmp(&b.key));
@@ -51,7 +51,7 @@ impl Drive {
         }
         let Some(value) = self.value_of(&doubt.key).and_then(|value| value.as_f64()) else { return Vec::new() };
         let (mut low, mut high) = doubt.range(value);
-        if cause == UncertaintyCause::FittedKeyValue {
+        if cause == UncertaintyCause::Fitted {
             (low, high) = (low.min(value * (1.0 - SHARE_WITHOUT_RANGE)), high.max(value * (1.0 + SHARE_WITHOUT_RANGE)));
         }
         let ends = [low, high].into_iter().filter(|end| *end != value);

@@ -35,7 +35,7 @@ pub use described::Described;
 pub use doubts::stage_and_cost_of_key;
 pub use layers::{DescriptionReader, refuse_files};
 pub use overrides::KeyOverride;
-use reader::DescribedThing;
+use reader::Whole;
 pub use schema::schema;
 
 use crate::config::section::{self, Section};
@@ -65,7 +65,7 @@ impl Drive {
         overrides: &[KeyOverride],
         others: DescriptionReader,
     ) -> Result<Drive, Problems> {
-        reader::read(file_name, text, overrides, others, DescribedThing::Drive)
+        reader::read(file_name, text, overrides, others, Whole::Drive)
     }
 
     /// Reads the description of a device of which only DMA to host memory is modelled: the file of a drive, or of a
@@ -87,7 +87,7 @@ impl Drive {
         overrides: &[KeyOverride],
         others: DescriptionReader,
     ) -> Result<Drive, Problems> {
-        reader::read(file_name, text, overrides, others, DescribedThing::Device)
+        reader::read(file_name, text, overrides, others, Whole::Device)
     }
 
     /// Returns the shipped device or drive of this name, for a simulation of its DMA to host memory alone; none if

@@ -48,13 +48,13 @@ parts! {
         "in a stack with stack.engines", "a stack without stack.engines";
     Translation: |drive| drive.is_flash(), ["translation.mapping"],
         "with translation.mapping \"none\"", "translation.mapping = \"page\"";
-    FlashDrive: |drive| drive.is_flash() || drive.media.is_nand(), ["translation.mapping"],
+    Flash: |drive| drive.is_flash() || drive.media.is_nand(), ["translation.mapping"],
         "with translation.mapping \"none\"", "translation.mapping = \"page\"";
     SecondBit: |drive| has_bits_per_cell(drive, 2), ["media.program_bytes", "media.stripe_bytes"],
         "for cells of one bit", "media.program_bytes of as many stripes as a cell has bits";
     ThirdBit: |drive| has_bits_per_cell(drive, 3), ["media.program_bytes", "media.stripe_bytes"],
         "for cells of one or two bits", "media.program_bytes of as many stripes as a cell has bits";
-    RandomChoices: |drive| drive.translation.policy == TranslationPolicyName::DChoicesPolicy, ["translation.policy"],
+    RandomChoices: |drive| drive.translation.policy == TranslationPolicyName::DChoices, ["translation.policy"],
         "with a translation.policy that does not use it", "translation.policy = \"d-choices\"";
     SlcCache: |drive| !drive.is_flash() || drive.translation.has_slc_cache(), ["translation.slc_cache_mib"],
         "with translation.slc_cache_mib 0", "translation.slc_cache_mib above 0";
@@ -75,7 +75,7 @@ parts! {
     SizedOperations: |drive| drive.volume.counts_operations_by_size(),
         ["volume.rate_iops", "volume.iops_per_gib", "volume.counts_whole_operations"],
         "without a limit of operations", "volume.rate_iops or volume.iops_per_gib above 0";
-    CreditAccount: |drive| drive.volume.has_burst_credits(),
+    Credits: |drive| drive.volume.has_burst_credits(),
         ["volume.credit_operations", "volume.credit_mib", "volume.credit_mib_per_gib"],
         "without a bucket of credits",
         "volume.credit_operations, volume.credit_mib or volume.credit_mib_per_gib above 0";

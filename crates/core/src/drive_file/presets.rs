@@ -31,7 +31,7 @@ static ROWS: [OnceLock<Table>; FILES.len()] = [const { OnceLock::new() }; FILES.
 
 /// Section, name and summary of a preset, for lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PresetRow {
+pub struct Preset {
     /// Section that can start from the preset, by naming it.
     pub section: &'static str,
     /// Name of the preset.
@@ -41,9 +41,9 @@ pub struct PresetRow {
 }
 
 /// Returns all presets, section by section in the order of their files.
-pub fn all() -> Vec<PresetRow> {
-    let list = |(section, _, _): &(&'static str, &str, &str)| -> Vec<PresetRow> {
-        let preset = |row: &Entry| PresetRow { section, summary: summary(row), name: row.key.clone() };
+pub fn all() -> Vec<Preset> {
+    let list = |(section, _, _): &(&'static str, &str, &str)| -> Vec<Preset> {
+        let preset = |row: &Entry| Preset { section, summary: summary(row), name: row.key.clone() };
         rows(section).iter().map(preset).collect()
     };
     FILES.iter().flat_map(list).collect()

@@ -26,7 +26,7 @@ use crate::spelling;
 
 /// Kind of thing that a description file describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DescribedThing {
+pub(super) enum Whole {
     /// Drive, for which the file has to name an interface.
     Drive,
     /// Device of which only DMA to host memory is modelled; it needs no interface.
@@ -40,7 +40,7 @@ pub(super) fn read(
     text: &str,
     overrides: &[KeyOverride],
     others: DescriptionReader,
-    whole: DescribedThing,
+    whole: Whole,
 ) -> Result<Drive, Problems> {
     let mut reader = DriveReader::new(others, 0);
     let (layers, syntax) = reader.layers(file, text, overrides);
@@ -222,8 +222,8 @@ impl DriveReader {
         for entry in keys {
             match entry.key.as_str() {
                 "summary" => {}
-                "fitted" | "assumed" => self.read_marks(path, ValueOrigin::PresetRow, rank, entry),
-                _ => self.set(path, ValueOrigin::PresetRow, rank, entry),
+                "fitted" | "assumed" => self.read_marks(path, ValueOrigin::Preset, rank, entry),
+                _ => self.set(path, ValueOrigin::Preset, rank, entry),
             }
         }
     }
@@ -311,7 +311,7 @@ impl DriveReader {
             let allowed = format!("tables [[{}]] with the keys key, why, low and high, or instead", list.key);
             return self.problems.push(list.place.problem(found, allowed));
         };
-        let cause = if list.key == "fitted" { UncertaintyCause::FittedKeyValue } else { UncertaintyCause::Assumed };
+        let cause = if list.key == "fitted" { UncertaintyCause::Fitted } else { UncertaintyCause::Assumed };
         for item in items {
             let known_problems = self.problems.len();
             let mut doubt: UncertainConstant = list::read_list_table(item, &mut self.problems);
@@ -348,10 +348,10 @@ impl DriveReader {
     }
 
     /// Returns the drive, or all problems of the description in the order of file and overrides.
-    fn finish(mut self, files: &[String], syntax: Vec<InputProblem>, whole: DescribedThing) -> Result<Drive, Problems> {
+    fn finish(mut self, files: &[String], syntax: Vec<InputProblem>, whole: Whole) -> Result<Drive, Problems> {
         let file = &files[0];
         if syntax.is_empty() {
-            if whole == DescribedThing::Drive {
+            if whole == Whole::Drive {
                 self.require_interface(file);
             }
             self.check_conditions_between_keys(file);
@@ -397,7 +397,7 @@ impl DriveReader {
     /// that names the preset.
     fn user_place_of_value(&self, key: &str, setting: &Setting) -> Place {
         let section = key.split('.').next().unwrap_or(key);
-        let named = self.named.get(section).filter(|_| setting.origin == ValueOrigin::PresetRow);
+        let named = self.named.get(section).filter(|_| setting.origin == ValueOrigin::Preset);
         named.unwrap_or(&setting.place).clone()
     }
 
@@ -418,7 +418,7 @@ impl DriveReader {
         drive.faults.extend(self.header.fault_lines.0);
         drive.drives = self.header.drives;
         let (fitted, assumed): (Vec<Mark>, Vec<Mark>) =
-            marks.into_iter().partition(|mark| mark.cause == UncertaintyCause::FittedKeyValue);
+            marks.into_iter().partition(|mark| mark.cause == UncertaintyCause::Fitted);
         drive.fitted = fitted.into_iter().map(|mark| mark.doubt).collect();
         drive.assumed = assumed.into_iter().map(|mark| mark.doubt).collect();
         let now = |of: &ReplacedValue| {
@@ -471,7 +471,7 @@ impl Mark {
     fn applies(&self, setting: Option<&Setting>) -> bool {
         match (self.origin, setting) {
             (ValueOrigin::Default, setting) => setting.is_none(),
-            (ValueOrigin::PresetRow, Some(setting)) => setting.origin == ValueOrigin::PresetRow,
+            (ValueOrigin::Preset, Some(setting)) => setting.origin == ValueOrigin::Preset,
             (_, Some(setting)) => setting.rank <= self.rank,
             (_, None) => true,
         }

@@ -1,6 +1,6 @@
 //! Sections of a drive that its description does not state, so that a run assumes their defaults.
 
-use crate::config::origin::{KeyOrigins, ValueOrigin};
+use crate::config::origin::{Sources, ValueOrigin};
 use crate::drive::Drive;
 use crate::words::{counted, listed};
 
@@ -24,7 +24,7 @@ pub(super) fn sentence(drive: &Drive, is_own: bool) -> Option<String> {
 }
 
 /// True if a file, an override or a preset gives at least one key of the section.
-fn is_stated(sources: &KeyOrigins, section: &str) -> bool {
+fn is_stated(sources: &Sources, section: &str) -> bool {
     let is_key = |key: &String| key.split_once('.').is_some_and(|(of, _)| of == section);
     sources.presets.contains_key(section) || sources.origins.keys().any(is_key)
 }

@@ -42,7 +42,7 @@ pub(super) enum DriverEnd {
 
 impl Engine {
     /// Returns an idle machine whose requests come from callers at the driver, by
-    /// [`ExternalInput::DriverRequest`](super::ExternalInput::DriverRequest), for threads made by [`Engine::add_driver_caller`].
+    /// [`Input::DriverRequest`](super::Input::DriverRequest), for threads made by [`Engine::add_driver_caller`].
     pub fn for_driver_callers(drive: &Drive, seed: u64) -> Engine {
         let mut engine = Engine::new(&drive.polled(), seed);
         engine.driver_end = DriverEnd::Callers;

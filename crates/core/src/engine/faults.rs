@@ -23,7 +23,7 @@ use crate::data::check::BLOCK_BYTES;
 use crate::drive::Drive;
 use crate::engine::Engine;
 use crate::engine::device::AttachedDevice;
-use crate::faults::FaultRule;
+use crate::faults::Rule;
 use crate::ledger::{FaultEffectSummary, Stage};
 use crate::media::volume::VolumeLimits;
 use crate::media::zones::ZonesLeft;
@@ -58,16 +58,16 @@ pub(super) struct Faults {
     actions: Vec<FaultAction>,
     /// Configuration of the link as it is trained now.
     link: config::Link,
-    requests: Vec<FaultRule>,
+    requests: Vec<Rule>,
     /// Rate limits of the rules that throttle requests.
     throttles: Vec<(Fault, VolumeLimits)>,
     /// Description of the drive, for a device that restarts; `seed` is the seed of the run.
     drive: Box<Drive>,
     seed: u64,
-    interrupts: Vec<FaultRule>,
-    instants: Vec<FaultRule>,
+    interrupts: Vec<Rule>,
+    instants: Vec<Rule>,
     /// Rules of power cuts that are triggered by the number of an event.
-    events: Vec<FaultRule>,
+    events: Vec<Rule>,
     /// Faults of requests in flight, by request number, since a driver may continue a request under another index.
     met: BTreeMap<u64, InFlightFault>,
     /// True if a rule resets or removes the device or cuts its power, so that the requests that it has are kept in
@@ -139,7 +139,7 @@ enum PendingFaultEffect {
     /// The completion of the request of this index and number arrives a second time.
     Repeat(RequestId, u64),
     /// The completion of the request of this index and number becomes valid, so that the host takes it.
-    DescribedThing(RequestId, u64),
+    Whole(RequestId, u64),
     /// The rule of this index, which has an instant of its own, takes effect.
     Instant(usize),
     /// The link gets back the described width and rate, at the end of the rule of this index.
@@ -179,7 +179,7 @@ impl Faults {
     }
 
     fn new(drive: &Drive, seed: u64) -> Faults {
-        let rules = |subject| FaultRule::about(subject, &drive.faults, seed);
+        let rules = |subject| Rule::about(subject, &drive.faults, seed);
         let is_there = |action: &FaultAction| drive.faults.iter().any(|fault| fault.action == *action);
         let actions: Vec<FaultAction> = FaultAction::ALL.into_iter().filter(is_there).collect();
         Faults {
@@ -404,7 +404,7 @@ impl Faults {
         }
         let slowed_by = |(since, factor): (Time, f64)| now.since(since).scale(factor - 1.0);
         if let Some(after) = met.whole_after.or(met.slowed.map(slowed_by)).filter(|_| !met.is_heard) {
-            self.schedule(now + after, PendingFaultEffect::DescribedThing(id, number), shared);
+            self.schedule(now + after, PendingFaultEffect::Whole(id, number), shared);
             return false;
         }
         if let Some(after) = met.repeats_after.filter(|_| !met.is_heard) {
@@ -458,12 +458,12 @@ impl Faults {
         self.network.iter_mut().for_each(|network| network.forget_requests());
         self.due.retain(|_, due| {
             use PendingFaultEffect::*;
-            !matches!(due, Submit(_) | GiveUp(_) | Repeat(..) | DescribedThing(..) | Retry(_))
+            !matches!(due, Submit(_) | GiveUp(_) | Repeat(..) | Whole(..) | Retry(_))
         });
     }
 
     fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        [&self.requests, &self.interrupts, &self.instants, &self.events].into_iter().flatten().map(FaultRule::count)
+        [&self.requests, &self.interrupts, &self.instants, &self.events].into_iter().flatten().map(Rule::count)
     }
 }
 
@@ -479,7 +479,7 @@ impl Engine {
     /// is [removed](Engine::remove_fault).
     pub fn add_fault(&mut self, drive: &Drive, fault: &Fault, seed: u64) -> Fault {
         let fault = fault.relative_to_start(self.now());
-        let rule = FaultRule::new(fault.clone(), seed);
+        let rule = Rule::new(fault.clone(), seed);
         let faults = self.faults.get_or_insert_with(|| Box::new(Faults::new(&drive.without_faults(), seed)));
         if !faults.actions.contains(&fault.action) {
             faults.actions.push(fault.action);
@@ -487,7 +487,7 @@ impl Engine {
         match fault.subject() {
             FaultSubject::Event => faults.events.push(rule),
             FaultSubject::Request => faults.requests.push(rule),
-            FaultSubject::BankState => self.devices[0].media.add_faults(vec![rule]),
+            FaultSubject::Bank => self.devices[0].media.add_faults(vec![rule]),
             FaultSubject::Packet => self.devices[0].link.add_faults(&[rule]),
             FaultSubject::Interrupt => faults.interrupts.push(rule),
             FaultSubject::Instant => {
@@ -575,7 +575,7 @@ impl Engine {
                     self.deliver_to_target_or_host(now, id);
                 }
             }
-            PendingFaultEffect::DescribedThing(id, number) => self.complete_invalid_completion(now, id, number),
+            PendingFaultEffect::Whole(id, number) => self.complete_invalid_completion(now, id, number),
             PendingFaultEffect::GiveUp(number) => self.give_up_after_timeout(now, number),
             PendingFaultEffect::Look { vector } => self.host.on_message(now, vector, &mut self.shared),
             PendingFaultEffect::Instant(place) => self.apply_timed_rule(now, place),
@@ -663,7 +663,7 @@ impl Engine {
     pub(super) fn summarise_fault_effects(&self) -> Vec<FaultEffectSummary> {
         let Some(faults) = &self.faults else { return Vec::new() };
         let rules = [&faults.requests, &faults.interrupts, &faults.instants, &faults.events].into_iter().flatten();
-        let met = |rule: &FaultRule| {
+        let met = |rule: &Rule| {
             let span = rule.span();
             FaultEffectSummary {
                 line: rule.fault.line(),

@@ -53,7 +53,7 @@ use crate::ledger::StageTimes;
 use crate::ledger::record::RecordedBurst;
 use crate::ledger::trace::Trace;
 use crate::link::Arrival;
-use crate::link::switch::SwitchFabric;
+use crate::link::switch::Switches;
 use crate::memory::HostMemory;
 use crate::number::low_u16;
 use crate::protocol::halves::{Controller, Driver, PollNames};
@@ -68,11 +68,11 @@ use device::AttachedDevice;
 use devices::AttachedDevices;
 use driver_end::DriverEnd;
 use faults::Faults;
-pub use outside::{CompletedInjection, ExternalInput};
+pub use outside::{Completed, Input};
 use pending_jobs::PendingJobGroups;
 use recorder::Recorder;
 use switched::SwitchedLinks;
-use warm_up::WarmUpState;
+use warm_up::WarmUp;
 
 /// Condition that ends the handling of events, besides the instant up to which they are handled.
 #[derive(Clone, Copy)]
@@ -112,14 +112,14 @@ pub struct Engine {
     /// Names of the stages of the host's software stack, for traces.
     stack_names: Vec<String>,
     /// Completions of injected requests that have not been taken.
-    client_completed: VecDeque<CompletedInjection>,
+    client_completed: VecDeque<Completed>,
     /// Stages of the injected requests that are complete; `None` unless they are to be kept.
     completed_stages: Option<VecDeque<StageTimes>>,
     driver_end: DriverEnd,
     /// Thread that the commands of real hosts are counted for, by the number of their queue.
     queue_threads: Vec<u16>,
     plan: PendingJobGroups,
-    warm_up: WarmUpState,
+    warm_up: WarmUp,
 }
 
 impl Engine {
@@ -128,7 +128,7 @@ impl Engine {
         let drive = &*drive.combined_hosts();
         let mut shared = Shared::default();
         let Drive { switch, peer, link, root_complex, drives, .. } = drive;
-        let switches = SwitchFabric::of(switch, peer, link, root_complex.write_accept, *drives);
+        let switches = Switches::of(switch, peer, link, root_complex.write_accept, *drives);
         let is_alone = *drives == 1 && switches.is_none();
         if !is_alone {
             shared.scheduler.rank_by_source();
@@ -158,7 +158,7 @@ impl Engine {
             driver_end: DriverEnd::Host,
             queue_threads: Vec::new(),
             plan: PendingJobGroups::default(),
-            warm_up: WarmUpState::default(),
+            warm_up: WarmUp::default(),
             shared,
         }
     }
@@ -218,7 +218,7 @@ impl Engine {
 
     /// Handles up to `events` events up to and at `until`, but no further than the completion of an injected request.
     /// Returns true if all events up to then have been handled, and that completion.
-    pub fn run_events_until_completed(&mut self, until: Time, events: u64) -> (bool, Option<CompletedInjection>) {
+    pub fn run_events_until_completed(&mut self, until: Time, events: u64) -> (bool, Option<Completed>) {
         if self.shared.scheduler.is_due(until) {
             self.handle_events(events, until, RunGoal::Completion);
         }
@@ -340,11 +340,11 @@ impl Engine {
         // All devices have the same driver type, so the host takes the software costs from the first.
         let driver = &devices[0].driver;
         match event {
-            Event::WorkloadThread(thread) => host.wake_thread_for_next_step(now, thread, driver, shared),
+            Event::Thread(thread) => host.wake_thread_for_next_step(now, thread, driver, shared),
             Event::Path(thread) => host.on_path(now, thread, driver, shared),
             Event::Release(lock) => host.on_lock_release(now, lock, shared),
             Event::WorkDone(thread) => self.on_work_done(now, thread),
-            Event::KernelPoller(thread) => {
+            Event::Poller(thread) => {
                 let taken = host.on_poller(now, thread, driver, shared);
                 self.submit_together(now, taken.into_iter());
             }
@@ -352,7 +352,7 @@ impl Engine {
                 let (driver, mut ports) = devices.driver_side(device, memory, shared);
                 driver.on_timer(now, &mut ports);
             }
-            Event::WireSender(wire) => devices[device].link.on_wire(now, wire.into(), shared),
+            Event::Wire(wire) => devices[device].link.on_wire(now, wire.into(), shared),
             Event::Arrive(packet) => {
                 if let Some(arrival) = devices[device].link.on_arrival(now, packet, shared) {
                     self.on_arrival(now, arrival, device);
@@ -407,7 +407,7 @@ impl Engine {
         match self.host.on_work_done(now, thread, &mut self.shared) {
             FinishedWork::Later(at) => return self.shared.scheduler.at(at, Event::WorkDone(thread)),
             FinishedWork::Submitted(request) => self.submit(now, request),
-            FinishedWork::CompletedInjection(request) => self.on_done(now, request),
+            FinishedWork::Completed(request) => self.on_done(now, request),
             FinishedWork::CompletedAndSubmitted(done, at, request) => {
                 self.on_done(at, done);
                 self.submit(now, request);
@@ -536,7 +536,7 @@ impl Engine {
     /// Keeps the completion of an injected request until it is taken.
     #[inline(never)]
     fn complete_for_client(&mut self, token: u32, now: Time, error: Option<u32>) {
-        self.client_completed.push_back(CompletedInjection { token, at: now, error });
+        self.client_completed.push_back(Completed { token, at: now, error });
         self.shared.scheduler.return_to_caller();
     }
 

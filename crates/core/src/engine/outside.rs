@@ -11,7 +11,7 @@ use crate::time::{Span, Time};
 
 /// Input from outside the simulation: a request of a client, or a register write or doorbell of a real host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExternalInput {
+pub enum Input {
     /// Request that an application issues, for a thread made by [`Engine::add_client`]. The drive must
     /// [have](Drive::check_supports_operation) its operation. [`Engine::take_completed`] returns `token`, by which the caller
     /// knows the request.
@@ -64,7 +64,7 @@ pub enum ExternalInput {
 
 /// Completion of an injected request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CompletedInjection {
+pub struct Completed {
     /// Token that the caller gave the request.
     pub token: u32,
     /// Instant at which the application had the result of the request.
@@ -124,7 +124,7 @@ impl Engine {
         self.devices[0].driver.real_hosts().map_or(0, |queues| queues.room(queue))
     }
 
-    /// Places a command that arrives from a real host at `at` in the next slot of its queue. [`ExternalInput::Ring`] announces
+    /// Places a command that arrives from a real host at `at` in the next slot of its queue. [`Input::Ring`] announces
     /// it to the device. [`Engine::take_completed`] returns its token when its completion is in the host's memory.
     pub fn place(&mut self, at: Time, command: HostCommand) {
         self.run_until(at);
@@ -171,25 +171,21 @@ impl Engine {
 
     /// Injects an input at `at`, after handling all events up to then; `at` may not lie before an event that has been
     /// handled.
-    pub fn inject(&mut self, at: Time, input: ExternalInput) {
+    pub fn inject(&mut self, at: Time, input: Input) {
         self.run_until(at);
         self.shared.scheduler.advance(at);
         self.set_event_source(0);
         match input {
-            ExternalInput::Request { thread, io, token } => {
-                self.inject_delayed_request(at, thread, io, token, Span::ZERO)
-            }
-            ExternalInput::DelayedRequest { thread, io, token, delayed } => {
+            Input::Request { thread, io, token } => self.inject_delayed_request(at, thread, io, token, Span::ZERO),
+            Input::DelayedRequest { thread, io, token, delayed } => {
                 self.inject_delayed_request(at, thread, io, token, delayed)
             }
-            ExternalInput::DriverRequest { thread, drive, io, token } => {
-                self.submit_at_driver(at, thread, drive, io, token)
-            }
-            ExternalInput::RegisterWrite { address, value } => {
+            Input::DriverRequest { thread, drive, io, token } => self.submit_at_driver(at, thread, drive, io, token),
+            Input::RegisterWrite { address, value } => {
                 let (controller, mut ports) = self.devices[0].controller_side(&mut self.shared);
                 controller.on_register_write(at, address, value, &mut ports);
             }
-            ExternalInput::Ring { queue } => {
+            Input::Ring { queue } => {
                 let (driver, mut ports) = self.devices[0].driver_side(&mut self.memory, &mut self.shared);
                 let queues = driver.real_hosts().expect("whoever rings has placed a command");
                 queues.ring(queue, &mut ports);
@@ -200,7 +196,7 @@ impl Engine {
 
     /// Removes and returns the next completion of an injected request, in the order of completion. Callers that inject
     /// requests must take all completions, as they are kept until then.
-    pub fn take_completed(&mut self) -> Option<CompletedInjection> {
+    pub fn take_completed(&mut self) -> Option<Completed> {
         self.client_completed.pop_front()
     }
 }
@@ -217,7 +213,7 @@ mod tests {
             let thread = engine.add_client(1);
             let io = Io { op: Op::Read, offset: 0, bytes: 512 };
             let at = Time::ZERO + Span::from_ms(50);
-            engine.inject(at, ExternalInput::DelayedRequest { thread, io, token: 7, delayed });
+            engine.inject(at, Input::DelayedRequest { thread, io, token: 7, delayed });
             engine.run_until(at + Span::from_ms(1));
             let outcome = engine.outcome(&Drive::shipped("nvme").unwrap(), 1);
             let done = engine.take_completed().expect("the request is done");
@@ -236,7 +232,7 @@ mod tests {
         // A second request stays in flight, so the thread is still busy when the first completes.
         for (token, offset) in [(7, 0), (8, 4096)] {
             let io = Io { op: Op::Read, offset, bytes: 512 };
-            engine.inject(Time::ZERO, ExternalInput::Request { thread, io, token });
+            engine.inject(Time::ZERO, Input::Request { thread, io, token });
         }
         // The endpoint polls its queue throughout, so there are always more events to handle.
         let until = Time::ZERO + Span::from_us(100);

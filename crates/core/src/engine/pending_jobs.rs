@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::Engine;
-use super::warm_up::WarmUpState;
+use super::warm_up::WarmUp;
 use crate::protocol::halves::Controller as _;
 use crate::scheduler::Event;
 use crate::time::Time;
@@ -35,7 +35,7 @@ impl Engine {
         let Limits { capacity_bytes, is_volatile, zones, placement_identifiers, .. } = *limits;
         self.plan =
             PendingJobGroups { groups, begun: 0, capacity_bytes, is_volatile, zones, placement_identifiers, seed };
-        self.warm_up = WarmUpState::of(jobs, limits);
+        self.warm_up = WarmUp::of(jobs, limits);
         if limits.keys.is_some() {
             self.fill_keys(jobs, capacity_bytes);
         }
@@ -87,7 +87,7 @@ impl Engine {
             let thread = self.host.add_thread(job.iodepth, Some(generator), Some(job));
             self.disable_interrupts_for_polling(thread);
             self.recorder.add_thread(thread, place);
-            self.shared.scheduler.at(start, Event::WorkloadThread(thread));
+            self.shared.scheduler.at(start, Event::Thread(thread));
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::drive::Drive;
 use crate::engine::power::ServerPowerModel;
 use crate::engine::requests::{KeptRequestRecord, KeptRequestRecords};
 use crate::ledger::{
-    CpuUtilisation, DirectionOutcome, JobOutcome, Latency, MeasuredState, Outcome, PartBusyTime, ServerEnergy, WireUse,
+    CpuUtilisation, DirectionOutcome, Energy, JobOutcome, Latency, MeasuredState, Outcome, PartBusyTime, WireUse,
 };
 use crate::request::Op;
 use crate::request::Request;
@@ -182,7 +182,7 @@ impl Recorder {
             request.ledger.close(now);
             return;
         }
-        if let Some(kept) = self.kept.as_mut().filter(|_| request.io.op != Op::DeepFlush) {
+        if let Some(kept) = self.kept.as_mut().filter(|_| request.io.op != Op::Flush) {
             kept.keep(KeptRequestRecord {
                 number: request.number,
                 job: number,
@@ -195,7 +195,7 @@ impl Recorder {
         let direction = match request.io.op {
             Op::Read => &mut job.outcome.read,
             Op::Write => &mut job.outcome.write,
-            Op::DeepFlush => &mut job.outcome.flush,
+            Op::Flush => &mut job.outcome.flush,
             Op::Discard => &mut job.outcome.discard,
             Op::WriteZeroes => &mut job.outcome.zeroes,
         };
@@ -259,7 +259,7 @@ impl Recorder {
         let job = &mut self.jobs[number];
         if request.ledger.start() >= job.ramp_end {
             job.outcome.failed += 1;
-            job.outcome.failed_flushes += u64::from(request.io.op == Op::DeepFlush);
+            job.outcome.failed_flushes += u64::from(request.io.op == Op::Flush);
             job.outcome.failed_resets += u64::from(request.io.op == Op::Discard && !job.is_replay);
             job.outcome.first_error.get_or_insert(error);
         }
@@ -306,10 +306,10 @@ impl JobMeasurements {
     }
 }
 
-fn energy(drive: &Drive, parts: &PartMeasurements, elapsed: Span) -> Option<ServerEnergy> {
+fn energy(drive: &Drive, parts: &PartMeasurements, elapsed: Span) -> Option<Energy> {
     let model = ServerPowerModel::from(drive);
     let busy_cores = if elapsed.is_zero() { 0.0 } else { parts.cpu.busy().as_s() / elapsed.as_s() };
-    (drive.power.idle_w > 0.0).then(|| ServerEnergy {
+    (drive.power.idle_w > 0.0).then(|| Energy {
         server_w: model.server_w(busy_cores, drive.host.core_ghz, parts.awake_share),
         idle_w: drive.power.idle_w,
     })

@@ -40,7 +40,7 @@ impl Engine {
         let Engine { fabric: Some(fabric), shared, .. } = self else { return };
         match step {
             FabricCommandStep::Command => fabric.on_command(now, context, shared),
-            FabricCommandStep::GuestRequest => fabric.ask(now, context, shared),
+            FabricCommandStep::Ask => fabric.ask(now, context, shared),
             FabricCommandStep::Asked => self.on_data_request(now, context),
             FabricCommandStep::SendData => fabric.send_data(now, context, shared),
             FabricCommandStep::Data => fabric.on_data(now, context, shared),

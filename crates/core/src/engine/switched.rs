@@ -6,7 +6,7 @@
 use super::Engine;
 use crate::ledger::Stage;
 use crate::link::Arrival;
-use crate::link::switch::{SwitchArrival, SwitchDeparture, SwitchFabric};
+use crate::link::switch::{SwitchArrival, SwitchDeparture, Switches};
 use crate::number::whole;
 use crate::scheduler::{Event, SWITCHES};
 use crate::time::Time;
@@ -15,7 +15,7 @@ use crate::tlp::Direction;
 /// Switches of a machine, and the devices whose links may have packets for them.
 #[derive(Clone, Debug)]
 pub(super) struct SwitchedLinks {
-    pub(super) switches: SwitchFabric,
+    pub(super) switches: Switches,
     /// Direction of packets that go from the link of one drive or host to the shared link: up from drives, down from
     /// hosts that share a device.
     to_shared: Direction,
@@ -25,7 +25,7 @@ pub(super) struct SwitchedLinks {
 
 impl SwitchedLinks {
     /// Returns idle switches, with the links of idle devices.
-    pub(super) fn new(switches: SwitchFabric, to_shared: Direction) -> Box<SwitchedLinks> {
+    pub(super) fn new(switches: Switches, to_shared: Direction) -> Box<SwitchedLinks> {
         Box::new(SwitchedLinks { switches, to_shared, called: Vec::new() })
     }
 

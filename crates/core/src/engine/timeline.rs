@@ -15,7 +15,7 @@ const EVENTS: u64 = 64;
 /// Course of a run in progress: its windows of equally many completed requests.
 #[derive(Clone, Debug)]
 pub struct RunTimeline {
-    windows: Vec<RunWindow>,
+    windows: Vec<Window>,
     window_ios: u64,
     seen: Latency,
     from: Option<Time>,
@@ -23,7 +23,7 @@ pub struct RunTimeline {
 
 /// Window of a run: requests that were completed one after the other, with their latencies.
 #[derive(Clone, Debug)]
-pub struct RunWindow {
+pub struct Window {
     /// Instant at which this window (range of consecutive requests of the run) begins.
     pub from: Time,
     /// Instant at which this window (range of consecutive requests of the run) ends.
@@ -62,7 +62,7 @@ impl RunTimeline {
         }
         let now = simulation.latency();
         let latency = now.without(&self.seen);
-        self.windows.push(RunWindow { from, to: simulation.now(), latency });
+        self.windows.push(Window { from, to: simulation.now(), latency });
         (self.seen, self.from) = (now, Some(simulation.now()));
         if self.windows.len() >= WINDOWS_MAX {
             self.pair();
@@ -79,16 +79,16 @@ impl RunTimeline {
     }
 
     /// Returns the windows of the run so far. Requests completed since the last window ended are in none of them.
-    pub fn windows(&self) -> &[RunWindow] {
+    pub fn windows(&self) -> &[Window] {
         &self.windows
     }
 }
 
-impl RunWindow {
-    fn with(&self, next: &RunWindow) -> RunWindow {
+impl Window {
+    fn with(&self, next: &Window) -> Window {
         let mut latency = self.latency.clone();
         latency.merge(&next.latency);
-        RunWindow { from: self.from, to: next.to, latency }
+        Window { from: self.from, to: next.to, latency }
     }
 
     /// Returns the throughput of the window in requests per second of simulated time.

@@ -16,7 +16,7 @@ const EVENTS_BETWEEN_LOOKS: u64 = 4096;
 
 /// State of the warm-up of a run, and the properties of its jobs that decide what the outcome says about it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct WarmUpState {
+pub(super) struct WarmUp {
     /// True during the warm-up, while requests do not count.
     is_on: bool,
     /// True if the drives have a steady state and the jobs write, so that a warm-up makes a difference.
@@ -36,10 +36,10 @@ struct WarmUpEnd {
     parts: PartMeasurements,
 }
 
-impl WarmUpState {
+impl WarmUp {
     /// Returns the warm-up, not yet begun, of these jobs on a drive with these limits.
-    pub(super) fn of(jobs: &[Job], limits: &Limits) -> WarmUpState {
-        WarmUpState {
+    pub(super) fn of(jobs: &[Job], limits: &Limits) -> WarmUp {
+        WarmUp {
             is_on: false,
             matters: limits.has_steady_state && jobs.iter().any(Job::has_writes),
             is_steady: jobs.iter().any(Job::warms_up),
@@ -69,7 +69,7 @@ impl WarmUpState {
             None if self.is_steady => MeasuredState::Burst("the run was over before the write buffer had filled"),
             None => MeasuredState::Burst("requests count from the first one on, which finds the write buffer empty"),
             Some(end) if !end.is_steady => MeasuredState::Burst("the write buffer had not filled"),
-            Some(_) if self.writes_at_random && precondition != Precondition::RandomStream => MeasuredState::Burst(
+            Some(_) if self.writes_at_random && precondition != Precondition::Random => MeasuredState::Burst(
                 "the translation layer had not been overwritten at random: translation.precondition is not random",
             ),
             Some(end) => MeasuredState::Steady { warm_up_ios: end.ios, warm_up: end.parts.now.since(Time::ZERO) },

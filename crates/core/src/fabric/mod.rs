@@ -26,7 +26,7 @@ use crate::drive::Drive;
 use crate::ledger::record::RecordedBurst;
 use crate::ledger::{PartBusyTime, Stage};
 use crate::number::{index, narrow, real, short_length, whole};
-use crate::random::RandomStream;
+use crate::random::Random;
 use crate::request::{Io, Op, RequestId};
 use crate::scheduler::Event;
 use crate::shared::Shared;
@@ -41,7 +41,7 @@ pub enum FabricCommandStep {
     /// The command capsule is in the target's memory.
     Command,
     /// A target core has received the command of a large write, and asks for its data.
-    GuestRequest,
+    Ask,
     /// The request for a write's data (R2T) is in the initiator's memory.
     Asked,
     /// The initiator sends the data of a large write.
@@ -63,7 +63,7 @@ pub enum FabricCommandStep {
 impl FabricCommandStep {
     const ALL: [FabricCommandStep; 10] = [
         FabricCommandStep::Command,
-        FabricCommandStep::GuestRequest,
+        FabricCommandStep::Ask,
         FabricCommandStep::Asked,
         FabricCommandStep::SendData,
         FabricCommandStep::Data,
@@ -123,7 +123,7 @@ pub struct NetworkedTarget {
     notice: Span,
     loss_ratio: f64,
     retransmit: Span,
-    random: RandomStream,
+    random: Random,
     /// Receive queues of the initiators' NICs, by interrupt vector.
     queues: Vec<ReceiveInterruptQueue>,
     /// Instants of the last arrivals at the target and at the initiator, by connection. Packets of one
@@ -157,7 +157,7 @@ impl NetworkedTarget {
             notice: config.target_notice,
             loss_ratio: config.loss_ratio,
             retransmit: config.retransmit,
-            random: RandomStream::stream(seed, "network"),
+            random: Random::stream(seed, "network"),
             queues: vec![ReceiveInterruptQueue::default(); index(host_queue_pair_count(drive))],
             last_arrivals: vec![[Time::ZERO; 2]; connections],
             retransmissions: 0,
@@ -224,11 +224,8 @@ impl NetworkedTarget {
     /// Lets a target core receive a command that has arrived at `now`.
     pub fn on_command(&mut self, now: Time, id: RequestId, shared: &mut Shared) {
         let io = shared.requests[id].io;
-        let next = if self.framing.needs_data_request(&io) {
-            FabricCommandStep::GuestRequest
-        } else {
-            FabricCommandStep::Submit
-        };
+        let next =
+            if self.framing.needs_data_request(&io) { FabricCommandStep::Ask } else { FabricCommandStep::Submit };
         let ready = self.core_wake_time(now, shared.requests[id].thread);
         self.work_on_target_core(ready, id, self.costs.command(&io, &self.framing), next, shared);
     }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use super::interrupts::InterruptHandlerRun;
 use super::locks::{LockSpinner, SharedCacheLine, SpinLock};
-use super::poller::KernelPoller;
+use super::poller::Poller;
 use super::posted::PostedWriteQueue;
 use super::processors::{HostContext, LockGrant, Processors};
-use super::software::{self, EngineStack, StageCostTime, StageLockCost, charge};
+use super::software::{self, Software, StageCostTime, StageLockCost, charge};
 use super::stack::Way;
-use super::thread::{State, Work, WorkloadThread};
+use super::thread::{State, Thread, Work};
 use crate::config::{EngineOptions, IoEngine, LockScope, Stack, Wait};
 use crate::drive::Drive;
 use crate::fabric::host_queue_pair_count;
@@ -57,7 +57,7 @@ pub struct BatchMember {
 /// State of a thread that works on batches: its I/O engine and its present batch.
 #[derive(Clone, Debug)]
 pub(super) struct BatchingThread {
-    pub software: Arc<EngineStack>,
+    pub software: Arc<Software>,
     together: BatchSizes,
     way: Way,
     pub members: Vec<BatchMember>,
@@ -73,7 +73,7 @@ pub(super) struct BatchingThread {
     /// True from when all slots are taken until completions have freed enough of them for the next batch.
     is_draining: bool,
     /// Poll thread of the kernel for the thread's ring; `None` without one.
-    pub poller: Option<KernelPoller>,
+    pub poller: Option<Poller>,
     /// Processor that the job chooses for the poll thread.
     pub poller_cpu: Option<usize>,
     /// Number of the thread's queue pair on each drive.
@@ -86,7 +86,7 @@ pub(super) struct BatchingThread {
 
 /// Software whose requests go in batches: state of each thread, and what the threads share.
 #[derive(Clone, Debug)]
-pub(super) struct BatchingStack {
+pub(super) struct Batched {
     /// Description of the drive, whose software stack offers a choice of I/O engines.
     drive: Arc<Drive>,
     /// Batching state of each thread, by thread number.
@@ -103,7 +103,7 @@ pub(super) struct BatchingStack {
 }
 
 impl BatchingThread {
-    pub(super) fn new(software: Arc<EngineStack>, together: BatchSizes) -> BatchingThread {
+    pub(super) fn new(software: Arc<Software>, together: BatchSizes) -> BatchingThread {
         BatchingThread {
             software,
             together,
@@ -132,12 +132,12 @@ impl BatchingThread {
         let batch = job.map_or_else(Batch::default, |job| job.batch);
         let together = batch.batch_for_slots(iodepth, engine == IoEngine::Spdk);
         let Stack { poller_idle, poller_wake, .. } = drive.stack;
-        let poller = switches.sqthread_poll.then(|| KernelPoller::new(0, poller_idle, poller_wake));
+        let poller = switches.sqthread_poll.then(|| Poller::new(0, poller_idle, poller_wake));
         let poller_cpu = job.and_then(|job| job.engine_choice.poller_cpu).map(index);
         BatchingThread {
             poller,
             poller_cpu,
-            ..BatchingThread::new(Arc::new(EngineStack::new(drive, engine, switches)), together)
+            ..BatchingThread::new(Arc::new(Software::new(drive, engine, switches)), together)
         }
     }
 
@@ -196,7 +196,7 @@ impl BatchingThread {
 
     /// Plans the legs of a submission in the kernel: first those of the whole batch, then those of each request.
     /// `outstanding` is the number of the thread's requests in flight.
-    fn plan_submission_legs(&mut self, software: &EngineStack, outstanding: u32, shared: &Shared) {
+    fn plan_submission_legs(&mut self, software: &Software, outstanding: u32, shared: &Shared) {
         self.legs.clear();
         let first = shared.requests[self.members[0].request].io.op.direction();
         let batch = software.down(first).batch.iter();
@@ -211,7 +211,7 @@ impl BatchingThread {
 
     /// Plans the legs of a completion: acknowledgement, the kernel's work, the work for the whole batch, and the
     /// application's work.
-    fn plan_completion_legs(&mut self, software: &EngineStack, acknowledge: Span, shared: &Shared) {
+    fn plan_completion_legs(&mut self, software: &Software, acknowledge: Span, shared: &Shared) {
         self.legs.clear();
         if !acknowledge.is_zero() {
             self.legs.push(BatchLeg::All { stage: Stage::Driver, time: acknowledge });
@@ -288,10 +288,10 @@ pub(super) fn ring(
     }
 }
 
-impl BatchingStack {
+impl Batched {
     /// Creates the software of this drive's host; `None` if its threads do not choose among engines.
-    pub(super) fn of(drive: &Drive) -> Option<BatchingStack> {
-        drive.stack.has_engines().then(|| BatchingStack {
+    pub(super) fn of(drive: &Drive) -> Option<Batched> {
+        drive.stack.has_engines().then(|| Batched {
             drive: Arc::new(drive.clone()),
             batchers: Vec::new(),
             lines: vec![
@@ -305,16 +305,11 @@ impl BatchingStack {
     }
 
     /// Adds the batching state of a thread. Returns the thread with the completion method of its engine.
-    pub(super) fn thread(
-        &mut self,
-        thread: WorkloadThread,
-        job: Option<&Job>,
-        processors: &Processors,
-    ) -> WorkloadThread {
+    pub(super) fn thread(&mut self, thread: Thread, job: Option<&Job>, processors: &Processors) -> Thread {
         let batcher = BatchingThread::of(&self.drive, thread.iodepth, job);
         let (wait, waits_for_flush) = (batcher.wait(processors.wait), batcher.waits_for_flush());
         self.batchers.push(batcher);
-        WorkloadThread { wait, waits_for_flush, ..thread }
+        Thread { wait, waits_for_flush, ..thread }
     }
 
     /// Gives a new thread its queue pair, whose interrupts go to the core of the first thread that uses it. Notes which
@@ -430,7 +425,7 @@ impl BatchingStack {
         let batcher = &mut self.batchers[usize::from(thread)];
         let count = this.done.len().min(index(batcher.together.complete_max));
         let is_flushed =
-            this.is_flushing && this.done.iter().take(count).any(|it| shared.requests[*it].io.op == Op::DeepFlush);
+            this.is_flushing && this.done.iter().take(count).any(|it| shared.requests[*it].io.op == Op::Flush);
         this.is_flushing &= !is_flushed;
         batcher.members.clear();
         batcher.members.extend(this.done.drain(..count).map(|request| BatchMember { request, end: Time::NEVER }));
@@ -456,7 +451,7 @@ impl BatchingStack {
             let pace = processors.draw_software_pace(begin, core);
             let ledger = &mut shared.requests[member.request].ledger;
             ledger.until(until, now.max(ledger.cursor()));
-            ledger.until(Stage::QueueReadInFlight, (now + poll).max(ledger.cursor()));
+            ledger.until(Stage::Poll, (now + poll).max(ledger.cursor()));
             ledger.until(Stage::CoreWait, begin);
             ledger.set_stretch_factor(pace);
         }
@@ -650,7 +645,7 @@ impl BatchingStack {
                 let run = processors.run_interrupt_handler(now, core, processors.wake, shared);
                 self.on_handler(&run, shared);
                 shared.requests.charge(Some(request), Stage::Interrupt, run.end());
-                shared.scheduler.at(run.end(), Event::WorkloadThread(thread));
+                shared.scheduler.at(run.end(), Event::Thread(thread));
             }
             _ if processors.notify_thread(now, thread, shared) => self.step(now, thread, context),
             _ => {}

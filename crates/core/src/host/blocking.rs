@@ -8,7 +8,7 @@ use super::locks::{SharedCacheLine, SleepingLock};
 use super::path::LockSleeper;
 use super::processors::{HostContext, Processors};
 use super::stack::{Path, Stack, Way};
-use super::thread::{ScheduledWork, State, Work, WorkloadThread};
+use super::thread::{ScheduledWork, State, Thread, Work};
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::protocol::halves::Driver as _;
@@ -19,7 +19,7 @@ use crate::time::{Span, Time};
 /// Software stack through which requests go one at a time, with the cache lines, locks and kernel workers that cores
 /// share.
 #[derive(Clone, Debug)]
-pub(super) struct BlockingStack {
+pub(super) struct Blocking {
     pub(super) stack: Stack,
     /// Cache lines that several cores write.
     pub(super) lines: Vec<SharedCacheLine>,
@@ -31,11 +31,11 @@ pub(super) struct BlockingStack {
     spin_up_to_bytes: u32,
 }
 
-impl BlockingStack {
+impl Blocking {
     /// Creates the software stack of this drive's host.
-    pub(super) fn new(drive: &Drive) -> BlockingStack {
+    pub(super) fn new(drive: &Drive) -> Blocking {
         let stack = Stack::of(drive);
-        BlockingStack {
+        Blocking {
             lines: vec![SharedCacheLine::default(); stack.lines],
             request_locks: vec![SleepingLock::default(); stack.request_locks],
             workers: Vec::new(),
@@ -45,9 +45,9 @@ impl BlockingStack {
     }
 
     /// Returns a thread of the workload with the completion method and the flush behaviour of this software.
-    pub(super) fn thread(&self, thread: WorkloadThread, processors: &Processors) -> WorkloadThread {
+    pub(super) fn thread(&self, thread: Thread, processors: &Processors) -> Thread {
         let spin_up_to_bytes = self.spin_up_to_bytes;
-        WorkloadThread { spin_up_to_bytes, wait: processors.wait, waits_for_flush: true, ..thread }
+        Thread { spin_up_to_bytes, wait: processors.wait, waits_for_flush: true, ..thread }
     }
 
     /// Runs a thread that holds its core up to its next simulated event. The thread resumes a request that was stopped
@@ -78,7 +78,7 @@ impl BlockingStack {
             (Some(core), State::Away) if !processors.wake.is_zero() && !this.queued && this.done.len() == 1 => {
                 let woken = processors.run_interrupt_handler(now, core, processors.wake, shared).end();
                 shared.requests.charge(Some(request), Stage::Interrupt, woken);
-                shared.scheduler.at(woken, Event::WorkloadThread(thread));
+                shared.scheduler.at(woken, Event::Thread(thread));
             }
             _ if processors.notify_thread(now, thread, shared) => self.step(now, thread, context),
             _ => {}
@@ -138,7 +138,7 @@ impl BlockingStack {
         let begin = processors.thread_processor_free_at(seen, thread);
         let ledger = &mut request.ledger;
         ledger.until(Stage::CoreWait, now);
-        ledger.until(Stage::QueueReadInFlight, seen);
+        ledger.until(Stage::Poll, seen);
         ledger.until(Stage::CoreWait, begin);
         processors.piece_from = begin;
         ledger.set_stretch_factor(processors.draw_software_pace(begin, processors.threads[usize::from(thread)].core));

@@ -5,7 +5,7 @@
 //! disabled, as those of the block layer and of drivers do (`spin_lock_irqsave`; Love, "Linux Kernel Development", 3rd
 //! edition, chapters 4, 7 and 10).
 
-use super::processors::{ProcessorState, Processors};
+use super::processors::{Core, Processors};
 use crate::config::IdleWakeTime;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -25,7 +25,7 @@ impl InterruptHandlerRun {
     }
 }
 
-impl ProcessorState {
+impl Core {
     /// Makes the core take no interrupt before `until`.
     pub(super) fn mask(&mut self, until: Time) {
         self.masked_until = self.masked_until.max(until);

@@ -30,21 +30,21 @@ use crate::time::{Span, Time};
 use crate::workload::generator::RequestGenerator;
 use crate::workload::{Job, Rounds};
 pub use batched::BatchMember;
-use batched::BatchingStack;
-use blocking::BlockingStack;
+use batched::Batched;
+use blocking::Blocking;
 use processors::{HostContext, Processors};
 use software::StackLockNumbers;
 use stack::Way;
 pub use thread::FinishedWork;
-use thread::{State, Work, WorkloadThread};
+use thread::{State, Thread, Work};
 
 /// Software of the host, by how requests enter and leave it.
 #[derive(Clone, Debug)]
 enum Submission {
     /// Requests enter and leave the software one at a time.
-    BlockingStack(BlockingStack),
+    Blocking(Blocking),
     /// Requests enter and leave the software in batches, each through the I/O engine of its job.
-    BatchingStack(BatchingStack),
+    Batched(Batched),
 }
 
 /// Request from outside the simulation, for a thread without a generator.
@@ -72,13 +72,13 @@ pub struct Host {
 impl Host {
     /// Creates the host of this drive, without threads.
     pub fn new(drive: &Drive, seed: u64) -> Host {
-        let submission = match BatchingStack::of(drive) {
-            Some(batched) => Submission::BatchingStack(batched),
-            None => Submission::BlockingStack(BlockingStack::new(drive)),
+        let submission = match Batched::of(drive) {
+            Some(batched) => Submission::Batched(batched),
+            None => Submission::Blocking(Blocking::new(drive)),
         };
         let spin_locks = match &submission {
-            Submission::BlockingStack(blocking) => blocking.stack.spin_locks,
-            Submission::BatchingStack(_) => StackLockNumbers::new(drive).count(0),
+            Submission::Blocking(blocking) => blocking.stack.spin_locks,
+            Submission::Batched(_) => StackLockNumbers::new(drive).count(0),
         };
         Host { processors: Processors::new(drive, spin_locks, seed), submission, supported: drive.limits().supported }
     }
@@ -93,16 +93,16 @@ impl Host {
         processors.unfinished += usize::from(state != State::Finished);
         let core = usize::from(number) % processors.cores.len();
         let rounds = job.map(Rounds::of).unwrap_or_default();
-        let thread = WorkloadThread { state, core, iodepth, generator, rounds, ..WorkloadThread::default() };
+        let thread = Thread { state, core, iodepth, generator, rounds, ..Thread::default() };
         let mut thread = match submission {
-            Submission::BlockingStack(blocking) => blocking.thread(thread, processors),
-            Submission::BatchingStack(batched) => batched.thread(thread, job, processors),
+            Submission::Blocking(blocking) => blocking.thread(thread, processors),
+            Submission::Batched(batched) => batched.thread(thread, job, processors),
         };
         // Injected requests come from many independent callers, and only the caller of a flush waits for it, so the
         // thread as a whole does not.
         thread.waits_for_flush &= thread.generator.is_some();
         processors.threads.push(thread);
-        if let Submission::BatchingStack(batched) = submission {
+        if let Submission::Batched(batched) = submission {
             batched.assign_queue_pair(number, processors);
             batched.assign_poller_processors(processors);
         }
@@ -133,16 +133,16 @@ impl Host {
     /// True if a thread polls for completions by itself, on a host whose threads choose among engines.
     pub fn thread_polls_for_completions(&self, thread: u16) -> bool {
         match &self.submission {
-            Submission::BlockingStack(_) => false,
-            Submission::BatchingStack(batched) => batched.batchers[usize::from(thread)].software.polls(),
+            Submission::Blocking(_) => false,
+            Submission::Batched(batched) => batched.batchers[usize::from(thread)].software.polls(),
         }
     }
 
     /// True if a thread finds responses from a network by polling; `has_polled_queues` is true if its engine can.
     pub fn thread_polls_network(&self, thread: u16, has_polled_queues: bool) -> bool {
         match &self.submission {
-            Submission::BlockingStack(_) => self.processors.wait != Wait::Sleep,
-            Submission::BatchingStack(_) => has_polled_queues && self.thread_polls_for_completions(thread),
+            Submission::Blocking(_) => self.processors.wait != Wait::Sleep,
+            Submission::Batched(_) => has_polled_queues && self.thread_polls_for_completions(thread),
         }
     }
 
@@ -215,7 +215,7 @@ impl Host {
             // The thread is being switched to, or an interrupt handler runs on its core: try again when the core is
             // free.
             State::Busy if matches!(this.work, Work::None) && free_at > now => {
-                shared.scheduler.at(free_at, Event::WorkloadThread(thread))
+                shared.scheduler.at(free_at, Event::Thread(thread))
             }
             State::Busy if matches!(this.work, Work::None) => self.step(now, thread, driver, shared),
             State::Busy | State::Finished => {}
@@ -246,8 +246,8 @@ impl Host {
     pub fn step(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let (submission, mut context) = self.with_context(driver, shared);
         match submission {
-            Submission::BlockingStack(blocking) => blocking.step(now, thread, &mut context),
-            Submission::BatchingStack(batched) => batched.step(now, thread, &mut context),
+            Submission::Blocking(blocking) => blocking.step(now, thread, &mut context),
+            Submission::Batched(batched) => batched.step(now, thread, &mut context),
         }
     }
 
@@ -256,7 +256,7 @@ impl Host {
     pub fn on_completed(&mut self, now: Time, request: RequestId, driver: &AnyDriver, shared: &mut Shared) {
         let Request { thread, submitted, .. } = shared.requests[request];
         let (submission, mut context) = self.with_context(driver, shared);
-        if let Submission::BatchingStack(batched) = submission
+        if let Submission::Batched(batched) = submission
             && batched.has_poller(thread)
         {
             return batched.on_poller_completion(now, thread, request, &mut context);
@@ -272,8 +272,8 @@ impl Host {
             return;
         }
         match submission {
-            Submission::BlockingStack(blocking) => blocking.on_completed(now, thread, request, &mut context),
-            Submission::BatchingStack(batched) => batched.on_completed(now, thread, request, &mut context),
+            Submission::Blocking(blocking) => blocking.on_completed(now, thread, request, &mut context),
+            Submission::Batched(batched) => batched.on_completed(now, thread, request, &mut context),
         }
     }
 
@@ -293,7 +293,7 @@ impl Host {
             }
             Work::Complete(request) => {
                 this.outstanding -= 1;
-                FinishedWork::CompletedInjection(request)
+                FinishedWork::Completed(request)
             }
             Work::CompleteAndSubmit(completed, at, submitted) => {
                 this.outstanding -= 1;
@@ -322,8 +322,8 @@ impl Host {
     pub fn on_path(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let (submission, mut context) = self.with_context(driver, shared);
         match submission {
-            Submission::BlockingStack(blocking) => blocking.on_path(now, thread, &mut context),
-            Submission::BatchingStack(batched) => batched.continue_legs(now, thread, &mut context),
+            Submission::Blocking(blocking) => blocking.on_path(now, thread, &mut context),
+            Submission::Batched(batched) => batched.continue_legs(now, thread, &mut context),
         }
     }
 
@@ -333,8 +333,8 @@ impl Host {
         let Host { processors, submission, .. } = self;
         let Some(granted) = processors.grant_spinlock(now, lock, shared) else { return };
         match (submission, processors.threads[usize::from(granted.thread)].work) {
-            (Submission::BatchingStack(batched), Work::Legs) => batched.charge_lock_acquired(&granted, shared),
-            (Submission::BlockingStack(_), Work::Path(path)) => {
+            (Submission::Batched(batched), Work::Legs) => batched.charge_lock_acquired(&granted, shared),
+            (Submission::Blocking(_), Work::Path(path)) => {
                 shared.requests[path.request].ledger.until(granted.stage, granted.until);
             }
             _ => unreachable!("it spins for a request"),
@@ -370,8 +370,8 @@ impl Host {
     /// such a thread, vectors are spread over the processors.
     fn core_of(&self, vector: u16) -> usize {
         let claimed = match &self.submission {
-            Submission::BlockingStack(_) => None,
-            Submission::BatchingStack(batched) => batched.core_of(vector),
+            Submission::Blocking(_) => None,
+            Submission::Batched(batched) => batched.core_of(vector),
         };
         claimed.unwrap_or(usize::from(vector) % self.processors.interrupt_cores)
     }
@@ -381,7 +381,7 @@ impl Host {
     #[inline(always)]
     pub fn on_message(&mut self, now: Time, vector: u16, shared: &mut Shared) {
         // A host that polls for completions masks the interrupt.
-        let is_masked = self.processors.wait != Wait::Sleep && matches!(self.submission, Submission::BlockingStack(_));
+        let is_masked = self.processors.wait != Wait::Sleep && matches!(self.submission, Submission::Blocking(_));
         if is_masked || !self.processors.is_first_message(vector) {
             return;
         }
@@ -397,8 +397,8 @@ impl Host {
         let Host { processors, submission, .. } = self;
         // With batched collection the interrupt handler itself writes the completion queue's doorbell.
         let acknowledge = match submission {
-            Submission::BlockingStack(_) => Span::ZERO,
-            Submission::BatchingStack(batched) => batched.completion_doorbell_time(now, core, 1, driver),
+            Submission::Blocking(_) => Span::ZERO,
+            Submission::Batched(batched) => batched.completion_doorbell_time(now, core, 1, driver),
         };
         let run = processors.run_interrupt_handler(now, core, processors.interrupt_handler + acknowledge, shared);
         submission.on_handler(&run, shared);
@@ -432,17 +432,17 @@ impl Host {
 
 impl Submission {
     /// Returns the software that works in batches, which the caller knows the host to have.
-    fn batched(&mut self) -> &mut BatchingStack {
+    fn batched(&mut self) -> &mut Batched {
         match self {
-            Submission::BatchingStack(batched) => batched,
-            Submission::BlockingStack(_) => unreachable!("only threads with engines have batches"),
+            Submission::Batched(batched) => batched,
+            Submission::Blocking(_) => unreachable!("only threads with engines have batches"),
         }
     }
 
     /// Delays the batch whose work an interrupt handler has interrupted.
     #[inline(always)]
     fn on_handler(&mut self, run: &interrupts::InterruptHandlerRun, shared: &mut Shared) {
-        if let Submission::BatchingStack(batched) = self {
+        if let Submission::Batched(batched) = self {
             batched.on_handler(run, shared);
         }
     }

@@ -8,7 +8,7 @@
 
 use crate::config;
 use crate::number::low_u32;
-use crate::random::RandomStream;
+use crate::random::Random;
 
 /// Factor of 1 in units of 2^-16.
 pub(super) const ONE: u32 = 1 << 16;
@@ -24,7 +24,7 @@ pub(super) struct SoftwarePaces {
     per_unit: i64,
     /// Factor on a core whose two hardware threads both run, in units of 2^-16.
     shared: u32,
-    random: RandomStream,
+    random: Random,
 }
 
 impl SoftwarePaces {
@@ -36,7 +36,7 @@ impl SoftwarePaces {
         SoftwarePaces {
             per_unit: per_unit.round() as i64,
             shared: (shared * f64::from(ONE)).round() as u32,
-            random: RandomStream::stream(seed, "pace of software"),
+            random: Random::stream(seed, "pace of software"),
         }
     }
 

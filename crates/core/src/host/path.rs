@@ -5,11 +5,11 @@
 //! stage in which it waits. Spinning keeps the core; a request that waits for a mutex or for the kernel's worker leaves
 //! its thread free.
 
-use super::blocking::BlockingStack;
+use super::blocking::Blocking;
 use super::locks::LockSpinner;
 use super::processors::{HostContext, Processors};
 use super::stack::{Path, StackStep, Way};
-use super::thread::{State, Work, WorkloadThread};
+use super::thread::{State, Thread, Work};
 use crate::ledger::Stage;
 use crate::protocol::halves::Driver as _;
 use crate::request::RequestId;
@@ -40,11 +40,11 @@ impl Processors {
     /// Frees a thread for other work while its request waits for a lock or for another thread.
     fn release_thread(&mut self, at: Time, thread: u16, shared: &mut Shared) {
         self.threads[usize::from(thread)].work = Work::None;
-        shared.scheduler.at(at, Event::WorkloadThread(thread));
+        shared.scheduler.at(at, Event::Thread(thread));
     }
 }
 
-impl BlockingStack {
+impl Blocking {
     /// Resumes a request that has waited for this thread. Returns false if there is none.
     #[inline(never)]
     pub(super) fn resume(&mut self, now: Time, thread: u16, processors: &mut Processors, shared: &mut Shared) -> bool {
@@ -125,7 +125,7 @@ impl BlockingStack {
                 ledger.until(stage, start);
             }
             StackStep::Release { stage, lock } => self.release_request_lock(now, lock, stage, path.request, context),
-            StackStep::RequestHandover { stage } => {
+            StackStep::HandOver { stage } => {
                 self.hand_over(now, thread, path, stage, context);
                 return false;
             }
@@ -175,7 +175,7 @@ impl BlockingStack {
         shared.requests[request].ledger.spend(stage, wake);
         shared.requests[parked.path.request].ledger.until(parked.stage, now + wake);
         if next.state != State::Busy {
-            shared.scheduler.at(now + wake, Event::WorkloadThread(parked.thread));
+            shared.scheduler.at(now + wake, Event::Thread(parked.thread));
         }
     }
 
@@ -192,7 +192,7 @@ impl BlockingStack {
         shared.requests[path.request].ledger.spend(stage, wake);
         if sleeps {
             worker.woken = true;
-            shared.scheduler.at(now + wake, Event::WorkloadThread(number));
+            shared.scheduler.at(now + wake, Event::Thread(number));
         }
         processors.occupy(core, now, now + wake);
         processors.release_thread(now + wake, thread, shared);
@@ -203,12 +203,7 @@ impl BlockingStack {
         self.workers.resize(processors.cores.len(), None);
         *self.workers[core].get_or_insert_with(|| {
             processors.has_workers = true;
-            processors.threads.push(WorkloadThread {
-                core,
-                is_worker: true,
-                wait: processors.wait,
-                ..WorkloadThread::default()
-            });
+            processors.threads.push(Thread { core, is_worker: true, wait: processors.wait, ..Thread::default() });
             processors.threads.len() as u16 - 1
         })
     }

@@ -4,8 +4,8 @@
 
 use std::collections::VecDeque;
 
-use super::batched::{BatchingStack, BatchingThread, ring};
-use super::processors::{HostContext, ProcessorState, Processors};
+use super::batched::{Batched, BatchingThread, ring};
+use super::processors::{Core, HostContext, Processors};
 use super::software::StageCostTime;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
@@ -16,7 +16,7 @@ use crate::time::{Span, Time};
 
 /// Poll thread of the kernel for the ring of one thread.
 #[derive(Clone, Debug)]
-pub(super) struct KernelPoller {
+pub(super) struct Poller {
     /// Processor that the poll thread runs on.
     core: usize,
     /// Time without requests after which the poll thread goes to sleep.
@@ -31,10 +31,10 @@ pub(super) struct KernelPoller {
     answered: VecDeque<(Time, RequestId)>,
 }
 
-impl KernelPoller {
+impl Poller {
     /// Creates a poll thread on a processor, which sleeps after `idle` without requests and takes `wake` to wake up.
-    pub(super) fn new(core: usize, idle: Span, wake: Span) -> KernelPoller {
-        KernelPoller { core, idle, wake, last_at: Time::ZERO, taken: VecDeque::new(), answered: VecDeque::new() }
+    pub(super) fn new(core: usize, idle: Span, wake: Span) -> Poller {
+        Poller { core, idle, wake, last_at: Time::ZERO, taken: VecDeque::new(), answered: VecDeque::new() }
     }
 }
 
@@ -42,13 +42,13 @@ impl Processors {
     /// Returns the time for which the processors of poll threads have polled rings by `now`, without their work, sleep
     /// and handlers.
     pub(super) fn poll_thread_time(&self, now: Time) -> Span {
-        let busy = |core: &ProcessorState| core.polled.worked + core.polled.slept + core.handlers;
+        let busy = |core: &Core| core.polled.worked + core.polled.slept + core.handlers;
         let cores = self.cores.iter().filter(|core| core.polls);
         cores.map(|core| now.since(Time::ZERO).saturating_sub(busy(core))).sum()
     }
 }
 
-impl BatchingStack {
+impl Batched {
     /// Places the poll threads for which no processor was chosen on the processors behind all threads of the jobs, in
     /// turn.
     pub(super) fn assign_poller_processors(&mut self, processors: &mut Processors) {
@@ -82,7 +82,7 @@ impl BatchingStack {
             let request = &mut shared.requests[member.request];
             let ledger = &mut request.ledger;
             ledger.until(Stage::ContextSwitch, now + wake);
-            ledger.until(Stage::QueueReadInFlight, now + wake + poll);
+            ledger.until(Stage::Poll, now + wake + poll);
             ledger.until(Stage::CoreWait, begin);
             ledger.until(Stage::Batch, cursor);
             spend(ledger, &software.down(request.io.op.direction()).kernel, &request.io);
@@ -102,7 +102,7 @@ impl BatchingStack {
         core.polled.worked += cursor.since(begin);
         (core.free_at, poller.last_at) = (cursor, cursor);
         processors.used.working += cursor.since(begin);
-        shared.scheduler.at(cursor, Event::KernelPoller(thread));
+        shared.scheduler.at(cursor, Event::Poller(thread));
     }
 
     /// Lets the poll thread of a thread handle a completion of the device, and put it into the ring.
@@ -123,7 +123,7 @@ impl BatchingStack {
         let begin = seen.max(core.free_at);
         let request = &mut shared.requests[id];
         let ledger = &mut request.ledger;
-        ledger.until(Stage::QueueReadInFlight, seen.max(ledger.cursor()));
+        ledger.until(Stage::Poll, seen.max(ledger.cursor()));
         ledger.until(Stage::CoreWait, begin.max(ledger.cursor()));
         let each = if software.polls() { driver.acknowledge_work() } else { Span::ZERO };
         ledger.spend(Stage::Driver, each);
@@ -137,7 +137,7 @@ impl BatchingStack {
         (core.free_at, poller.last_at) = (end, end);
         processors.used.working += end.since(begin);
         poller.answered.push_back((end, id));
-        shared.scheduler.at(end, Event::KernelPoller(thread));
+        shared.scheduler.at(end, Event::Poller(thread));
     }
 
     /// Ends what a poll thread has finished by `now`: its completions become visible, and the requests returned go to
@@ -158,12 +158,12 @@ impl BatchingStack {
         taken
     }
 
-    fn poller(&mut self, thread: u16) -> Option<&mut KernelPoller> {
+    fn poller(&mut self, thread: u16) -> Option<&mut Poller> {
         self.batchers[usize::from(thread)].poller.as_mut()
     }
 }
 
-impl KernelPoller {
+impl Poller {
     /// Removes and returns the next completion that is in the ring by `now`.
     fn take_ring_completion(&mut self, now: Time) -> Option<(Time, RequestId)> {
         let is_due = self.answered.front().is_some_and(|(at, _)| *at <= now);

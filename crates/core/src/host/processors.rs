@@ -1,5 +1,5 @@
-//! Processors and the threads that run on them: what [`BlockingStack`](super::blocking::BlockingStack) and
-//! [`BatchingStack`](super::batched::BatchingStack) submission share.
+//! Processors and the threads that run on them: what [`Blocking`](super::blocking::Blocking) and
+//! [`Batched`](super::batched::Batched) submission share.
 //!
 //! A processor is modelled by the instant at which it is free. Threads that wait for their turn are in `waiting.rs`,
 //! and the effects of interrupts on them in `interrupts.rs`.
@@ -10,7 +10,7 @@ use super::idle::{IdleGovernor, RecentIdleTimes};
 use super::locks::{CacheLineDistances, LockSpinner, SpinLock};
 use super::pace::SoftwarePaces;
 use super::stack::{Path, Way};
-use super::thread::{ScheduledWork, State, Work, WorkloadThread};
+use super::thread::{ScheduledWork, State, Thread, Work};
 use crate::config::Wait;
 use crate::drive::Drive;
 use crate::ledger::{CpuUtilisation, Stage};
@@ -29,7 +29,7 @@ pub(super) struct PollThreadTime {
 
 /// Processor (hardware thread), with the thread that holds it and those that are ready for it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ProcessorState {
+pub(super) struct Core {
     pub free_at: Time,
     /// End of the time in which the processor takes no interrupt: it runs a handler, switches threads, or holds a
     /// spinlock.
@@ -62,11 +62,11 @@ pub(super) struct LockGrant {
 /// All processors of a host, the threads on them, and their costs of waiting and interrupts.
 #[derive(Clone, Debug)]
 pub(super) struct Processors {
-    pub threads: Vec<WorkloadThread>,
+    pub threads: Vec<Thread>,
     /// Number of threads that have not done all their requests.
     pub unfinished: usize,
     /// Processors by number: the first hardware threads of all cores, then the second ones.
-    pub cores: Vec<ProcessorState>,
+    pub cores: Vec<Core>,
     /// Number of cores, each of which has one or two processors.
     core_count: usize,
     pace: SoftwarePaces,
@@ -128,7 +128,7 @@ impl Processors {
         Processors {
             threads: Vec::new(),
             unfinished: 0,
-            cores: vec![ProcessorState::default(); config.processors().into()],
+            cores: vec![Core::default(); config.processors().into()],
             core_count: config.cores.into(),
             is_even: pace.is_even(),
             pace,
@@ -174,7 +174,7 @@ impl Processors {
         let this = &mut self.threads[usize::from(thread)];
         if let Some(next) = this.next.filter(|next| next.due != this.alarm_at) {
             this.alarm_at = next.due;
-            shared.scheduler.at(next.due, Event::WorkloadThread(thread));
+            shared.scheduler.at(next.due, Event::Thread(thread));
         }
     }
 

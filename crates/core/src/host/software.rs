@@ -6,7 +6,7 @@
 //! kernel's, which another thread may run.
 
 use crate::config::engine::{EngineOptions, IoEngine, polls};
-use crate::config::{self, LockScope, StackStage as StageUnderConversion};
+use crate::config::{self, LockScope, StackStage as Layer};
 use crate::drive::Drive;
 use crate::fabric::InitiatorTransportCosts;
 use crate::ledger::Stage;
@@ -120,7 +120,7 @@ impl StackLockNumbers {
 
 /// Software that the requests of one I/O engine pass on a drive's host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EngineStack {
+pub struct Software {
     /// I/O engine of the requests.
     pub engine: IoEngine,
     /// Options that the I/O engine is used with.
@@ -167,9 +167,9 @@ pub fn charge(ledger: &mut Ledger, stage: Stage, time: Span, stalls: bool) {
     }
 }
 
-impl EngineStack {
+impl Software {
     /// Creates the software that requests of this engine pass on this drive's host.
-    pub fn new(drive: &Drive, engine: IoEngine, switches: EngineOptions) -> EngineStack {
+    pub fn new(drive: &Drive, engine: IoEngine, switches: EngineOptions) -> Software {
         let columns = drive.software_stage_names();
         let words = drive.stack.words(engine, switches);
         let locks = locks(&drive.stack);
@@ -189,7 +189,7 @@ impl EngineStack {
                 EngineStackStage { layer, stage: Stage::stack(place), lock, first_line, ratio }
             })
             .collect();
-        let software = EngineStack {
+        let software = Software {
             engine,
             switches,
             down: [DataDirection::Read, DataDirection::Write].map(|direction| DirectionCosts::down(&layers, direction)),
@@ -206,7 +206,7 @@ impl EngineStack {
 
     /// Returns this software with the work of an initiator's transport, the last on the way down and the first on the
     /// way up; `column` is its place among the stages of the stack.
-    fn with_initiator_transport(mut self, costs: &InitiatorTransportCosts, column: usize, ratio: f64) -> EngineStack {
+    fn with_initiator_transport(mut self, costs: &InitiatorTransportCosts, column: usize, ratio: f64) -> Software {
         let page = |ps_per_byte| InitiatorTransportCosts::time(ps_per_byte, PAGE_BYTES).scale(ratio);
         let cost = |each: Span, page, is_of_reads| StageCostTime {
             stage: Stage::stack(column),
@@ -263,7 +263,7 @@ pub fn locks(stack: &config::Stack) -> Vec<&str> {
 /// Stage of the software stack that the requests of an engine pass, with its place in the ledger, its lock and the
 /// ratio of its costs.
 struct EngineStackStage<'a> {
-    layer: &'a StageUnderConversion,
+    layer: &'a Layer,
     stage: Stage,
     lock: Option<usize>,
     /// Number of the first cache line that the stage shares with other processors.

@@ -57,7 +57,7 @@ pub enum StackStep {
         lock: usize,
     },
     /// Hands the rest of the path over to the kernel's worker.
-    RequestHandover {
+    HandOver {
         /// Stage of a request's latency ledger that the step is charged to.
         stage: Stage,
     },
@@ -129,7 +129,7 @@ impl Stack {
             request_locks: 0,
         };
         for (place, config) in stages.iter().enumerate() {
-            let layer = StageUnderConversion { config, stage: Stage::stack(place), first_line: stack.lines, ratio };
+            let layer = Layer { config, stage: Stage::stack(place), first_line: stack.lines, ratio };
             stack.lines += usize::from(config.submit_lines.max(config.complete_lines));
             stack.add(&layer, names.lock(config));
         }
@@ -139,7 +139,7 @@ impl Stack {
         stack
     }
 
-    fn add(&mut self, layer: &StageUnderConversion, lock: Option<usize>) {
+    fn add(&mut self, layer: &Layer, lock: Option<usize>) {
         for direction in [DataDirection::Read, DataDirection::Write] {
             self.down[direction as usize].extend(layer.down(direction, lock));
             self.up[direction as usize].splice(0..0, layer.up(lock));
@@ -201,19 +201,19 @@ impl LockNumbersByName {
 }
 
 /// Stage of the software stack that is being turned into steps.
-struct StageUnderConversion<'a> {
+struct Layer<'a> {
     config: &'a config::StackStage,
     stage: Stage,
     first_line: usize,
     ratio: f64,
 }
 
-impl StageUnderConversion<'_> {
+impl Layer<'_> {
     fn down(&self, direction: DataDirection, lock: Option<usize>) -> Vec<StackStep> {
-        let StageUnderConversion { config, stage, .. } = *self;
+        let Layer { config, stage, .. } = *self;
         let extra = if direction == DataDirection::Write { config.write_extra } else { Span::ZERO };
         let held = if config.submit_held.is_zero() { config.submit + extra } else { config.submit_held };
-        let hand_over = config.hand_over.then_some(StackStep::RequestHandover { stage });
+        let hand_over = config.hand_over.then_some(StackStep::HandOver { stage });
         match (lock, config.lock_held) {
             (None, _) => self.steps(config.submit + extra, config.submit_lines, None),
             (Some(lock), LockHoldPeriod::Request) => {
@@ -233,7 +233,7 @@ impl StageUnderConversion<'_> {
     }
 
     fn up(&self, lock: Option<usize>) -> Vec<StackStep> {
-        let StageUnderConversion { config, stage, .. } = *self;
+        let Layer { config, stage, .. } = *self;
         let held = config.complete_held;
         match (lock, config.lock_held) {
             (Some(lock), LockHoldPeriod::Request) => {

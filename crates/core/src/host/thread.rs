@@ -62,7 +62,7 @@ pub enum FinishedWork {
     /// The request goes to the driver now.
     Submitted(RequestId),
     /// The application has the result of the request.
-    CompletedInjection(RequestId),
+    Completed(RequestId),
     /// The application had the result of the first request at the given instant; the second request goes to the driver
     /// now.
     CompletedAndSubmitted(RequestId, Time, RequestId),
@@ -76,7 +76,7 @@ pub enum FinishedWork {
 
 /// Thread of the workload, or worker of the kernel.
 #[derive(Clone, Debug, Default)]
-pub(super) struct WorkloadThread {
+pub(super) struct Thread {
     /// Processor that the thread runs on.
     pub core: usize,
     /// Largest number of requests that the thread keeps in flight.
@@ -132,7 +132,7 @@ pub(super) struct WorkloadThread {
     pub woken: bool,
 }
 
-impl WorkloadThread {
+impl Thread {
     /// True if the thread spins in the driver for a request, on a host where threads sleep otherwise.
     pub(super) fn is_spinning_in_driver(&self) -> bool {
         (1..=self.spin_up_to_bytes).contains(&self.issued_bytes) && self.outstanding > 0
@@ -142,7 +142,7 @@ impl WorkloadThread {
     pub(super) fn on_issue(&mut self, io: &Io) {
         self.outstanding += 1;
         self.rounds.on_issue();
-        self.is_flushing = io.op == Op::DeepFlush && self.waits_for_flush;
+        self.is_flushing = io.op == Op::Flush && self.waits_for_flush;
     }
 
     /// True if the thread may issue one more request beside `in_flight` others: it has a free slot, waits for no flush,
@@ -163,7 +163,7 @@ impl WorkloadThread {
 
     /// Notes that the thread handles the completion of a request, which ends its wait if the request is a flush.
     pub(super) fn note_handled_completion(&mut self, io: &Io) {
-        self.is_flushing &= io.op != Op::DeepFlush;
+        self.is_flushing &= io.op != Op::Flush;
     }
 
     /// Delays the thread's piece of work by an interrupt handler that runs for `time` from `begin` on. Returns true if

@@ -1,7 +1,7 @@
 //! Completion methods and scheduling of threads: spinning, sleeping, naps, and context switches.
 
 use super::processors::Processors;
-use super::thread::{State, WorkloadThread};
+use super::thread::{State, Thread};
 use crate::config::Wait;
 use crate::number::real_length;
 use crate::scheduler::Event;
@@ -10,7 +10,7 @@ use crate::time::{Span, Time};
 
 impl Processors {
     /// Returns the time for which a thread has spun by `now`, without the handlers that ran on its core meanwhile.
-    pub(super) fn spinning_time_until(&self, now: Time, thread: &WorkloadThread) -> Span {
+    pub(super) fn spinning_time_until(&self, now: Time, thread: &Thread) -> Span {
         now.since(thread.watching_since) - (self.cores[thread.core].handlers - thread.handlers_before)
     }
 
@@ -69,7 +69,7 @@ impl Processors {
         this.napped = true;
         this.state = State::Away;
         this.asleep_until = Some(now + nap);
-        shared.scheduler.after(now, nap, Event::WorkloadThread(thread));
+        shared.scheduler.after(now, nap, Event::Thread(thread));
         self.leave_core(now, thread, shared);
     }
 
@@ -149,7 +149,7 @@ impl Processors {
         (this.queued, this.woken) = (false, false);
         this.state = State::Busy;
         this.charge_context_switch(from, switch, shared);
-        shared.scheduler.at(from + switch, Event::WorkloadThread(thread));
+        shared.scheduler.at(from + switch, Event::Thread(thread));
     }
 }
 

@@ -246,7 +246,7 @@ impl Latency {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::RandomStream;
+    use crate::random::Random;
     use proptest::prelude::*;
 
     fn latency_from_ps(spans_ps: &[u64]) -> Latency {
@@ -346,7 +346,7 @@ mod tests {
     /// Returns latencies of an autoregressive process of first order with standard deviation 15 us around 100 us, of
     /// which one ends each 10 us.
     fn correlated_latencies(seed: u64, memory: f64, requests: u64) -> Latency {
-        let mut random = RandomStream::stream(seed, "series");
+        let mut random = Random::stream(seed, "series");
         let (mut last, mut latency) = (0.0, Latency::default());
         for number in 0..requests {
             let normal: f64 = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;

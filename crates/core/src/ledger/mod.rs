@@ -13,8 +13,8 @@ mod windows;
 
 pub use latency::{Latency, PercentileEstimate, TooFewRequests};
 pub use outcome::{
-    CpuUtilisation, CreditState, DirectionOutcome, FaultEffectSummary, JobOutcome, MeasuredState, Outcome,
-    PartBusyTime, ServerEnergy, WireUse,
+    CpuUtilisation, CreditState, DirectionOutcome, Energy, FaultEffectSummary, JobOutcome, MeasuredState, Outcome,
+    PartBusyTime, WireUse,
 };
 pub use stage::{Stage, StageTimes};
 pub use trace::{Record, Step, Trace};

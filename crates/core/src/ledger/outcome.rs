@@ -25,7 +25,7 @@ pub struct Outcome {
     /// Busy time of dies and channels of flash behind a translation layer; empty for other memories.
     pub parts: Vec<PartBusyTime>,
     /// Mean and idle power of the server; `None` if the drive file does not say.
-    pub energy: Option<ServerEnergy>,
+    pub energy: Option<Energy>,
     /// Energy in joules of all accesses to the device's memory, which the server's energy does not include; `None` if
     /// the energy of an access is unknown.
     pub memory_j: Option<f64>,
@@ -212,7 +212,7 @@ pub struct CpuUtilisation {
 
 /// Power of the whole server during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ServerEnergy {
+pub struct Energy {
     /// Mean power of the server during the run in watts.
     pub server_w: f64,
     /// Power of the idle server in watts.

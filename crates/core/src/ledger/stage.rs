@@ -99,7 +99,7 @@ causes! {
     /// Time from the driver's start on a command until the device has parsed the command.
     CommandFetch = "command fetch",
     /// Execution time of the device's firmware for a command.
-    FirmwareCores = "firmware",
+    Firmware = "firmware",
     /// Processor time to write incomplete tags into the receive buffer and to check which data has arrived (DC
     /// Express).
     IncompleteTags = "incomplete tags",
@@ -114,7 +114,7 @@ causes! {
     /// Processor time to copy user data between buffers in host memory.
     Copy = "copy",
     /// Processor time of the host's software stack above the protocol driver.
-    EngineStack = "software",
+    Software = "software",
     /// Time in the network between initiator and target, and on the target's cores (NVMe over Fabrics).
     Network = "network and target",
 }
@@ -160,7 +160,7 @@ stages! {
     /// The command waits for a processor core of the device that executes its firmware.
     FirmwareWait = "firmware wait" in Device for Queueing,
     /// The device's firmware executes the command.
-    FirmwareCores = "firmware" in Device for FirmwareCores,
+    Firmware = "firmware" in Device for Firmware,
     /// The device reads user data, or the addresses of data buffers, from host memory.
     HostRead = "host read" in Link for DataTransfer,
     /// The request waits for its memory bank or channel, or for the rate limit of its cloud volume.
@@ -175,7 +175,7 @@ stages! {
     /// Data, or the request for data, passes the device's DMA engine.
     Dma = "dma engine" in Device for DataTransfer,
     /// The host gives up its copies of the cache lines that the device is going to write (CAPI).
-    ClaimedFile = "claim" in Link for DataTransfer,
+    Claim = "claim" in Link for DataTransfer,
     /// Data packets wait for the wire or for flow-control credits.
     LinkWait = "link wait" in Link for Queueing,
     /// Data packets are sent on the wire.
@@ -197,7 +197,7 @@ stages! {
     /// The request waits for its thread's core, which other threads or interrupt handlers occupy.
     CoreWait = "core wait" in Host for Queueing,
     /// The completion is in host memory, but the polling core has not seen the completion yet.
-    QueueReadInFlight = "poll" in Host for Completion,
+    Poll = "poll" in Host for Completion,
     /// The driver checks the tags in the receive buffer, to tell if all data has arrived (DC Express).
     Check = "check tags" in Host for IncompleteTags,
     /// The processor copies user data between buffers in host memory, such as kernel and application buffers.
@@ -261,7 +261,7 @@ impl Stage {
 
     /// Returns the cause of latency that this stage belongs to.
     pub fn cause(self) -> CauseOfLatency {
-        FIXED_CAUSES.get(self as usize).copied().unwrap_or(CauseOfLatency::EngineStack)
+        FIXED_CAUSES.get(self as usize).copied().unwrap_or(CauseOfLatency::Software)
     }
 
     /// Returns the part of the system in which the stage's time passes.

@@ -194,7 +194,7 @@ pub struct CreditReturnDelays {
 
 /// Sender's account of its flow-control credits: those that are free now, and the times at which the others return.
 #[derive(Clone, Debug)]
-pub struct CreditAccount {
+pub struct Credits {
     /// Number of header credits and of data credits that the receiver has advertised.
     advertised: (u32, u32),
     headers_free: u32,
@@ -213,10 +213,10 @@ pub fn data_credits(payload_bytes: u32) -> u32 {
     payload_bytes.div_ceil(DATA_CREDIT_BYTES)
 }
 
-impl CreditAccount {
+impl Credits {
     /// Creates a sender's account in which all header and data credits that the receiver advertises are free.
-    pub fn new(headers: u32, data: u32, returns: CreditReturnDelays) -> CreditAccount {
-        CreditAccount {
+    pub fn new(headers: u32, data: u32, returns: CreditReturnDelays) -> Credits {
+        Credits {
             advertised: (headers, data),
             headers_free: headers,
             data_free: data,
@@ -231,7 +231,7 @@ impl CreditAccount {
     /// rare.
     #[inline(never)]
     fn collect_returned_credits(&mut self, now: Time) {
-        let CreditAccount { headers_free, data_free, returning, .. } = self;
+        let Credits { headers_free, data_free, returning, .. } = self;
         while let Some(run) = returning.front() {
             if run.last_at <= now {
                 *headers_free += run.packets;
@@ -406,9 +406,9 @@ mod tests {
     }
 
     /// Returns an account whose credits return `away` nanoseconds after the end of their packet.
-    fn credits(headers: u32, data: u32, away: u64) -> CreditAccount {
+    fn credits(headers: u32, data: u32, away: u64) -> Credits {
         let returns = CreditReturnDelays { accept: Span::ZERO, round_trip: Span::from_ns(away), in_turn: true };
-        CreditAccount::new(headers, data, returns)
+        Credits::new(headers, data, returns)
     }
 
     #[test]
@@ -474,7 +474,7 @@ mod tests {
     #[test]
     fn slow_receiver_returns_credits_sequentially() {
         let returns = CreditReturnDelays { accept: Span::from_ns(100), round_trip: Span::from_ns(400), in_turn: true };
-        let mut credits = CreditAccount::new(2, 16, returns);
+        let mut credits = Credits::new(2, 16, returns);
         credits.spend(1, 8, at(0), Span::from_ns(10));
         credits.spend(1, 8, at(10), Span::from_ns(10));
         assert_eq!(credits.sendable(at(510), 2, 8, Span::ZERO), 1);
@@ -585,7 +585,7 @@ mod tests {
     /// Credit account and its reference model, to both of which a test applies the operations of one history.
     struct History {
         number: usize,
-        credits: CreditAccount,
+        credits: Credits,
         model: OneByOne,
         now: Time,
         asked_at: Time,
@@ -597,7 +597,7 @@ mod tests {
         const EACH: Span = Span::from_ns(40);
 
         fn new(number: usize, returns: CreditReturnDelays) -> History {
-            let (credits, model) = (CreditAccount::new(4, 24, returns), OneByOne::new(4, 24, returns));
+            let (credits, model) = (Credits::new(4, 24, returns), OneByOne::new(4, 24, returns));
             History { number, credits, model, now: Time::ZERO, asked_at: Time::ZERO, train: (1, 0) }
         }
 

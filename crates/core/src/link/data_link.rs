@@ -15,18 +15,18 @@
 use super::Arrival;
 use super::burst::PacketBurst;
 use super::bursts::BurstTable;
-use super::credits::{CreditAccount, CreditReturnDelays, data_credits};
+use super::credits::{CreditReturnDelays, Credits, data_credits};
 use super::delivery::Delivery;
 use super::errors::PacketCorruption;
 use super::measure::{BurstMeasureCache, WireLoad};
 use super::overhead::DLLP_BYTES;
 use super::rate::WireRate;
-use super::wire::{FlowControlClass, WireSegment, WireSender};
+use super::wire::{FlowControlClass, Wire, WireSegment};
 use crate::config::{self, Duplex, Fault, FaultSubject, LinkEventGranularity};
-use crate::faults::FaultRule;
+use crate::faults::Rule;
 use crate::ledger::{Stage, WireUse};
 use crate::number::whole;
-use crate::random::RandomStream;
+use crate::random::Random;
 use crate::request::Requests;
 use crate::scheduler::{Event, Scheduler};
 use crate::time::{Span, Time};
@@ -38,7 +38,7 @@ const LIMITED_CLASSES: usize = 2;
 /// Both wires of a link, with their queues, credits, errors and counters.
 #[derive(Clone, Debug)]
 pub struct DataLink {
-    wires: [WireSender; 2],
+    wires: [Wire; 2],
     /// True if both directions of the link share one wire.
     shared: bool,
     /// True if every packet is sent by itself (packet granularity).
@@ -64,7 +64,7 @@ pub struct DataLink {
     largest: (u32, u32),
     /// Credits of the senders, by direction and flow-control class. Completions have none: both ends reserve room for
     /// them (section 2.6.1).
-    credits: [[CreditAccount; LIMITED_CLASSES]; 2],
+    credits: [[Credits; LIMITED_CLASSES]; 2],
     errors: [PacketCorruption; 2],
     /// Bytes, packets and busy time of each direction of the link so far.
     used: [WireUse; 2],
@@ -85,9 +85,9 @@ impl DataLink {
         let measures = BurstMeasureCache::new(config, &rate);
         let whole = config.granularity != LinkEventGranularity::Packet && config.bit_error_rate == 0.0;
         let used = WireUse { bytes_per_ns: rate.bytes_per_ns(), ..WireUse::default() };
-        let errors = |stream| PacketCorruption::new(config.bit_error_rate, RandomStream::stream(seed, stream));
+        let errors = |stream| PacketCorruption::new(config.bit_error_rate, Random::stream(seed, stream));
         DataLink {
-            wires: [WireSender::idle_with_capacity(), WireSender::idle_with_capacity()],
+            wires: [Wire::idle_with_capacity(), Wire::idle_with_capacity()],
             shared: config.duplex == Duplex::Shared,
             per_packet: config.granularity == LinkEventGranularity::Packet,
             whole,
@@ -102,8 +102,8 @@ impl DataLink {
             credits: [root_accept, Span::ZERO].map(|accept| {
                 let returns = |in_turn| CreditReturnDelays { accept, round_trip, in_turn };
                 let (headers, data) = posted_credits;
-                let posted = CreditAccount::new(headers, data, returns(true));
-                [posted, CreditAccount::new(config.non_posted_header_credits.into(), 0, returns(false))]
+                let posted = Credits::new(headers, data, returns(true));
+                [posted, Credits::new(config.non_posted_header_credits.into(), 0, returns(false))]
             }),
             errors: [errors("link up"), errors("link down")],
             used: [used; 2],
@@ -114,7 +114,7 @@ impl DataLink {
 
     /// Returns this link with those of the fault rules that corrupt packets.
     pub fn with_faults(mut self, faults: &[Fault], seed: u64) -> DataLink {
-        self.add_faults(&FaultRule::about(FaultSubject::Packet, faults, seed));
+        self.add_faults(&Rule::about(FaultSubject::Packet, faults, seed));
         self
     }
 
@@ -126,7 +126,7 @@ impl DataLink {
     }
 
     /// Adds fault rules that corrupt packets from now on.
-    pub fn add_faults(&mut self, rules: &[FaultRule]) {
+    pub fn add_faults(&mut self, rules: &[Rule]) {
         for direction in [Direction::Up, Direction::Down] {
             self.whole &= !self.errors[direction as usize].add_faults(direction, rules);
         }
@@ -150,7 +150,7 @@ impl DataLink {
 
     /// Drops every packet on the wires and in the queues, and makes all credits free, as after a loss of power.
     pub fn clear(&mut self, now: Time) {
-        self.wires = [WireSender::idle_with_capacity(), WireSender::idle_with_capacity()];
+        self.wires = [Wire::idle_with_capacity(), Wire::idle_with_capacity()];
         self.wires.iter_mut().for_each(|wire| wire.block(now));
         self.credits.as_flattened_mut().iter_mut().for_each(|credits| credits.restore(now));
         (self.delivery.posted_until, self.delivery.posted_before) = (Time::ZERO, Time::ZERO);
@@ -384,7 +384,7 @@ impl DataLink {
     #[inline]
     fn schedule_wire_timer(&mut self, wire: usize, at: Time, scheduler: &mut Scheduler) {
         if let Some(at) = self.wires[wire].wake(at) {
-            scheduler.at(at, Event::WireSender(u8::from(wire != 0)));
+            scheduler.at(at, Event::Wire(u8::from(wire != 0)));
         }
     }
 
@@ -522,7 +522,7 @@ impl DataLink {
         let (packet, measure) = (&flight.packet, &flight.measure);
         let count = measure.count - flight.sent;
         let mut credits = credits[packet.direction as usize].get_mut(flight.class as usize);
-        let allow = |credits: &mut &mut CreditAccount| credits.allow(now, count, measure.data_credits);
+        let allow = |credits: &mut &mut Credits| credits.allow(now, count, measure.data_credits);
         if !*whole || !credits.as_mut().is_none_or(allow) {
             return false;
         }
@@ -601,7 +601,7 @@ impl DataLink {
     }
 
     #[inline]
-    fn credits(&mut self, direction: Direction, class: FlowControlClass) -> Option<&mut CreditAccount> {
+    fn credits(&mut self, direction: Direction, class: FlowControlClass) -> Option<&mut Credits> {
         self.credits[direction as usize].get_mut(class as usize)
     }
 
@@ -656,7 +656,7 @@ impl DataLink {
 
 /// Returns the wire time of all packets that wait for a wire.
 #[inline(never)]
-fn waiting_wire_time(wire: &WireSender, bursts: &BurstTable) -> Span {
+fn waiting_wire_time(wire: &Wire, bursts: &BurstTable) -> Span {
     wire.waiting_bursts().map(|id| bursts[id].time_left()).sum()
 }
 

@@ -1,9 +1,9 @@
 //! Packets that arrive corrupted: by random bit errors, or by injected faults.
 
 use crate::config::{Fault, FaultDirection};
-use crate::faults::FaultRule;
+use crate::faults::Rule;
 use crate::number::real;
-use crate::random::RandomStream;
+use crate::random::Random;
 use crate::time::Time;
 use crate::tlp::Direction;
 
@@ -13,21 +13,21 @@ use crate::tlp::Direction;
 pub(super) struct PacketCorruption {
     rate: f64,
     bits_left: f64,
-    random: RandomStream,
-    faults: Vec<FaultRule>,
+    random: Random,
+    faults: Vec<Rule>,
     /// True if bit errors or fault rules may corrupt a packet.
     is_on: bool,
 }
 
 impl PacketCorruption {
-    pub(super) fn new(rate: f64, mut random: RandomStream) -> PacketCorruption {
+    pub(super) fn new(rate: f64, mut random: Random) -> PacketCorruption {
         let bits_left = if rate > 0.0 { random.exponential() / rate } else { f64::INFINITY };
         PacketCorruption { rate, bits_left, random, faults: Vec::new(), is_on: rate > 0.0 }
     }
 
     /// Adds fault rules that corrupt packets of `direction`. Returns true if any rule applies to that direction.
-    pub(super) fn add_faults(&mut self, direction: Direction, rules: &[FaultRule]) -> bool {
-        let is_own = |rule: &&FaultRule| match rule.fault.direction {
+    pub(super) fn add_faults(&mut self, direction: Direction, rules: &[Rule]) -> bool {
+        let is_own = |rule: &&Rule| match rule.fault.direction {
             FaultDirection::ToHost => direction == Direction::Up,
             FaultDirection::ToDevice => direction == Direction::Down,
         };
@@ -45,7 +45,7 @@ impl PacketCorruption {
 
     /// Returns a pair for each fault rule: the name of its counter and the number of packets corrupted so far.
     pub(super) fn fault_counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        self.faults.iter().map(FaultRule::count)
+        self.faults.iter().map(Rule::count)
     }
 
     /// Returns how many of `packets` packets of `bits` bits each, sent at `now`, arrive intact, and true if the packet
@@ -98,7 +98,7 @@ mod tests {
     const BITS: u64 = 100;
 
     fn errors() -> PacketCorruption {
-        PacketCorruption::new(1e-3, RandomStream::stream(7, "errors"))
+        PacketCorruption::new(1e-3, Random::stream(7, "errors"))
     }
 
     /// Returns the numbers of the corrupted packets, of `packets` packets that leave in trains of `train`.
@@ -143,8 +143,8 @@ mod tests {
     #[test]
     fn fault_rule_corrupts_packets_of_its_direction_until_removed() {
         let fault = Fault { action: FaultAction::CorruptPacket, every: 4, ..Fault::default() };
-        let rules = FaultRule::about(FaultSubject::Packet, std::slice::from_ref(&fault), 1);
-        let mut errors = PacketCorruption::new(0.0, RandomStream::stream(7, "errors"));
+        let rules = Rule::about(FaultSubject::Packet, std::slice::from_ref(&fault), 1);
+        let mut errors = PacketCorruption::new(0.0, Random::stream(7, "errors"));
         assert!(!errors.add_faults(Direction::Down, &rules), "they are about packets to the host");
         assert!(errors.add_faults(Direction::Up, &rules));
         assert_eq!(hit(&mut errors, 12, 64), [0, 4, 8]);
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn error_free_link_delivers_all_packets() {
-        let mut errors = PacketCorruption::new(0.0, RandomStream::stream(7, "errors"));
+        let mut errors = PacketCorruption::new(0.0, Random::stream(7, "errors"));
         assert_eq!(errors.intact_packet_count(Time::ZERO, 1 << 20, 1 << 20), (1 << 20, false));
     }
 }

@@ -29,11 +29,11 @@ pub mod wire;
 use std::ops::Deref;
 
 use crate::config;
-use crate::faults::FaultRule;
+use crate::faults::Rule;
 use crate::memory::{MSI_BASE, copy};
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::{BurstId, Direction, Packet, PacketToken};
+use crate::tlp::{BurstId, Direction, Packet, Token};
 use attachments::LinkAttachments;
 pub use burst::PacketBurst;
 pub use bursts::BurstTable;
@@ -104,7 +104,7 @@ impl Link {
     }
 
     /// Adds fault rules that corrupt packets from now on.
-    pub fn add_faults(&mut self, rules: &[FaultRule]) {
+    pub fn add_faults(&mut self, rules: &[Rule]) {
         self.data_link.add_faults(rules);
     }
 
@@ -146,21 +146,14 @@ impl Link {
 
     /// Sends a posted write of this short payload to `address`, in one packet, at the current simulated time.
     #[inline(always)]
-    pub fn write(
-        &mut self,
-        direction: Direction,
-        address: u64,
-        payload: &[u8],
-        token: PacketToken,
-        shared: &mut Shared,
-    ) {
+    pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, shared: &mut Shared) {
         let bytes = payload_bytes(payload);
         self.send_with(Packet::write(direction, address, bytes, bytes, token), payload, shared);
     }
 
     /// Sends an interrupt message to the host now. The context of `token` is its vector, and the data that is written
     /// (PCI Express Base Specification 6.0, section 6.1.4).
-    pub fn interrupt(&mut self, token: PacketToken, shared: &mut Shared) {
+    pub fn interrupt(&mut self, token: Token, shared: &mut Shared) {
         let data = token.context.to_le_bytes();
         let message = Packet::write(Direction::Up, MSI_BASE, payload_bytes(&data), payload_bytes(&data), token);
         self.send_with(Packet { interrupt: true, ..message }, &data, shared);

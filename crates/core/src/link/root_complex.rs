@@ -57,8 +57,8 @@ impl HostMemoryRegion {
         let remote = if placement.is_remote() { config.remote } else { Span::ZERO };
         let (read, refresh) = match placement.on_device_or_remote_socket(false) {
             Placement::Dram => (config.dram_read, config.refresh),
-            Placement::ProcessorState if config.core_read.is_zero() => (config.dram_read, Span::ZERO),
-            Placement::ProcessorState => (config.core_read.scale(uncore_ratio), Span::ZERO),
+            Placement::Core if config.core_read.is_zero() => (config.dram_read, Span::ZERO),
+            Placement::Core => (config.core_read.scale(uncore_ratio), Span::ZERO),
             _ => (config.cache_read.scale(uncore_ratio), Span::ZERO),
         };
         HostMemoryRegion { read: read + remote, write: config.write.scale(uncore_ratio) + remote, refresh }

@@ -80,7 +80,7 @@ struct SharedSwitchLink {
     waiting: usize,
     queued: Span,
     /// Train on the wire, for as long as it might be cut.
-    sending: Option<SwitchTrain>,
+    sending: Option<Train>,
     /// Time up to which the wire is in use.
     used_until: Time,
     wake_at: Option<Time>,
@@ -93,7 +93,7 @@ struct SharedSwitchLink {
 
 /// Packets of one burst that go over a shared link back to back.
 #[derive(Clone, Copy, Debug)]
-struct SwitchTrain {
+struct Train {
     passing: u32,
     count: u32,
     each: Span,
@@ -103,7 +103,7 @@ struct SwitchTrain {
 
 /// All switches of a machine, with the packets on their way through them.
 #[derive(Clone, Debug)]
-pub struct SwitchFabric {
+pub struct Switches {
     /// Shared links, two entries (up, down) for each switch. The last two are the link of the peer device (such as a
     /// GPU), if any.
     ways: Vec<SharedSwitchLink>,
@@ -137,7 +137,7 @@ struct SwitchPort {
     accept: Span,
 }
 
-impl SwitchFabric {
+impl Switches {
     /// Creates the switches that `config` describes for `drives` drives, with the peer device (such as a GPU) attached
     /// to them; `None` without a switch. A root port accepts one posted packet every `accept`; a peer accepts them
     /// without delay.
@@ -147,12 +147,12 @@ impl SwitchFabric {
         link: &config::Link,
         accept: Span,
         drives: u16,
-    ) -> Option<SwitchFabric> {
+    ) -> Option<Switches> {
         if config.has_hosts() {
-            return Some(SwitchFabric::of_shared_device(config, link));
+            return Some(Switches::of_shared_device(config, link));
         }
         let sharing = config.drives_per_uplink(drives);
-        let switches = || SwitchFabric {
+        let switches = || Switches {
             ways: (0..2 * (drives.div_ceil(sharing) + 1)).map(|place| SharedSwitchLink::new(place, sharing)).collect(),
             passing: Table::default(),
             uplink: SwitchPort::new(&config.uplink(link), accept),
@@ -167,9 +167,9 @@ impl SwitchFabric {
     }
 
     /// Creates the switch of hosts that share one device, whose link is as `link`.
-    fn of_shared_device(config: &config::Switch, link: &config::Link) -> SwitchFabric {
+    fn of_shared_device(config: &config::Switch, link: &config::Link) -> Switches {
         let hosts = config.host_count();
-        SwitchFabric {
+        Switches {
             ways: (0..4).map(|place| SharedSwitchLink::new(place, hosts)).collect(),
             passing: Table::default(),
             uplink: SwitchPort::new(link, Span::ZERO),
@@ -214,7 +214,7 @@ impl SwitchFabric {
     /// Handles an event of the switches. Returns packets that have reached the far end now, if any.
     pub fn on_event(&mut self, now: Time, event: Event, scheduler: &mut Scheduler) -> Option<SwitchDeparture> {
         match event {
-            Event::WireSender(way) => self.on_wire(now, way.into(), scheduler),
+            Event::Wire(way) => self.on_wire(now, way.into(), scheduler),
             Event::Recheck(drive) => self.release(now, low_u16(drive), scheduler),
             Event::Arrive(id) => return self.finish_passing(now, id),
             other => unreachable!("{other:?} happens elsewhere"),
@@ -439,7 +439,7 @@ impl SwitchFabric {
         let way = &mut self.ways[place];
         if way.wake_at.is_none_or(|set| set > at) {
             way.wake_at = Some(at);
-            scheduler.at(at, Event::WireSender(place as u8));
+            scheduler.at(at, Event::Wire(place as u8));
         }
     }
 }
@@ -508,7 +508,7 @@ impl SharedSwitchLink {
     fn send(&mut self, id: u32, count: u32, of: &PassingPackets, started: Time, now: Time) {
         let last = if of.left == 0 { of.last } else { of.each };
         let end = started + of.each * u64::from(count - 1) + last;
-        let train = SwitchTrain { passing: id, count, each: of.each, started, end };
+        let train = Train { passing: id, count, each: of.each, started, end };
         self.sending = (count > 1 && end > now).then_some(train);
         self.busy += end.since(started);
         self.used_until = end;
@@ -530,13 +530,13 @@ impl SharedSwitchLink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tlp::PacketToken;
+    use crate::tlp::Token;
 
     const PASS_NS: u64 = 100;
 
     /// Switches with a scheduler of their own, for tests.
     struct ClockedSwitches {
-        switches: SwitchFabric,
+        switches: Switches,
         scheduler: Scheduler,
     }
 
@@ -547,7 +547,7 @@ mod tests {
     }
 
     fn switches_with(peer: &config::Peer, lanes: u8, per_packet: bool, accept: Span) -> ClockedSwitches {
-        let granularity = if per_packet { LinkEventGranularity::Packet } else { LinkEventGranularity::SwitchTrain };
+        let granularity = if per_packet { LinkEventGranularity::Packet } else { LinkEventGranularity::Train };
         let link = config::Link {
             generation: 1,
             lanes,
@@ -558,7 +558,7 @@ mod tests {
         };
         let pass = Span::from_ns(PASS_NS);
         let config = config::Switch { drives: 2, generation: 1, lanes, pass, ..config::Switch::default() };
-        let switches = SwitchFabric::of(&config, peer, &link, accept, 2).expect("there is one");
+        let switches = Switches::of(&config, peer, &link, accept, 2).expect("there is one");
         ClockedSwitches { switches, scheduler: Scheduler::default() }
     }
 
@@ -568,7 +568,7 @@ mod tests {
 
     /// Returns a write of `packets` packets of 128 bytes, 152 bytes each on the wire.
     fn write(packets: u32) -> Packet {
-        Packet::write(Direction::Up, 0, 128 * packets, 128, PacketToken::default())
+        Packet::write(Direction::Up, 0, 128 * packets, 128, Token::default())
     }
 
     /// Lets packets of a drive reach the switch at `now` ns, after `beside` ns on the drive's link. Returns until when

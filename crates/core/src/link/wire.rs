@@ -97,7 +97,7 @@ impl FlowControlQueue {
 
 /// Sender's side of one wire: its queues and its timer.
 #[derive(Clone, Debug, Default)]
-pub struct WireSender {
+pub struct Wire {
     /// Bursts that wait for this wire, by flow-control class.
     queues: [FlowControlQueue; CLASSES],
     /// Segment on the wire, as long as it might be cut.
@@ -115,11 +115,11 @@ pub struct WireSender {
 /// Number of bursts for which the queue of each flow-control class has capacity from the beginning.
 const QUEUE_ROOM: usize = 64;
 
-impl WireSender {
+impl Wire {
     /// Returns an idle wire whose queues have capacity for 64 bursts each, so that they seldom allocate.
-    pub fn idle_with_capacity() -> WireSender {
+    pub fn idle_with_capacity() -> Wire {
         let queue = |_| FlowControlQueue { head: None, others: VecDeque::with_capacity(QUEUE_ROOM) };
-        WireSender { queues: std::array::from_fn(queue), ..WireSender::default() }
+        Wire { queues: std::array::from_fn(queue), ..Wire::default() }
     }
 
     /// Returns when the wire is free: when the segment on it has passed, or when a replay or retraining ends.
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "another one is on the wire")]
     fn segment_on_a_busy_wire_panics() {
-        let mut wire = WireSender::default();
+        let mut wire = Wire::default();
         wire.occupy_single(FlowControlClass::Posted, Time::from_ps(2));
         wire.start_time(Time::from_ps(1));
     }

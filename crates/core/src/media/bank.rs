@@ -61,7 +61,7 @@ pub struct BankReadPiece {
 
 /// One bank, which serves its accesses one after the other: time of the next start, write buffer and open row.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct BankState {
+pub struct Bank {
     /// Time at which the bank can start its next access.
     free_at: Time,
     /// Time at which all program units whose programming has begun are in the cells of the bank.
@@ -84,7 +84,7 @@ struct FillingProgramUnit {
     policy: BankProgramPolicy,
 }
 
-impl BankState {
+impl Bank {
     /// Returns the time at which the bank can start an access that may start at `earliest`, after its accesses so far.
     pub fn start_time(&self, earliest: Time) -> Time {
         self.free_at.max(earliest)

@@ -6,7 +6,7 @@
 
 use super::geometry::BankInterleave;
 use crate::config::{Fault, FaultAction};
-use crate::faults::FaultRule;
+use crate::faults::Rule;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
@@ -24,7 +24,7 @@ pub(super) struct BankFaults {
 /// Bank with an injected fault, and the queue in front of it.
 #[derive(Clone, Debug)]
 struct FaultyBank {
-    rule: FaultRule,
+    rule: Rule,
     /// Time at which all earlier accesses to the faulty bank are over.
     free_at: Time,
 }
@@ -36,7 +36,7 @@ impl BankFaults {
     }
 
     /// Adds a faulty bank with an empty queue for each of these fault rules.
-    pub(super) fn extend(&mut self, rules: Vec<FaultRule>) {
+    pub(super) fn extend(&mut self, rules: Vec<Rule>) {
         self.banks.extend(rules.into_iter().map(|rule| FaultyBank { rule, free_at: Time::ZERO }));
     }
 

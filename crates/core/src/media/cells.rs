@@ -12,7 +12,7 @@
 
 use crate::config::{self, WrittenDataPattern};
 use crate::problem::BrokenCondition;
-use crate::random::RandomStream;
+use crate::random::Random;
 use crate::time::Span;
 
 /// Largest number of cells in a program unit whose random data is drawn bit by bit. Larger units count as half ones,
@@ -21,7 +21,7 @@ const DRAWN_CELLS_MAX: u32 = 4096;
 
 /// Cells of one program unit of a chip: their number, their pulses, and the time to program them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProgramCells {
+pub struct Cells {
     /// Number of cells that hold one program unit, one bit each.
     cells: u32,
     /// Number of cells that a write programs: all cells of the unit, or the configured share of them if only
@@ -39,15 +39,15 @@ pub struct ProgramCells {
     compare: Span,
 }
 
-impl ProgramCells {
+impl Cells {
     /// Computes the cells of a program unit from a media configuration. Chips are programmed in parallel, so that the
     /// unit is then the share of one chip.
-    pub fn of(media: &config::Media) -> ProgramCells {
+    pub fn of(media: &config::Media) -> Cells {
         let unit_bytes = if media.chip_bytes > 0 { media.chip_bytes } else { media.program_bytes };
         // Both sizes are at most 2^26 bytes, so the number of bits fits.
         let cells = unit_bytes * 8;
         let ratio = if media.write_difference { media.difference_ratio } else { 1.0 };
-        ProgramCells {
+        Cells {
             cells,
             changed: (f64::from(cells) * ratio).round() as u32,
             group: media.program_group_cells,
@@ -60,7 +60,7 @@ impl ProgramCells {
 
     /// Checks that the programming pulses of typical data, half zeros and half ones, fit into `program_ns`.
     pub(crate) fn check_pulse_times(media: &config::Media) -> Option<BrokenCondition> {
-        let (shortest, program) = (ProgramCells::of(media).typical_pulse_time(), media.program);
+        let (shortest, program) = (Cells::of(media).typical_pulse_time(), media.program);
         BrokenCondition::when(
             shortest > program,
             &["media.program_ns", "media.reset_ns", "media.set_ns", "media.program_group_cells"],
@@ -79,16 +79,16 @@ impl ProgramCells {
         let ones = match pattern {
             WrittenDataPattern::Zeros => 0,
             WrittenDataPattern::Ones => self.changed,
-            WrittenDataPattern::Typical | WrittenDataPattern::RandomStream => self.changed / 2,
+            WrittenDataPattern::Typical | WrittenDataPattern::Random => self.changed / 2,
         };
         self.compare + self.cells_program_time(self.changed - ones, ones)
     }
 
     /// Draws random data for a unit on each of `chips` chips, and returns the time to program them: the time of the
     /// slowest chip. Returns the mean time if a unit has too many cells to draw.
-    pub fn draw_program_time(&self, chips: u32, random: &mut RandomStream) -> Span {
+    pub fn draw_program_time(&self, chips: u32, random: &mut Random) -> Span {
         if self.cells > DRAWN_CELLS_MAX {
-            return self.program_time(WrittenDataPattern::RandomStream);
+            return self.program_time(WrittenDataPattern::Random);
         }
         let times = (0..chips).map(|_| {
             let ones = draw_random_ones(self.changed, random);
@@ -130,7 +130,7 @@ impl ProgramCells {
 }
 
 /// Draws `cells` random bits and returns the number of ones among them.
-fn draw_random_ones(cells: u32, random: &mut RandomStream) -> u32 {
+fn draw_random_ones(cells: u32, random: &mut Random) -> u32 {
     let whole = (0..cells / 64).map(|_| random.bits().count_ones()).sum::<u32>();
     match cells % 64 {
         0 => whole,
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn zero_and_one_cells_take_25_ns_less_and_more_than_typical() {
-        let cells = ProgramCells::of(&p5q_media());
+        let cells = Cells::of(&p5q_media());
         assert_eq!(cells.program_time(WrittenDataPattern::Typical), Span::from_us(120));
         assert_eq!(cells.program_time(WrittenDataPattern::Zeros), Span::from_us(120) - Span::from_ns(25) * 512);
         assert_eq!(cells.program_time(WrittenDataPattern::Ones), Span::from_us(120) + Span::from_ns(25) * 512);
@@ -165,7 +165,7 @@ mod tests {
     fn writing_differences_takes_a_read_and_the_changed_cells() {
         let difference = |ratio| {
             let media = config::Media { write_difference: true, difference_ratio: ratio, ..p5q_media() };
-            ProgramCells::of(&media).program_time(WrittenDataPattern::Typical)
+            Cells::of(&media).program_time(WrittenDataPattern::Typical)
         };
         let read = Span::from_ns(110);
         assert_eq!(difference(0.0), read);
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn cells_of_a_group_share_a_pulse() {
         let media = config::Media { program_group_cells: 256, program: Span::from_ns(190), ..p5q_media() };
-        let cells = ProgramCells::of(&media);
+        let cells = Cells::of(&media);
         assert_eq!(cells.cells_program_time(256, 256), Span::from_ns(190));
         assert_eq!(cells.cells_program_time(256, 0), Span::from_ns(70));
         assert_eq!(cells.cells_program_time(257, 0), Span::from_ns(140));
@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn random_data_takes_the_typical_time_on_average() {
-        let cells = ProgramCells::of(&p5q_media());
-        let mut random = RandomStream::stream(1, "test");
+        let cells = Cells::of(&p5q_media());
+        let mut random = Random::stream(1, "test");
         let mut mean_us = |chips| {
             let total: Span = (0..4000).map(|_| cells.draw_program_time(chips, &mut random)).sum();
             total.as_us() / 4000.0
@@ -204,7 +204,7 @@ mod tests {
 
         #[test]
         fn programming_more_cells_takes_no_less_time(zeros in 0u32..512, ones in 0u32..512, group in 1u32..600) {
-            let cells = ProgramCells::of(&config::Media { program_group_cells: group, ..p5q_media() });
+            let cells = Cells::of(&config::Media { program_group_cells: group, ..p5q_media() });
             prop_assert!(cells.cells_program_time(zeros + 1, ones) >= cells.cells_program_time(zeros, ones));
             prop_assert!(cells.cells_program_time(zeros, ones + 1) >= cells.cells_program_time(zeros, ones));
         }

@@ -17,7 +17,7 @@
 //!     bus 2   [chip 2][chip 5][   S  ]
 //! ```
 
-use super::bank::BankState;
+use super::bank::Bank;
 use super::geometry::BankRequestPiece;
 use super::timing::{BankAccessStart, BankBusHold, BusTransferRate, ChannelBus, PieceTiming};
 use crate::config;
@@ -111,7 +111,7 @@ impl BankChips {
     /// bytes have arrived when the chips that hold them have been read.
     pub fn read(
         &self,
-        bank: &mut BankState,
+        bank: &mut Bank,
         buses: &mut [ChannelBus],
         when: BankAccessStart,
         piece: BankRequestPiece,
@@ -138,7 +138,7 @@ impl BankChips {
     /// full. Returns the times of the piece.
     pub fn write(
         &self,
-        bank: &mut BankState,
+        bank: &mut Bank,
         buses: &mut [ChannelBus],
         when: BankAccessStart,
         piece: BankRequestPiece,

@@ -1,16 +1,16 @@
 //! Parts of a drive in front of the memory banks: its processors, the rate limits of a volume, injected bank faults,
 //! and for flash its write buffer and translation layer.
 
-use super::bank::{BankProgramPolicy, BankState};
+use super::bank::{Bank, BankProgramPolicy};
 use super::bank_faults::BankFaults;
-use super::flash::FlashDrive;
+use super::flash::Flash;
 use super::processors::{DriveProcessorTimes, DriveProcessors};
 use super::timing::ChannelBus;
 use super::volume::VolumeLimits;
 use super::{Media, ReadTiming, WriteTiming};
 use crate::config::{self, Fault, FaultSubject, Mapping};
 use crate::data::persistence::{DurabilityNotes, DurabilityStep};
-use crate::faults::FaultRule;
+use crate::faults::Rule;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
@@ -21,7 +21,7 @@ pub(super) struct DriveInternals {
     processors: Option<DriveProcessors>,
     /// Rate limits and network latency of a volume; `None` if the drive is not a rate-limited volume.
     volume: Option<Box<VolumeLimits>>,
-    flash: Option<FlashDrive>,
+    flash: Option<Flash>,
     /// Injected bank faults, with the queues in front of the faulty banks.
     bank_faults: Option<BankFaults>,
     /// True if the banks' write buffers acknowledge writes and lose their content in a power failure. Never true for
@@ -59,7 +59,7 @@ impl Media {
         seed: u64,
     ) -> Media {
         if translation.mapping == Mapping::Page {
-            let flash = FlashDrive::placed(media, buffer, translation, placement, seed);
+            let flash = Flash::placed(media, buffer, translation, placement, seed);
             self.internals.get_or_insert_default().flash = Some(flash);
         } else if media.acknowledges_early() && !buffer.power_loss_protection {
             self.internals.get_or_insert_default().is_volatile = true;
@@ -96,12 +96,12 @@ impl Media {
 
     /// Returns this memory with those of the fault rules that apply to banks; `seed` determines their random numbers.
     pub fn with_faults(mut self, faults: &[Fault], seed: u64) -> Media {
-        self.add_faults(FaultRule::about(FaultSubject::BankState, faults, seed));
+        self.add_faults(Rule::about(FaultSubject::Bank, faults, seed));
         self
     }
 
     /// Adds fault rules for banks, which apply to accesses from now on.
-    pub fn add_faults(&mut self, rules: Vec<FaultRule>) {
+    pub fn add_faults(&mut self, rules: Vec<Rule>) {
         if rules.is_empty() {
             return;
         }
@@ -149,12 +149,12 @@ impl Media {
     /// Cuts the power at `now`: drops all accesses in flight, and empties all buffers and queues. The content of the
     /// cells is kept.
     pub fn cut_power(&mut self, now: Time) {
-        self.banks.fill(BankState::default());
+        self.banks.fill(Bank::default());
         self.buses.fill(ChannelBus::default());
         self.admitted = Time::ZERO;
         if let Some(internals) = &mut self.internals {
             internals.processors.iter_mut().for_each(DriveProcessors::cut_power);
-            internals.flash.iter_mut().for_each(FlashDrive::cut_power);
+            internals.flash.iter_mut().for_each(Flash::cut_power);
             internals.bank_faults.iter_mut().for_each(BankFaults::cut_power);
             internals.volume.iter_mut().for_each(|volume| volume.cut_power(now));
         }
@@ -183,7 +183,7 @@ impl Media {
     }
 
     /// Returns the flash of this drive; `None` if the drive has no translation layer.
-    pub fn flash(&self) -> Option<&FlashDrive> {
+    pub fn flash(&self) -> Option<&Flash> {
         self.internals.as_ref()?.flash.as_ref()
     }
 
@@ -215,7 +215,7 @@ impl Media {
         }
     }
 
-    pub(crate) fn flash_mut(&mut self) -> Option<&mut FlashDrive> {
+    pub(crate) fn flash_mut(&mut self) -> Option<&mut Flash> {
         self.internals.as_mut()?.flash.as_mut()
     }
 

@@ -36,7 +36,7 @@ pub enum WearWorkload {
     /// within the cold range.
     HotRange,
     /// Line number k (from 1) gets writes in proportion to 1/k, so that hot lines have adjacent addresses.
-    ZipfDistribution,
+    Zipf,
     /// All writes go to one line, in the middle of one bank.
     Hammer,
 }
@@ -44,14 +44,14 @@ pub enum WearWorkload {
 impl WearWorkload {
     /// All distributions of writes over lines.
     pub const ALL: [WearWorkload; 4] =
-        [WearWorkload::Uniform, WearWorkload::HotRange, WearWorkload::ZipfDistribution, WearWorkload::Hammer];
+        [WearWorkload::Uniform, WearWorkload::HotRange, WearWorkload::Zipf, WearWorkload::Hammer];
 
     /// Returns the name of this distribution of writes on the command line.
     pub fn name(self) -> &'static str {
         match self {
             WearWorkload::Uniform => "uniform",
             WearWorkload::HotRange => "hot-range",
-            WearWorkload::ZipfDistribution => "zipf",
+            WearWorkload::Zipf => "zipf",
             WearWorkload::Hammer => "hammer",
         }
     }
@@ -69,7 +69,7 @@ impl WearWorkload {
             WearWorkload::Uniform => 1.0,
             WearWorkload::HotRange if line < hot_lines => HOT_WRITES / real(hot_lines),
             WearWorkload::HotRange => (1.0 - HOT_WRITES) / real(lines - hot_lines),
-            WearWorkload::ZipfDistribution => 1.0 / real(line + 1),
+            WearWorkload::Zipf => 1.0 / real(line + 1),
             WearWorkload::Hammer => f64::from(u8::from(line == lines / 2)),
         }
     }
@@ -104,7 +104,7 @@ pub fn lifetimes(
     seed: u64,
 ) -> Result<[MemoryLifetime; 3], InputProblem> {
     check(name, media)?;
-    let schemes = [WearLevelling::None, WearLevelling::StartGapRegion, WearLevelling::RandomisedStartGap];
+    let schemes = [WearLevelling::None, WearLevelling::StartGap, WearLevelling::RandomisedStartGap];
     Ok(schemes.map(|wear_levelling| {
         let media = config::Media { wear_levelling, ..media.clone() };
         lifetime(&media, workload, seed)
@@ -276,14 +276,14 @@ impl WearLevelledRegion {
 
 #[cfg(test)]
 mod tests {
-    use super::super::start_gap::StartGapRegion;
+    use super::super::start_gap::StartGap;
     use super::*;
     use proptest::prelude::*;
 
     /// Simulates writes to a Start-Gap region one by one until a slot has taken `endurance` writes, copies of lines
     /// included. Returns the number of writes. Write n goes to line `pick(n)`.
     fn simulate_region_wear(lines: u64, interval: u32, endurance: u64, pick: impl Fn(u64) -> u64) -> u64 {
-        let mut region = StartGapRegion::new(lines);
+        let mut region = StartGap::new(lines);
         let mut writes = vec![0; lines as usize + 1];
         for write in 0.. {
             let slot = region.slot(pick(write)) as usize;
@@ -325,13 +325,13 @@ mod tests {
     #[test]
     fn hot_line_that_moves_too_late_fails_despite_start_gap() {
         // A line stays in one slot for 16,384 x 100 writes, but a slot endures only 100,000.
-        let lost = share(WearWorkload::Hammer, WearLevelling::StartGapRegion, |_| {});
+        let lost = share(WearWorkload::Hammer, WearLevelling::StartGap, |_| {});
         assert!(lost < 1e-4, "{lost}");
     }
 
     #[test]
     fn hot_line_that_moves_in_time_wears_its_region_evenly() {
-        let kept = share(WearWorkload::Hammer, WearLevelling::StartGapRegion, |media| {
+        let kept = share(WearWorkload::Hammer, WearLevelling::StartGap, |media| {
             media.wear_line_bytes = 512;
             media.capacity_mib = 1;
             media.stripe_bytes = 4096;
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn uniform_writes_lose_only_the_gap_move_share() {
         assert_eq!(share(WearWorkload::Uniform, WearLevelling::None, |_| {}), 1.0);
-        for scheme in [WearLevelling::StartGapRegion, WearLevelling::RandomisedStartGap] {
+        for scheme in [WearLevelling::StartGap, WearLevelling::RandomisedStartGap] {
             let kept = share(WearWorkload::Uniform, scheme, |_| {});
             assert!((kept - 100.0 / 101.0).abs() < 2e-3, "{kept}");
         }
@@ -354,7 +354,7 @@ mod tests {
     fn hot_neighbours_defeat_plain_but_not_randomised_start_gap() {
         // As in the paper, the line wears out before it has moved far: by only 1,000 (100,000 / 100) of 16,384 lines.
         let none = share(WearWorkload::HotRange, WearLevelling::None, |_| {});
-        let plain = share(WearWorkload::HotRange, WearLevelling::StartGapRegion, |_| {});
+        let plain = share(WearWorkload::HotRange, WearLevelling::StartGap, |_| {});
         let randomised = share(WearWorkload::HotRange, WearLevelling::RandomisedStartGap, |_| {});
         assert!((none - 0.25).abs() < 1e-3, "a hot line takes four times the mean: {none}");
         assert!(plain < 0.35, "{plain}");

@@ -47,10 +47,10 @@ pub use timing::{BusTransferRate, Timing};
 use crate::config::Acknowledge;
 use crate::ledger::PartBusyTime;
 use crate::number::index;
-use crate::random::RandomStream;
+use crate::random::Random;
 use crate::time::{Span, Time};
-use bank::{BankProgramPolicy, BankReadPiece, BankState, BankWritePiece};
-use cells::ProgramCells;
+use bank::{Bank, BankProgramPolicy, BankReadPiece, BankWritePiece};
+use cells::Cells;
 use chip::BankChips;
 use geometry::{BankInterleave, BankRequestPiece, BankRequestPieces};
 use housekeeping::HousekeepingPauses;
@@ -65,7 +65,7 @@ use wear::StartGapWear;
 pub struct Media {
     interleave: BankInterleave,
     timing: Timing,
-    banks: Vec<BankState>,
+    banks: Vec<Bank>,
     /// Buses of all channels, one channel after the other.
     buses: Vec<ChannelBus>,
     options: MediaOptions,
@@ -101,9 +101,9 @@ pub struct MediaOptions {
 #[derive(Clone, Debug)]
 pub struct RandomData {
     /// Cells of one program unit, with the times of their pulses.
-    pub cells: ProgramCells,
+    pub cells: Cells,
     /// Random number generator that draws the data of writes.
-    pub random: RandomStream,
+    pub random: Random,
 }
 
 /// Times at which a read reaches its stages in the drive.
@@ -274,7 +274,7 @@ impl Media {
         Media {
             interleave,
             timing: geometry.timing,
-            banks: vec![BankState::default(); index(interleave.banks())],
+            banks: vec![Bank::default(); index(interleave.banks())],
             buses: vec![ChannelBus::default(); usize::from(geometry.channels) * buses_per_channel],
             options,
             internals: None,

@@ -3,7 +3,7 @@
 
 use super::spread::around;
 use crate::config;
-use crate::random::RandomStream;
+use crate::random::Random;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
@@ -24,7 +24,7 @@ struct PipelineSpread {
     share: f64,
     /// Mean of the exponentially distributed time on top.
     tail: Span,
-    random: RandomStream,
+    random: Random,
 }
 
 impl PipelineSpread {
@@ -71,7 +71,7 @@ impl DriveProcessors {
     /// random numbers.
     pub fn with_random_pipeline(self, controller: &config::Controller, seed: u64) -> DriveProcessors {
         let (share, tail) = (controller.pipeline_spread, controller.pipeline_tail);
-        let random = || RandomStream::stream(seed, "spread of a drive's pipeline");
+        let random = || Random::stream(seed, "spread of a drive's pipeline");
         let spread = controller.has_spread().then(|| PipelineSpread { share, tail, random: random() });
         DriveProcessors { spread, ..self }
     }

@@ -6,7 +6,7 @@
 //! several banks waits for the slowest of them, so that its mean latency grows with the spread.
 
 use crate::config;
-use crate::random::RandomStream;
+use crate::random::Random;
 use crate::time::Span;
 
 /// Largest number of read retries of one array read.
@@ -21,7 +21,7 @@ pub struct ArrayTimeSpread {
     retry_again: f64,
     /// Time of one read retry; zero if a retry takes as long as the mean first read.
     retry: Span,
-    random: RandomStream,
+    random: Random,
 }
 
 impl ArrayTimeSpread {
@@ -34,7 +34,7 @@ impl ArrayTimeSpread {
             retry_rate: media.read_retry_rate,
             retry_again: media.read_retry_again,
             retry: media.read_retry,
-            random: RandomStream::stream(seed, "spread of array times"),
+            random: Random::stream(seed, "spread of array times"),
         })
     }
 
@@ -60,7 +60,7 @@ impl ArrayTimeSpread {
 }
 
 /// Draws a time uniformly from the interval of `mean` plus or minus `share` times `mean`.
-pub fn around(mean: Span, share: f64, random: &mut RandomStream) -> Span {
+pub fn around(mean: Span, share: f64, random: &mut Random) -> Span {
     match share {
         0.0 => mean,
         _ => mean.scale(1.0 + share * (2.0 * random.unit() - 1.0)),

@@ -14,7 +14,7 @@
 /// Start-Gap region: lines that rotate through one slot more than there are lines. Its public fields are all its state
 /// that has to survive a loss of power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StartGapRegion {
+pub struct StartGap {
     /// Number of lines in a Start-Gap region, at least one. The region has one slot more.
     pub lines: u64,
     /// Number of slots by which all lines of a Start-Gap region have moved up, modulo the number of lines (register
@@ -35,14 +35,14 @@ pub struct CopiedLine {
     pub to: u64,
 }
 
-impl StartGapRegion {
+impl StartGap {
     /// Creates a Start-Gap region that has had no write.
     ///
     /// # Panics
     /// If `lines` is 0 or above 2^62.
-    pub fn new(lines: u64) -> StartGapRegion {
+    pub fn new(lines: u64) -> StartGap {
         assert!((1..=1 << 62).contains(&lines), "a region of {lines} lines");
-        StartGapRegion { lines, start: 0, gap: lines, writes: 0 }
+        StartGap { lines, start: 0, gap: lines, writes: 0 }
     }
 
     /// Returns the number of the slot that holds `line`, which must be below the number of lines.
@@ -54,7 +54,7 @@ impl StartGapRegion {
         slot
     }
 
-    /// Returns the line that a slot of the region holds; `None` for the gap. The inverse of [`StartGapRegion::slot`].
+    /// Returns the line that a slot of the region holds; `None` for the gap. The inverse of [`StartGap::slot`].
     pub fn line(&self, slot: u64) -> Option<u64> {
         if slot == self.gap {
             return None;
@@ -91,11 +91,11 @@ impl StartGapRegion {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::RandomStream;
+    use crate::random::Random;
     use proptest::prelude::*;
 
     /// Returns the line that each slot of a region holds, in the order of slots; `None` for the gap.
-    fn lines_by_slot(region: &StartGapRegion) -> Vec<Option<u64>> {
+    fn lines_by_slot(region: &StartGap) -> Vec<Option<u64>> {
         (0..=region.lines).map(|slot| region.line(slot)).collect()
     }
 
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn region_of_four_lines_moves_as_published() {
-        let mut region = StartGapRegion::new(4);
+        let mut region = StartGap::new(4);
         assert_eq!(lines_by_slot(&region), [Some(0), Some(1), Some(2), Some(3), None]);
         assert_eq!(region.move_region_gap(), CopiedLine { from: 3, to: 4 });
         assert_eq!(lines_by_slot(&region), [Some(0), Some(1), Some(2), None, Some(3)]);
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn gap_moves_at_the_last_write_of_its_interval() {
-        let mut region = StartGapRegion::new(8);
+        let mut region = StartGap::new(8);
         let moves: Vec<bool> = (0..200).map(|_| region.on_write(100).is_some()).collect();
         let at: Vec<usize> = (0..200).filter(|write| moves[*write]).collect();
         assert_eq!(at, [99, 199]);
@@ -126,9 +126,9 @@ mod tests {
 
     #[test]
     fn lines_are_found_after_a_million_gap_moves() {
-        let mut region = StartGapRegion::new(37);
+        let mut region = StartGap::new(37);
         let mut slots = lines_by_slot(&region);
-        let mut random = RandomStream::stream(1, "moves");
+        let mut random = Random::stream(1, "moves");
         for round in 0..1_000_000_u32 {
             let moved = region.move_region_gap();
             copy(&mut slots, moved);
@@ -143,7 +143,7 @@ mod tests {
 
         #[test]
         fn lines_and_occupied_slots_are_a_bijection(lines in 1u64..200, moves in 0u32..50_000) {
-            let mut region = StartGapRegion::new(lines);
+            let mut region = StartGap::new(lines);
             (0..moves).for_each(|_| { region.move_region_gap(); });
             let mut met = vec![false; lines as usize + 1];
             for line in 0..lines {
@@ -157,7 +157,7 @@ mod tests {
 
         #[test]
         fn all_lines_move_once_per_rotation(lines in 1u64..100, before in 0u32..5000) {
-            let mut region = StartGapRegion::new(lines);
+            let mut region = StartGap::new(lines);
             (0..before).for_each(|_| { region.move_region_gap(); });
             let mut next = || {
                 let moved = region.move_region_gap();

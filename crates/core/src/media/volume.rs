@@ -43,8 +43,8 @@ pub struct VolumeLimits {
 /// State of a volume's rate limits after an access: token buckets, sequential run, time of passing and counters.
 #[derive(Clone, Copy, Debug)]
 struct VolumeLimitState {
-    operations: Option<TokenRateLimit>,
-    bytes: Option<TokenRateLimit>,
+    operations: Option<Limit>,
+    bytes: Option<Limit>,
     /// Run of sequential accesses that ends with the last access; the next access may continue it.
     last: SequentialAccessRun,
     /// Instant at which the last access passes the limits, and before which no later access passes.
@@ -75,7 +75,7 @@ struct SequentialAccessRun {
 
 /// Rate limit of operations or of bytes: a token bucket that paces, and one of credits if the volume has bursts.
 #[derive(Clone, Copy, Debug)]
-struct TokenRateLimit {
+struct Limit {
     pace: TokenBucket,
     credits: Option<TokenBucket>,
 }
@@ -103,7 +103,7 @@ impl VolumeLimits {
             return None;
         }
         let starts_full = volume.credits != StartCredits::Used;
-        let limit = |limit: config::VolumeLimit| TokenRateLimit::new(limit, volume.window, starts_full);
+        let limit = |limit: config::VolumeLimit| Limit::new(limit, volume.window, starts_full);
         let state = VolumeLimitState {
             operations: volume.operations(capacity_mib).map(limit),
             bytes: volume.bytes(capacity_mib).map(limit),
@@ -226,20 +226,19 @@ impl VolumeLimits {
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters =
             vec![("volume_operations", self.state.counts.operations), ("volume_waits", self.state.counts.waits)];
-        let left =
-            |limit: &Option<TokenRateLimit>| limit.as_ref()?.credits.map(|credits| credits.left(self.state.passed));
+        let left = |limit: &Option<Limit>| limit.as_ref()?.credits.map(|credits| credits.left(self.state.passed));
         counters.extend(left(&self.state.operations).map(|left| ("volume_credit_operations", left)));
         counters.extend(left(&self.state.bytes).map(|left| ("volume_credit_mib", left >> 20)));
         counters
     }
 }
 
-impl TokenRateLimit {
-    fn new(limit: config::VolumeLimit, window: Span, starts_full: bool) -> TokenRateLimit {
+impl Limit {
+    fn new(limit: config::VolumeLimit, window: Span, starts_full: bool) -> Limit {
         let config::VolumeLimit { base_per_s, peak_per_s, credits } = limit;
         let pace = TokenBucket::new(peak_per_s, peak_per_s * window.as_s(), true);
         let credits = (credits > 0.0).then(|| TokenBucket::new(base_per_s, credits, starts_full));
-        TokenRateLimit { pace, credits }
+        Limit { pace, credits }
     }
 }
 

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 use super::geometry::BankRequestPiece;
 use super::randomiser::LineRandomiser;
-use super::start_gap::StartGapRegion;
+use super::start_gap::StartGap;
 use crate::config::{self, WearLevelling};
-use crate::random::RandomStream;
+use crate::random::Random;
 use crate::table::NumberHashMap;
 
 /// Start-Gap wear levelling of a memory: the regions of all banks, and the number of writes to each slot.
@@ -26,7 +26,7 @@ pub struct StartGapWear {
     pub key: Option<u64>,
     randomiser: Option<LineRandomiser>,
     /// Start-Gap regions that have been written, by the number of the bank and of the region in the bank.
-    pub regions: BTreeMap<(u32, u64), StartGapRegion>,
+    pub regions: BTreeMap<(u32, u64), StartGap>,
     /// Number of writes to each slot, copies of lines included, by bank, region and slot.
     pub line_writes: NumberHashMap<(u32, u64, u64), u64>,
 }
@@ -68,7 +68,7 @@ impl WearLineLayout {
 /// Creates the permutation that shuffles the lines of each bank, from a key that `seed` determines. Returns the key and
 /// the permutation.
 pub fn randomiser(layout: &WearLineLayout, seed: u64) -> (u64, LineRandomiser) {
-    let key = RandomStream::stream(seed, "shuffle of lines").bits();
+    let key = Random::stream(seed, "shuffle of lines").bits();
     (key, LineRandomiser::new(layout.lines_per_bank, key))
 }
 
@@ -79,7 +79,7 @@ impl StartGapWear {
         let layout = WearLineLayout::of(media);
         let shuffle = match media.wear_levelling {
             WearLevelling::None => return None,
-            WearLevelling::StartGapRegion => None,
+            WearLevelling::StartGap => None,
             WearLevelling::RandomisedStartGap => Some(randomiser(&layout, seed)),
         };
         Some(StartGapWear {
@@ -134,7 +134,7 @@ impl StartGapWear {
             let (round, within) = (moves / (region.lines + 1), moves % (region.lines + 1));
             let is_right = counted == moves * (u64::from(self.interval) + 1) + u64::from(region.writes)
                 && (region.start, region.gap) == (round % region.lines, region.lines - within);
-            let StartGapRegion { start, gap, writes, .. } = *region;
+            let StartGap { start, gap, writes, .. } = *region;
             let found = format!(
                 "region {number} of bank {bank} has been written {counted} times, and has start {start}, gap {gap} and {writes} \
                  writes since it moved"
@@ -155,7 +155,7 @@ impl StartGapWear {
     fn count_line_write(&mut self, bank: u32, line: u64) -> bool {
         let (number, index) = self.region(line);
         let lines = self.layout.lines_of(number);
-        let region = self.regions.entry((bank, number)).or_insert_with(|| StartGapRegion::new(lines));
+        let region = self.regions.entry((bank, number)).or_insert_with(|| StartGap::new(lines));
         let slot = region.slot(index);
         let moved = region.on_write(self.interval);
         *self.line_writes.entry((bank, number, slot)).or_insert(0) += 1;

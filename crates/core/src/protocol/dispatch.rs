@@ -16,7 +16,7 @@ use crate::request::{Io, Op, RequestId};
 use crate::scheduler::Timer;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::{Packet, PacketToken, Payload};
+use crate::tlp::{Packet, Payload, Token};
 use crate::workload::{EngineSupport, FilledKeys, KeyValueSpace, Limits, ZoneJobLimits};
 
 // Each controller's code stays in a function of its own. If all were inlined in the event loop, most of the loop's
@@ -179,7 +179,7 @@ impl Controller for AnyController {
     dispatched! { on_controller(&mut self)
         fn on_register_write(now: Time, address: u64, value: u32, ports: &mut Ports);
         fn on_answer(now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports);
-        fn on_delivered(now: Time, token: PacketToken, ports: &mut Ports);
+        fn on_delivered(now: Time, token: Token, ports: &mut Ports);
         fn on_user_data(packet: &Packet, arrived: &[u8], ports: &mut Ports);
         fn spare_interrupts(queue: u16);
         fn keep_data(drive: &Drive, seed: u64, held: &SparseBytes, memory: &mut HostMemory);

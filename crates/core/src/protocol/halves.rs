@@ -17,7 +17,7 @@ use crate::problem::BrokenCondition;
 use crate::request::{Io, Op, RequestId};
 use crate::scheduler::Timer;
 use crate::time::{Span, Time};
-use crate::tlp::{Kind, Packet, PacketToken, Payload};
+use crate::tlp::{Kind, Packet, Payload, Token};
 use crate::workload::{FilledKeys, Limits};
 
 /// Attachment of a served drive to real hosts, which see the device that its protocol describes.
@@ -26,7 +26,7 @@ pub enum Attachment {
     /// PCI Express function, whose registers and queues the host's own driver uses.
     PciFunction,
     /// Queues and receive buffers in memory that the drive's server shares with a process.
-    ClientMemoryRegions,
+    SharedMemory,
 }
 
 /// Properties that a drive has by its protocol, implemented by the section of drive files that holds the protocol's
@@ -300,7 +300,7 @@ pub trait Controller {
 
     /// Handles the arrival at the host of packets that the device has sent with this token. Called only if
     /// [`needs_delivery_events`](Self::needs_delivery_events) is true.
-    fn on_delivered(&mut self, _now: Time, _token: PacketToken, _ports: &mut Ports) {}
+    fn on_delivered(&mut self, _now: Time, _token: Token, _ports: &mut Ports) {}
 
     /// Sees the data of a write that has arrived at the device and is about to be stored there. Called only in a run
     /// with data.

@@ -10,23 +10,23 @@ use crate::tlp::Packet;
 
 /// Tags for a device's outstanding read requests (one for each request packet), and the reads that wait for tags.
 #[derive(Clone, Debug)]
-pub struct ReadRequestTags {
+pub struct Reads {
     request_bytes_max: u32,
     tags: u32,
     tags_free: u32,
     waiting: VecDeque<Packet>,
 }
 
-impl ReadRequestTags {
+impl Reads {
     /// Returns the state of a device with `tags` free tags. Each of its read request packets asks for at most
     /// `request_bytes_max` bytes.
-    pub fn new(tags: u16, request_bytes_max: u32) -> ReadRequestTags {
-        ReadRequestTags { request_bytes_max, tags: tags.into(), tags_free: tags.into(), waiting: VecDeque::new() }
+    pub fn new(tags: u16, request_bytes_max: u32) -> Reads {
+        Reads { request_bytes_max, tags: tags.into(), tags_free: tags.into(), waiting: VecDeque::new() }
     }
 
     /// Returns the state of a device at this link, all of whose tags are free.
-    pub fn at(link: &config::Link) -> ReadRequestTags {
-        ReadRequestTags::new(link.read_tags, link.max_read_request_bytes)
+    pub fn at(link: &config::Link) -> Reads {
+        Reads::new(link.read_tags, link.max_read_request_bytes)
     }
 
     /// Returns the most bytes that one read request packet may ask for.

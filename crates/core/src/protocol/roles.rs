@@ -31,8 +31,8 @@ macro_rules! roles {
             /// Returns a packet token of this role. `context` distinguishes packets of the role, for example by queue
             /// or command slot.
             #[inline(always)]
-            pub const fn token(self, context: u32) -> $crate::tlp::PacketToken {
-                $crate::tlp::PacketToken { role: self.0, context }
+            pub const fn token(self, context: u32) -> $crate::tlp::Token {
+                $crate::tlp::Token { role: self.0, context }
             }
 
             /// Returns the name of the data that a packet of this role and kind (write, read request or completion)

@@ -22,7 +22,7 @@ pub const SWITCHES: u8 = u8::MAX;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Event {
     /// A thread looks for completions to collect or requests to submit.
-    WorkloadThread(u16),
+    Thread(u16),
     /// A thread continues with its request in the software stack.
     Path(u16),
     /// A spinlock that other threads wait for is released.
@@ -30,7 +30,7 @@ pub enum Event {
     /// A thread has finished its piece of work for a request or a batch.
     WorkDone(u16),
     /// A kernel's poll thread has finished with a request from this thread's submission ring.
-    KernelPoller(u16),
+    Poller(u16),
     /// An interrupt reaches its core, which runs the handler.
     Interrupt {
         /// Number of the interrupt vector, counted over all devices.
@@ -45,7 +45,7 @@ pub enum Event {
     #[default]
     Driver,
     /// A timer of a wire expires, and bursts that wait for the wire are sent.
-    WireSender(u8),
+    Wire(u8),
     /// A burst, or a packet of it, arrives at the far end of the link.
     Arrive(BurstId),
     /// A packet that had to wait for earlier ones looks again: a read of the device samples host memory, or a switch
@@ -87,17 +87,9 @@ impl Event {
     pub(crate) fn is_of_host(&self) -> bool {
         use Event::*;
         match self {
-            WorkloadThread(_)
-            | Path(_)
-            | Release(_)
-            | WorkDone(_)
-            | KernelPoller(_)
-            | Interrupt { .. }
-            | Handled { .. } => true,
+            Thread(_) | Path(_) | Release(_) | WorkDone(_) | Poller(_) | Interrupt { .. } | Handled { .. } => true,
             Fault(_) => true,
-            Driver | WireSender(_) | Arrive(_) | Recheck(_) | ReadDone(_) | Settle(_) | SettleOne { .. } | Dma(_) => {
-                false
-            }
+            Driver | Wire(_) | Arrive(_) | Recheck(_) | ReadDone(_) | Settle(_) | SettleOne { .. } | Dma(_) => false,
             Controller { .. } | Fabric { .. } => false,
         }
     }

@@ -7,7 +7,7 @@ use crate::config::{Fault, FaultSubject};
 use crate::drive::Drive;
 use crate::drive_file::{KeyOverride, shipped};
 use crate::problem::{InputProblem, Problems};
-use crate::random::RandomStream;
+use crate::random::Random;
 use crate::time::Span;
 use crate::workload::{Job, fio};
 
@@ -39,14 +39,14 @@ pub struct Case {
 impl Case {
     /// Draws the test case of this seed. Leaves out changes and faults that the drive refuses.
     pub fn random(seed: u64) -> Case {
-        let mut random = RandomStream::stream(seed, "torture");
+        let mut random = Random::stream(seed, "torture");
         let own = draw::drive(&mut random);
         let mut case = Case { seed, drive: &own.name, set: Vec::new(), job: Vec::new(), faults: Vec::new() };
         // Draw power cuts, rarities and data placement from separate random streams, so that changing one does not
         // change the others.
-        let (cuts, for_cuts) = draw::power(&mut RandomStream::stream(seed, "torture power"));
-        let rarities = draw::rarities(&mut RandomStream::stream(seed, "torture rarities"), own);
-        let placement = draw::placement(&mut RandomStream::stream(seed, "torture placement"), own);
+        let (cuts, for_cuts) = draw::power(&mut Random::stream(seed, "torture power"));
+        let rarities = draw::rarities(&mut Random::stream(seed, "torture rarities"), own);
+        let placement = draw::placement(&mut Random::stream(seed, "torture placement"), own);
         let all = draw_key_changes(&mut random, own).into_iter().chain(rarities).chain(for_cuts).chain(placement);
         let set = all.collect();
         case.keep_valid_items(keep_last_changes(set), |case, set| case.set = set);
@@ -58,19 +58,18 @@ impl Case {
         case.job = job(&mut random, case.drive().as_ref().ok(), bytes_max);
         let faults = random.bits() % 4;
         let faults = (0..faults).map(|_| draw::fault(&mut random)).chain(cuts);
-        let faults =
-            faults.chain(draw::draw_timeline_fault(&mut RandomStream::stream(seed, "torture trouble"))).collect();
+        let faults = faults.chain(draw::draw_timeline_fault(&mut Random::stream(seed, "torture trouble"))).collect();
         case.keep_valid_items(faults, |case, faults| case.faults = faults);
-        case.use_zones_if_valid(&mut RandomStream::stream(seed, "torture zones"), own);
-        case.use_flushes_if_valid(&mut RandomStream::stream(seed, "torture flushes"));
-        case.use_placement_if_valid(&mut RandomStream::stream(seed, "torture identifiers"));
+        case.use_zones_if_valid(&mut Random::stream(seed, "torture zones"), own);
+        case.use_flushes_if_valid(&mut Random::stream(seed, "torture flushes"));
+        case.use_placement_if_valid(&mut Random::stream(seed, "torture identifiers"));
         case
     }
 
     /// Divides the drive into zones and gives the job whole zones, if drive and job allow that. Removes faults of
     /// requests except power cuts. If such a fault drops or delays an append, others take its place in the zone. The
     /// simulated host does not check where appends are until the device restarts.
-    fn use_zones_if_valid(&mut self, random: &mut RandomStream, own: &Drive) {
+    fn use_zones_if_valid(&mut self, random: &mut Random, own: &Drive) {
         let threads = self.number("numjobs");
         let Some((zone_bytes, set)) = draw::zones(random, own, threads) else { return };
         let zones = one_of(random, &[1, 1, 2, 4]).max(threads);
@@ -88,7 +87,7 @@ impl Case {
     }
 
     /// Makes writes name placement identifiers, if the drive supports data placement and the job then still runs.
-    fn use_placement_if_valid(&mut self, random: &mut RandomStream) {
+    fn use_placement_if_valid(&mut self, random: &mut Random) {
         if !self.drive().is_ok_and(|drive| drive.placement.is_there()) {
             return;
         }
@@ -102,7 +101,7 @@ impl Case {
 
     /// Adds flushes after writes, if the drive and its stack allow that. Chosen more often for drives that may lose
     /// acknowledged writes in a power cut.
-    fn use_flushes_if_valid(&mut self, random: &mut RandomStream) {
+    fn use_flushes_if_valid(&mut self, random: &mut Random) {
         let loses = self.drive().is_ok_and(|drive| drive.loses_power() && !drive.keeps_acknowledged());
         let every = one_of(random, if loses { &["0", "1", "1", "2", "8"] } else { &["0", "0", "1", "2", "8"] });
         let option = one_of(random, &["fsync", "fdatasync"]);
@@ -198,7 +197,7 @@ impl fmt::Display for Case {
 }
 
 /// Draws changed keys for a drive, some of which it may refuse.
-fn draw_key_changes(random: &mut RandomStream, own: &Drive) -> Vec<String> {
+fn draw_key_changes(random: &mut Random, own: &Drive) -> Vec<String> {
     let sections = ["link", "media", "host", "stack", "root_complex"];
     let presets: Vec<String> = sections.iter().filter_map(|section| draw::preset(random, section)).collect();
     let mut set: Vec<&str> = Vec::new();
@@ -221,7 +220,7 @@ fn keep_last_changes(set: Vec<String>) -> Vec<String> {
 }
 
 /// Draws a job. If the drive cannot run it, reduces depth, threads and block size until it can.
-fn job(random: &mut RandomStream, drive: Option<&Drive>, bytes_max: u64) -> Vec<(&'static str, String)> {
+fn job(random: &mut Random, drive: Option<&Drive>, bytes_max: u64) -> Vec<(&'static str, String)> {
     let rw = one_of(random, &["randrw", "randrw", "randrw", "rw", "randwrite", "randread", "read", "write"]);
     let mut bytes: u64 =
         one_of(random, &[512, 512, 4096, 4096, 4096, 8192, 16_384, 65_536, 262_144, 1_048_576]).min(bytes_max);

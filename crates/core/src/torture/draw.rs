@@ -9,7 +9,7 @@ use crate::config::{Fault, FaultAction, PowerCutMoment};
 use crate::drive::{Drive, Interface};
 use crate::drive_file::{presets, shipped};
 use crate::number::{length, wide_index};
-use crate::random::RandomStream;
+use crate::random::Random;
 
 /// Candidate changes of keys that describe link, DMA engine and root complex. A drive may refuse some of them.
 pub(super) const LINK_DETAILS: &[&str] = &[
@@ -112,7 +112,7 @@ pub(super) const SMALL_FLASH: &[&str] = &[
 ];
 
 /// Draws a shipped drive: in half of the cases from all drives, otherwise from those of one randomly chosen protocol.
-pub(super) fn drive(random: &mut RandomStream) -> &'static Drive {
+pub(super) fn drive(random: &mut Random) -> &'static Drive {
     static DRIVES: OnceLock<Vec<Drive>> = OnceLock::new();
     let drives = DRIVES.get_or_init(|| shipped::names().filter_map(Drive::shipped).collect());
     let interface = draw_optional(random, Interface::ALL);
@@ -122,14 +122,14 @@ pub(super) fn drive(random: &mut RandomStream) -> &'static Drive {
 }
 
 /// Draws a preset for a section of the drive in one case of four; otherwise returns `None`.
-pub(super) fn preset(random: &mut RandomStream, section: &str) -> Option<String> {
+pub(super) fn preset(random: &mut Random, section: &str) -> Option<String> {
     let names: Vec<&str> = presets::rows(section).iter().map(|row| row.key.as_str()).collect();
     let name = one_of(random, &names);
     random.bits().is_multiple_of(4).then(|| format!("{section}.preset={name}"))
 }
 
 /// Draws changes that give a flash drive data placement, in half of the cases.
-pub(super) fn placement(random: &mut RandomStream, own: &Drive) -> Vec<String> {
+pub(super) fn placement(random: &mut Random, own: &Drive) -> Vec<String> {
     if !own.is_flash() || random.bits().is_multiple_of(2) {
         return Vec::new();
     }
@@ -154,7 +154,7 @@ pub(super) const NOT_WITH_ZONES: [&str; 7] = [
 /// Draws zones for a drive whose protocol supports them, in a third of the cases. Returns the bytes of a zone, and the
 /// changed keys. Zones are so small that a test case fills some of them. The drive is small as well, since it has a
 /// largest number of zones.
-pub(super) fn zones(random: &mut RandomStream, own: &Drive, threads: u64) -> Option<(u64, Vec<String>)> {
+pub(super) fn zones(random: &mut Random, own: &Drive, threads: u64) -> Option<(u64, Vec<String>)> {
     if !own.protocol().knows_zones() || !random.bits().is_multiple_of(3) {
         return None;
     }
@@ -183,24 +183,24 @@ pub(super) fn zones(random: &mut RandomStream, own: &Drive, threads: u64) -> Opt
 }
 
 /// Draws one of the given values, each with equal probability.
-pub fn one_of<T: Copy>(random: &mut RandomStream, of: &[T]) -> T {
+pub fn one_of<T: Copy>(random: &mut Random, of: &[T]) -> T {
     of[wide_index(random.bits() % length(of.len()))]
 }
 
 /// Draws one of the given values in half of the cases; otherwise returns `None`.
-pub fn draw_optional<T: Copy>(random: &mut RandomStream, others: &[T]) -> Option<T> {
+pub fn draw_optional<T: Copy>(random: &mut Random, others: &[T]) -> Option<T> {
     let other = one_of(random, others);
     random.bits().is_multiple_of(2).then_some(other)
 }
 
 /// Draws up to `most` of the given values, a few more often than many. A value may be drawn twice.
-pub(super) fn draw_some_of<'a>(random: &mut RandomStream, most: u64, of: &[&'a str]) -> Vec<&'a str> {
+pub(super) fn draw_some_of<'a>(random: &mut Random, most: u64, of: &[&'a str]) -> Vec<&'a str> {
     let count = (random.bits() % (most + 1)).min(random.bits() % (most + 1));
     (0..count).map(|_| one_of(random, of)).collect()
 }
 
 /// Draws a change to a key of the drive's protocol, or of a protocol that it builds on.
-pub(super) fn draw_protocol_change(random: &mut RandomStream, drive: &Drive) -> Option<String> {
+pub(super) fn draw_protocol_change(random: &mut Random, drive: &Drive) -> Option<String> {
     let keys = protocol_key_paths(drive);
     // In half of the cases, draw a key of the protocol itself instead of one of the protocol that it builds on.
     let own = drive.interface.name().replace('-', "_");
@@ -216,7 +216,7 @@ pub(super) fn draw_protocol_change(random: &mut RandomStream, drive: &Drive) -> 
 /// Draws changes that make rare conditions frequent, to find bugs that only these show. In one case of three, some
 /// writes to host memory are late, so that others overtake them. In one of three, the protocol has the minimum of some
 /// resources, so that queues wrap, slots run out and tags are reused.
-pub(super) fn rarities(random: &mut RandomStream, drive: &Drive) -> Vec<String> {
+pub(super) fn rarities(random: &mut Random, drive: &Drive) -> Vec<String> {
     let mut set = Vec::new();
     if random.bits().is_multiple_of(3) {
         set.push(String::from("root_complex.late_write_ratio=0.2"));
@@ -257,7 +257,7 @@ fn protocol_key_paths(drive: &Drive) -> Vec<(&'static str, KeyDescription)> {
 }
 
 /// Draws a value for a key as text; the key may not allow it.
-fn value(random: &mut RandomStream, key: &KeyDescription) -> String {
+fn value(random: &mut Random, key: &KeyDescription) -> String {
     // If a key allows only certain values, draw one of those.
     let listed: Vec<&str> = key.allowed.split(", ").filter(|value| !value.contains(' ')).collect();
     match &key.default {
@@ -284,7 +284,7 @@ fn value(random: &mut RandomStream, key: &KeyDescription) -> String {
 
 /// Draws power cuts as fault rules of a drive file, and changes of the drive's durability, in one case of three.
 /// Otherwise both are empty.
-pub(super) fn power(random: &mut RandomStream) -> (Vec<String>, Vec<String>) {
+pub(super) fn power(random: &mut Random) -> (Vec<String>, Vec<String>) {
     if !random.bits().is_multiple_of(3) {
         return (Vec::new(), Vec::new());
     }
@@ -293,7 +293,7 @@ pub(super) fn power(random: &mut RandomStream) -> (Vec<String>, Vec<String>) {
     (cuts, promise)
 }
 
-fn power_cut(random: &mut RandomStream) -> String {
+fn power_cut(random: &mut Random) -> String {
     let moment = one_of(random, &[PowerCutMoment::Time, PowerCutMoment::Event, PowerCutMoment::Request]);
     let fault = Fault { action: FaultAction::PowerCut, at: moment, ..Fault::default() };
     let first: &[&str] = match moment {
@@ -316,7 +316,7 @@ fn power_cut(random: &mut RandomStream) -> String {
 }
 
 /// Draws a stall, slow-down or throttle as a fault rule of a drive file, in one case of four. Otherwise returns `None`.
-pub(super) fn draw_timeline_fault(random: &mut RandomStream) -> Option<String> {
+pub(super) fn draw_timeline_fault(random: &mut Random) -> Option<String> {
     if !random.bits().is_multiple_of(4) {
         return None;
     }
@@ -343,7 +343,7 @@ pub(super) fn draw_timeline_fault(random: &mut RandomStream) -> Option<String> {
 }
 
 /// Draws a fault as a rule of a drive file.
-pub(super) fn fault(random: &mut RandomStream) -> String {
+pub(super) fn fault(random: &mut Random) -> String {
     let fault = Fault { action: one_of(random, ACTIONS), ..Fault::default() };
     let mut keys = vec![format!("action = \"{}\"", fault.action.name())];
     let drawn: [(&str, &[&str]); 16] = [

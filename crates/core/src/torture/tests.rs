@@ -11,7 +11,7 @@ use crate::config::{Acknowledge, FaultAction};
 use crate::drive::{Drive, Interface};
 use crate::engine::faults::test_bugs::{self, Planted, SimulatorBug};
 use crate::ledger::{Record, Step};
-use crate::random::RandomStream;
+use crate::random::Random;
 use crate::simulation::Simulation;
 
 /// Number of seeds among which each planted bug has to be found.
@@ -278,7 +278,7 @@ fn torture_seed_gives_a_reproducible_case_and_command() {
 
 #[test]
 fn drawable_faults_are_accepted_by_some_drive() {
-    let mut random = RandomStream::stream(1, "faults");
+    let mut random = Random::stream(1, "faults");
     let mut taken = std::collections::BTreeSet::new();
     for seed in 0..400 {
         let (cuts, _) = draw::power(&mut random);

@@ -13,7 +13,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 #[derive(Clone, Debug)]
 pub(super) enum BlockNumberSource {
     Uniform { blocks: u64 },
-    ZipfDistribution { zipf: ZipfDistribution, scatter: BlockPermutation },
+    Zipf { zipf: Zipf, scatter: BlockPermutation },
     Pareto { blocks: u64, power: f64, scatter: BlockPermutation },
     Normal { blocks: u64, deviation: f64 },
 }
@@ -26,9 +26,7 @@ impl BlockNumberSource {
         let scatter = BlockPermutation::new(blocks, key);
         match distribution {
             Distribution::Uniform => BlockNumberSource::Uniform { blocks },
-            Distribution::ZipfDistribution(theta) => {
-                BlockNumberSource::ZipfDistribution { zipf: ZipfDistribution::new(theta, blocks), scatter }
-            }
+            Distribution::Zipf(theta) => BlockNumberSource::Zipf { zipf: Zipf::new(theta, blocks), scatter },
             Distribution::Pareto(h) => BlockNumberSource::Pareto { blocks, power: pareto_exponent(h), scatter },
             Distribution::Normal(percent) => {
                 BlockNumberSource::Normal { blocks, deviation: percent / 100.0 * real(blocks) }
@@ -48,7 +46,7 @@ impl BlockNumberSource {
     fn draw_non_uniform(&self, random: &mut Xoshiro256PlusPlus) -> u64 {
         match self {
             BlockNumberSource::Uniform { blocks } => random_number_below(*blocks, random),
-            BlockNumberSource::ZipfDistribution { zipf, scatter } => scatter.place(zipf.draw(random) - 1),
+            BlockNumberSource::Zipf { zipf, scatter } => scatter.place(zipf.draw(random) - 1),
             BlockNumberSource::Pareto { blocks, power, scatter } => {
                 scatter.place(draw_pareto_rank(*blocks, *power, random))
             }
@@ -97,7 +95,7 @@ fn draw_normal_block(blocks: u64, deviation: f64, random: &mut Xoshiro256PlusPlu
 /// rejection-inversion: W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from monotone discrete
 /// distributions", ACM TOMACS 6(3), 1996, section 3. Letters are the paper's. Expected draws for one rank: below 1.3.
 #[derive(Clone, Debug)]
-pub(super) struct ZipfDistribution {
+pub(super) struct Zipf {
     theta: f64,
     ranks: u64,
     /// Start H(3/2) - h(1) of the interval of uniform numbers to which the inverse of H is applied; `high` is its end
@@ -108,9 +106,9 @@ pub(super) struct ZipfDistribution {
     certain: f64,
 }
 
-impl ZipfDistribution {
-    fn new(theta: f64, ranks: u64) -> ZipfDistribution {
-        let mut zipf = ZipfDistribution { theta, ranks, low: 0.0, high: 0.0, certain: 0.0 };
+impl Zipf {
+    fn new(theta: f64, ranks: u64) -> Zipf {
+        let mut zipf = Zipf { theta, ranks, low: 0.0, high: 0.0, certain: 0.0 };
         zipf.low = zipf.zipf_integral(1.5) - 1.0;
         zipf.high = zipf.zipf_integral(real(ranks) + 0.5);
         zipf.certain = 2.0 - zipf.inverse_zipf_integral(zipf.zipf_integral(2.5) - zipf.zipf_density(2.0));
@@ -222,7 +220,7 @@ mod tests {
         let (ranks, draws) = (100, 200_000);
         for theta in [0.4, 0.99, 1.0, 1.2, 3.0] {
             let zeta: f64 = (1..=ranks).map(|k| libm::pow(k as f64, -theta)).sum();
-            let (zipf, mut random) = (ZipfDistribution::new(theta, ranks), random());
+            let (zipf, mut random) = (Zipf::new(theta, ranks), random());
             let shares = shares(ranks, draws, || zipf.draw(&mut random) - 1);
             for (k, &share) in shares.iter().enumerate() {
                 assert_expected_share(share, libm::pow(k as f64 + 1.0, -theta) / zeta, draws);
@@ -235,7 +233,7 @@ mod tests {
         let mut random = random();
         for theta in [1e-9, 0.5, 1.0, 1.0 + 1e-12, 2.0, 100.0] {
             for ranks in [1, 2, 3, 1 << 33, 1 << 52] {
-                let zipf = ZipfDistribution::new(theta, ranks);
+                let zipf = Zipf::new(theta, ranks);
                 assert!(
                     (0..200).all(|_| (1..=ranks).contains(&zipf.draw(&mut random))),
                     "theta {theta}, {ranks} ranks"
@@ -248,7 +246,7 @@ mod tests {
     fn zipf_over_8_gi_blocks_draws_its_first_rank_as_expected() {
         // For large n, zeta(n, 1) = ln n + 0.5772 (Euler's constant).
         let (ranks, draws) = (1u64 << 33, 200_000);
-        let (zipf, mut random) = (ZipfDistribution::new(1.0, ranks), random());
+        let (zipf, mut random) = (Zipf::new(1.0, ranks), random());
         let firsts = (0..draws).filter(|_| zipf.draw(&mut random) == 1).count();
         let zeta = libm::log(ranks as f64) + 0.577_215_664_9;
         assert_expected_share(firsts as f64 / f64::from(draws), 1.0 / zeta, draws);

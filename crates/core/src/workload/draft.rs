@@ -5,7 +5,7 @@ use super::defaults::ENDLESS_BYTES;
 use super::trace::{NamedJobTrace, Trace, TraceSelection};
 use super::values::ByteAmount;
 use super::{
-    AddressPattern, Batch, BlockShare, Distribution, EngineChoice, FlushSchedule, Job, PlacementChoice, RateProcess,
+    AddressPattern, Batch, BlockShare, Distribution, EngineChoice, Flushes, Job, PlacementChoice, RateProcess,
 };
 use crate::number::real;
 use crate::problem::InputProblem;
@@ -68,7 +68,7 @@ impl Job {
         let blocks = vec![BlockShare { bytes: BLOCK_BYTES_DEFAULT, percent: 100.0 }];
         Job {
             name: name.into(),
-            pattern: AddressPattern::RandomStream,
+            pattern: AddressPattern::Random,
             read_percent: 100.0,
             read_blocks: blocks.clone(),
             write_blocks: blocks,
@@ -94,7 +94,7 @@ impl Job {
             distribution: Distribution::Uniform,
             engine_choice: EngineChoice::default(),
             batch: Batch::default(),
-            flushes: FlushSchedule::default(),
+            flushes: Flushes::default(),
             trace: None,
             replay_percent: 100,
             replay_no_stall: false,

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// Times at which a job flushes, so that acknowledged writes survive a power cut. On a raw device all kinds are one
 /// command of a drive whose buffer is volatile; other drives need no flush (Linux, `blkdev_issue_flush`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct FlushSchedule {
+pub struct Flushes {
     /// Number of writes of a thread between two flushes of data and metadata; 0 for no such flushes (fio `fsync`).
     pub fsync: u32,
     /// Number of writes of a thread between two flushes of data alone; 0 for no such flushes (fio `fdatasync`).
@@ -15,7 +15,7 @@ pub struct FlushSchedule {
     pub at_end: bool,
 }
 
-impl FlushSchedule {
+impl Flushes {
     /// Returns name and value of each fio option for flushes that is on.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u32)> + use<> {
         let all = [("fsync", self.fsync), ("fdatasync", self.fdatasync), ("end_fsync", self.at_end.into())];
@@ -26,7 +26,7 @@ impl FlushSchedule {
 /// Flush state of a thread: its writes so far, and whether any of them is still to be flushed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ThreadFlushState {
-    flushes: FlushSchedule,
+    flushes: Flushes,
     /// True if the drive needs flushes, because its acknowledged writes may be lost with the power.
     are_needed: bool,
     /// Number of writes of the thread so far.
@@ -35,7 +35,7 @@ pub(super) struct ThreadFlushState {
 }
 
 impl ThreadFlushState {
-    pub(super) fn new(flushes: FlushSchedule, are_needed: bool) -> ThreadFlushState {
+    pub(super) fn new(flushes: Flushes, are_needed: bool) -> ThreadFlushState {
         ThreadFlushState { flushes, are_needed, ..ThreadFlushState::default() }
     }
 
@@ -67,7 +67,7 @@ impl ThreadFlushState {
 
     #[inline(never)]
     fn take_if_due(&mut self) -> bool {
-        let FlushSchedule { fsync, fdatasync, .. } = self.flushes;
+        let Flushes { fsync, fdatasync, .. } = self.flushes;
         let is_time = |every: u32| every > 0 && self.written.is_multiple_of(every.into());
         let is_due = is_time(fsync) || is_time(fdatasync);
         self.is_dirty &= !is_due;

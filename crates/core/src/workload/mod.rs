@@ -31,7 +31,7 @@ pub use check::{
     ineffective_io_engine,
 };
 pub use defaults::{add_default_options, has_end, option_words};
-pub use flushes::FlushSchedule;
+pub use flushes::Flushes;
 pub use generator::RequestGenerator;
 pub use job_file::WrittenJobFile;
 pub use query::{OpenQuery, Rounds};
@@ -52,7 +52,7 @@ pub enum AddressPattern {
     /// Each request begins where the previous one ended.
     Sequential,
     /// Requests begin at random blocks, drawn from the job's [`Distribution`].
-    RandomStream,
+    Random,
 }
 
 /// Distribution of random addresses over blocks (fio `random_distribution`).
@@ -61,7 +61,7 @@ pub enum Distribution {
     /// Every block is equally likely.
     Uniform,
     /// Zipf distribution with this exponent theta.
-    ZipfDistribution(f64),
+    Zipf(f64),
     /// Pareto distribution with this power h: a share h of the blocks gets a share 1 - h of the requests.
     Pareto(f64),
     /// Normal distribution around the middle of the region, with this standard deviation in per cent of the region's
@@ -154,7 +154,7 @@ pub struct Job {
     /// Numbers of requests that are submitted together and of completions that are collected together.
     pub batch: Batch,
     /// Points of a job at which a thread flushes its acknowledged writes, such as after every n writes.
-    pub flushes: FlushSchedule,
+    pub flushes: Flushes,
     /// Requests of a trace, replayed at their recorded times instead of generated ones (fio `read_iolog`).
     pub trace: Option<trace::TraceRequests>,
     /// Rate of a replay in per cent of the recorded rate (fio `replay_time_scale`).
@@ -269,7 +269,7 @@ impl Job {
 
     /// True if the job generates writes at random addresses, or replays a trace that has writes.
     pub fn writes_at_random(&self) -> bool {
-        self.has_writes() && (self.trace.is_some() || self.pattern == AddressPattern::RandomStream)
+        self.has_writes() && (self.trace.is_some() || self.pattern == AddressPattern::Random)
     }
 
     /// True if a warm-up precedes the requests that count: the job writes and is measured in the steady state. A replay
@@ -293,7 +293,7 @@ impl Job {
     pub fn rw(&self) -> Option<&'static str> {
         let names = match self.pattern {
             AddressPattern::Sequential => ["read", "write", "rw"],
-            AddressPattern::RandomStream => ["randread", "randwrite", "randrw"],
+            AddressPattern::Random => ["randread", "randwrite", "randrw"],
         };
         let place = match self.read_percent {
             100.0 => 0,

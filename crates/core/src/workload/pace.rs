@@ -12,12 +12,12 @@ const PS_PER_S: u128 = 1_000_000_000_000;
 #[derive(Clone, Debug)]
 pub(super) struct RateDueTimes {
     due: Time,
-    gap: RequestGap,
+    gap: Gap,
 }
 
 /// Times between the requests of a thread with a rate.
 #[derive(Clone, Debug)]
-enum RequestGap {
+enum Gap {
     /// Request k is due at k / rate, rounded down to a picosecond, without drift: the period and the time passed are
     /// kept in units of 2^-64 ps.
     Linear { period: u128, passed: u128 },
@@ -31,11 +31,11 @@ impl RateDueTimes {
     pub(super) fn new(rate_iops: f64, process: RateProcess, random: &mut Xoshiro256PlusPlus) -> RateDueTimes {
         match process {
             RateProcess::Linear => {
-                RateDueTimes { due: Time::ZERO, gap: RequestGap::Linear { period: period(rate_iops), passed: 0 } }
+                RateDueTimes { due: Time::ZERO, gap: Gap::Linear { period: period(rate_iops), passed: 0 } }
             }
             RateProcess::Poisson => {
                 let mut pace =
-                    RateDueTimes { due: Time::ZERO, gap: RequestGap::Poisson { mean_ps: PS_PER_S as f64 / rate_iops } };
+                    RateDueTimes { due: Time::ZERO, gap: Gap::Poisson { mean_ps: PS_PER_S as f64 / rate_iops } };
                 pace.advance(random);
                 pace
             }
@@ -51,11 +51,11 @@ impl RateDueTimes {
     #[inline(never)]
     pub(super) fn advance(&mut self, random: &mut Xoshiro256PlusPlus) {
         match &mut self.gap {
-            RequestGap::Linear { period, passed } => {
+            Gap::Linear { period, passed } => {
                 *passed = passed.saturating_add(*period);
                 self.due = Time::from_ps((*passed >> 64) as u64);
             }
-            RequestGap::Poisson { mean_ps } => self.due += exponential(*mean_ps, random),
+            Gap::Poisson { mean_ps } => self.due += exponential(*mean_ps, random),
         }
     }
 }

@@ -37,7 +37,7 @@ impl Job {
         let mixed = (mixed && self.trace.is_none()).then(|| ("rwmixread", self.read_percent.to_string()));
         let distribution = match self.distribution {
             Distribution::Uniform => None,
-            Distribution::ZipfDistribution(theta) => Some(format!("zipf:{theta}")),
+            Distribution::Zipf(theta) => Some(format!("zipf:{theta}")),
             Distribution::Pareto(power) => Some(format!("pareto:{power}")),
             Distribution::Normal(percent) => Some(format!("normal:{percent}")),
         };

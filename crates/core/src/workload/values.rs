@@ -134,7 +134,7 @@ pub(super) fn distribution(text: &str) -> Option<Distribution> {
     };
     match (name.trim(), parameter) {
         ("random", None) => Some(Distribution::Uniform),
-        ("zipf", theta) => Some(Distribution::ZipfDistribution(theta.unwrap_or(1.1))),
+        ("zipf", theta) => Some(Distribution::Zipf(theta.unwrap_or(1.1))),
         ("pareto", h) => Some(Distribution::Pareto(h.unwrap_or(0.2))),
         ("normal", Some(percent)) => Some(Distribution::Normal(percent)),
         _ => None,

@@ -2,7 +2,7 @@
 
 use crate::common::{self, close, counter, drive, reads, run, traced};
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{Engine, ExternalInput};
+use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::{Outcome, Stage};
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
@@ -30,10 +30,10 @@ fn reads_done_around_mode_change(step: u64) -> u64 {
     let mut at = Time::ZERO + Span::from_ms(2);
     for _ in 0..2 {
         for number in 0..16 {
-            engine.inject(at + Span::from_us(3) * number, ExternalInput::Request { thread, io, token: 0 });
+            engine.inject(at + Span::from_us(3) * number, Input::Request { thread, io, token: 0 });
         }
         at += Span::from_us(1600) + Span::from_ns(12) * step;
-        engine.inject(at, ExternalInput::Request { thread, io, token: 0 });
+        engine.inject(at, Input::Request { thread, io, token: 0 });
         at += Span::from_us(100);
     }
     // Stop before a time-out could repeat a read that was missed.
@@ -123,7 +123,7 @@ fn idle_endpoint_in_doorbell_mode_reads_no_queue() {
     let io = Io { op: Op::Read, offset: 0, bytes: 512 };
     let rounds = (1..20).map(|round| Time::ZERO + Span::from_ms(round));
     for at in rounds {
-        engine.inject(at, ExternalInput::Request { thread, io, token: 0 });
+        engine.inject(at, Input::Request { thread, io, token: 0 });
         engine.run_until(at + Span::from_us(10));
         let idle_from = engine.trace().records().len();
         engine.run_until(at + Span::from_us(990));
@@ -142,8 +142,8 @@ fn two_reads_in_doorbell_mode_are_served_at_any_distance() {
     let io = Io { op: Op::Read, offset: 0, bytes: 512 };
     let mut at = Time::ZERO + Span::from_ms(5);
     for step in 0..300 {
-        engine.inject(at, ExternalInput::Request { thread, io, token: 0 });
-        engine.inject(at + Span::from_ns(10) * step, ExternalInput::Request { thread, io, token: 0 });
+        engine.inject(at, Input::Request { thread, io, token: 0 });
+        engine.inject(at + Span::from_ns(10) * step, Input::Request { thread, io, token: 0 });
         at += Span::from_ms(2);
         engine.run_until(at);
         assert_eq!(engine.completed(), 2 * (step + 1), "{} ns apart", step * 10);

@@ -3,7 +3,7 @@
 //! others follow; presets/dma.toml says from which. `phaselink validate PCB` has all figures of three hosts.
 
 use crate::common::{counter, drive, jobs, run};
-use phaselink_core::dma::{CardPageCache, Node, Op, Question};
+use phaselink_core::dma::{Cache, Node, Op, Question};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::KeyOverride;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
@@ -73,9 +73,9 @@ fn write_and_pushing_read_take_the_measured_time() {
 #[test]
 fn device_commands_bypass_the_dma_engine() {
     let direct = |cache| move |bytes| mean_ns(Question { direct: true, cache: Some(cache), ..of(Op::Read, bytes) });
-    compare_with_measured("direct, in DRAM", &[(8, 512.4), (64, 522.3)], direct(CardPageCache::Cold));
-    compare_with_measured("direct, written by the device", &[(8, 420.0)], direct(CardPageCache::DeviceWritten));
-    let engine = mean_ns(of(Op::Read, 64)) - direct(CardPageCache::Warm)(64);
+    compare_with_measured("direct, in DRAM", &[(8, 512.4), (64, 522.3)], direct(Cache::Cold));
+    compare_with_measured("direct, written by the device", &[(8, 420.0)], direct(Cache::DeviceWritten));
+    let engine = mean_ns(of(Op::Read, 64)) - direct(Cache::Warm)(64);
     compare_with_measured("the engine", &[(64, 125.2)], |_| engine);
 }
 
@@ -96,15 +96,14 @@ fn transfer_bandwidth_by_size_equals_measurement() {
 fn translation_cost_equals_measurement_within_and_beyond_its_reach() {
     let translated = |bytes, window_bytes| Question { iommu: Some(true), window_bytes, ..of(Op::Read, bytes) };
     let direct = |bytes, window_bytes| {
-        let direct = Question { direct: true, cache: Some(CardPageCache::Cold), ..translated(bytes, window_bytes) };
+        let direct = Question { direct: true, cache: Some(Cache::Cold), ..translated(bytes, window_bytes) };
         mean_ns(direct)
     };
     compare_with_measured("within reach", &[(8, 509.5)], |bytes| direct(bytes, 256 << 10));
     compare_with_measured("beyond reach", &[(8, 778.9)], |bytes| direct(bytes, 64 << 20));
     compare_with_measured("a walk", &[(8, 269.0)], |bytes| direct(bytes, 64 << 20) - direct(bytes, 256 << 10));
     compare_with_measured("rate beyond reach", &[(64, 19.2)], |bytes| millions(translated(bytes, 64 << 20)));
-    let within =
-        |bytes| millions(Question { cache: Some(CardPageCache::DeviceWritten), ..translated(bytes, 128 << 10) });
+    let within = |bytes| millions(Question { cache: Some(Cache::DeviceWritten), ..translated(bytes, 128 << 10) });
     compare_with_measured("rate within reach", &[(64, 58.5)], within);
     for bytes in [512, 1024, 2048] {
         let lost = 1.0 - millions(translated(bytes, 64 << 20)) / millions(of(Op::Read, bytes));
@@ -138,10 +137,10 @@ fn window_beyond_the_device_cache_share_reads_from_dram() {
     compare_with_measured(
         "written by the device",
         &[(1, 420.7), (2, 443.3), (4, 477.3), (16, 504.1), (64, 510.9)],
-        |mib| at(u64::from(mib), CardPageCache::DeviceWritten),
+        |mib| at(u64::from(mib), Cache::DeviceWritten),
     );
-    assert!(at(64, CardPageCache::DeviceWritten) > at(1, CardPageCache::DeviceWritten) + 75.0);
-    assert_eq!(at(1, CardPageCache::Warm), at(8, CardPageCache::Warm), "cores fill all of it");
+    assert!(at(64, Cache::DeviceWritten) > at(1, Cache::DeviceWritten) + 75.0);
+    assert_eq!(at(1, Cache::Warm), at(8, Cache::Warm), "cores fill all of it");
 }
 
 #[test]
@@ -179,7 +178,7 @@ fn transfer_is_cut_at_request_size_and_arrives_once() {
 
 #[test]
 fn invalid_dma_question_lists_all_problems() {
-    let question = Question { bytes: 0, outstanding: 0, cache: Some(CardPageCache::Warm), ..of(Op::WriteRead, 0) };
+    let question = Question { bytes: 0, outstanding: 0, cache: Some(Cache::Warm), ..of(Op::WriteRead, 0) };
     let problems = question.check(&device()).unwrap_err().to_string();
     assert_eq!(problems.lines().count(), 3, "{problems}");
     let direct = Question { direct: true, ..Question::default() };

@@ -36,7 +36,7 @@ fn lone_read_round_trip() -> Span {
     use Stage::*;
     let outcome = run(&remote_drive_with_digests(""), "bs=4k number_ios=1");
     let to_target = [Capsule, TargetWake, TargetWait, Target, Doorbell, PollWait, Fetch, Parse, RequestQueue];
-    let in_drive = [FirmwareWait, FirmwareCores, MediaWait, Media, DeviceCache, Ring, Dma, ClaimedFile];
+    let in_drive = [FirmwareWait, Firmware, MediaWait, Media, DeviceCache, Ring, Dma, Claim];
     let back = [LinkWait, Transfer, Propagation, Settle, CompletionEntry, Response, NetworkWait];
     let stages = to_target.into_iter().chain(in_drive).chain(back);
     stages.map(|stage| reads(&outcome).stages.get(stage)).sum()

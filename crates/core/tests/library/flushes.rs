@@ -100,7 +100,7 @@ fn unmodelled_flush_options_are_refused() {
     let safe = refused(&volatile(&["drives=2", "buffer.power_loss_protection=true"]), &[("fsync", "1")]);
     assert_eq!(safe, "");
     let mut limits = raw.limits();
-    limits.supported[Op::DeepFlush as usize] = false;
+    limits.supported[Op::Flush as usize] = false;
     let file = fio::job_from_flags(&[("rw", "write"), ("size", "1m"), ("fsync", "1")]).expect("options");
     let problems = file.resolve(&limits, &Default::default()).expect_err("no command").to_string();
     assert!(problems.contains("of a volatile buffer behind an interface without flushes"), "{problems}");
@@ -149,7 +149,7 @@ fn commit_lasts_from_first_write_to_flush_or_last_write() {
 #[test]
 fn volatile_drive_without_flush_refuses_recorded_flushes() {
     let mut limits = volatile(&[]).limits();
-    limits.supported[Op::DeepFlush as usize] = false;
+    limits.supported[Op::Flush as usize] = false;
     let problems = recording_of_transactions()[0].problems(&JobPlace::new("t", None), &limits);
     assert!(
         problems.iter().any(|it| it.to_string().contains("of a volatile buffer behind an interface without")),

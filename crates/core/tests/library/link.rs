@@ -12,7 +12,7 @@ use phaselink_core::scheduler::Event;
 use phaselink_core::shared::Shared;
 use phaselink_core::time::{Span, Time};
 use phaselink_core::tlp::BurstId;
-use phaselink_core::tlp::{Direction, Kind, Packet, PacketToken};
+use phaselink_core::tlp::{Direction, Kind, Packet, Token};
 use proptest::prelude::*;
 
 /// Packet `first` and the `count - 1` after it of burst `name` arrived.
@@ -41,8 +41,8 @@ fn ns(ns: u64) -> Time {
     Time::ZERO + Span::from_ns(ns)
 }
 
-fn token(context: u32) -> PacketToken {
-    PacketToken { role: 0, context }
+fn token(context: u32) -> Token {
+    Token { role: 0, context }
 }
 
 /// Data of `packets` packets of 128 bytes.
@@ -81,7 +81,7 @@ impl Bench {
         while self.shared.scheduler.is_due(until) {
             let (now, event) = self.shared.scheduler.take();
             match event {
-                Event::WireSender(wire) => self.link.on_wire(now, wire.into(), &mut self.shared),
+                Event::Wire(wire) => self.link.on_wire(now, wire.into(), &mut self.shared),
                 Event::Arrive(packet) => self.on_arrive(now, packet),
                 other => unreachable!("a link alone makes no {other:?}"),
             }
@@ -369,7 +369,7 @@ fn any_link() -> impl Strategy<Value = config::Link> {
             granularity: if single {
                 config::LinkEventGranularity::Packet
             } else {
-                config::LinkEventGranularity::SwitchTrain
+                config::LinkEventGranularity::Train
             },
             bit_error_rate: if errors { 1e-5 } else { 0.0 },
             ..plain()

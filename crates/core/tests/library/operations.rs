@@ -2,7 +2,7 @@
 
 use crate::common::{counter, drive};
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{Engine, ExternalInput};
+use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::protocol::real_hosts::{HostCommand, HostCommandForm};
 use phaselink_core::request::{Io, Op};
@@ -18,7 +18,7 @@ fn io(op: Op, offset: u64, bytes: u32) -> Io {
 fn outcome(drive: &Drive, mut engine: Engine, requests: &[Io]) -> Outcome {
     let thread = engine.add_client(1);
     for (token, io) in (0..).zip(requests) {
-        engine.inject(engine.now(), ExternalInput::Request { thread, io: *io, token });
+        engine.inject(engine.now(), Input::Request { thread, io: *io, token });
         engine.run_until(engine.now() + Span::from_ms(20));
         assert_eq!(engine.take_completed().map(|done| done.token), Some(token), "{io:?}");
     }
@@ -30,7 +30,7 @@ fn outcome(drive: &Drive, mut engine: Engine, requests: &[Io]) -> Outcome {
 fn drives_have_the_operations_of_their_protocol() {
     for (name, flushes) in [("tlc-gen4", true), ("nvme", true), ("dc-express", false), ("moneta", false)] {
         let drive = drive(name, &[]);
-        for op in [Op::DeepFlush, Op::Discard, Op::WriteZeroes] {
+        for op in [Op::Flush, Op::Discard, Op::WriteZeroes] {
             assert_eq!(drive.check_supports_operation(op).is_ok(), flushes, "{name} {op:?}");
         }
         assert!(drive.check_supports_operation(Op::Read).is_ok() && drive.check_supports_operation(Op::Write).is_ok());
@@ -83,7 +83,7 @@ fn injected_flush_waits_for_acknowledged_writes() {
     let mut engine = Engine::new(&drive, 1);
     let thread = engine.add_client(1);
     let mut ask = |at: Time, io, token| {
-        engine.inject(at, ExternalInput::Request { thread, io, token });
+        engine.inject(at, Input::Request { thread, io, token });
         while engine.take_completed().is_none() {
             engine.run_until(engine.next_at().expect("a request is in flight"));
         }
@@ -101,7 +101,7 @@ fn flush_of_one_caller_delays_no_read_of_another() {
     let mut engine = Engine::new(&drive("tlc-gen4", &[]), 1);
     let thread = engine.add_client(8);
     let mut inject = |ms: u64, io, token| {
-        engine.inject(Time::ZERO + Span::from_ms(ms), ExternalInput::Request { thread, io, token });
+        engine.inject(Time::ZERO + Span::from_ms(ms), Input::Request { thread, io, token });
     };
     inject(0, io(Op::Write, 0, 4096), 0);
     inject(1, Io::flush(), 1);
@@ -128,7 +128,7 @@ fn lone_host_command_latencies(drive: &Drive, commands: &[LoneHostCommand]) -> V
         let (io, lists) = (Some(io(*op, 0, 4096)), Some(*list));
         let form = HostCommandForm::Bytes { entry: &entry, lists };
         engine.place(at, HostCommand { queue: 0, form, io, token: 3, delayed: Span::ZERO });
-        engine.inject(at, ExternalInput::Ring { queue: 0 });
+        engine.inject(at, Input::Ring { queue: 0 });
         engine.run_until(at + Span::from_ms(20));
         engine.take_completed().expect("20 ms are enough").at.since(at)
     };

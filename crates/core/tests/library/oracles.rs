@@ -120,7 +120,7 @@ fn wait_for_a_drive_core_is_a_stage_of_its_own() {
         for (depth, waits) in [(1, false), (8, true)] {
             let outcome = run(&drive, &format!("bs=4k iodepth={depth} number_ios=400"));
             let mean = |stage| reads(&outcome).stages.get(stage) / reads(&outcome).ios;
-            assert_eq!(mean(Stage::FirmwareCores), own, "{name} at depth {depth}");
+            assert_eq!(mean(Stage::Firmware), own, "{name} at depth {depth}");
             let wait = mean(Stage::FirmwareWait);
             assert!(if waits { wait > own } else { wait.is_zero() }, "{name} at depth {depth}: {wait}");
         }

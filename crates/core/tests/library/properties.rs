@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::common::{self, close, drive, run, traced};
 use phaselink_core::drive::{Drive, Interface};
 use phaselink_core::drive_file::{KeyOverride, shipped};
-use phaselink_core::engine::{Engine, ExternalInput};
+use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::{JobOutcome, Outcome, Record};
 use phaselink_core::link::rate::WireRate;
 use phaselink_core::request::{Io, Op};
@@ -234,7 +234,7 @@ fn records_of_engine_run_in_slices(drive: &Drive, arrivals: &[(u64, u64)], slice
             }
         }
         let io = Io { op: if block % 5 == 0 { Op::Write } else { Op::Read }, offset: block * 4096, bytes: 4096 };
-        engine.inject(at, ExternalInput::Request { thread, io, token: 0 });
+        engine.inject(at, Input::Request { thread, io, token: 0 });
     }
     let end = at + Span::from_ms(2);
     match slices.next() {

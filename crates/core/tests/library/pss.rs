@@ -2,7 +2,7 @@
 
 use crate::common::{self, counter, drive, reads, run};
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{Engine, ExternalInput};
+use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::{DirectionOutcome, Outcome, Stage};
 use phaselink_core::request::{Io, Op};
 use phaselink_core::simulation::Simulation;
@@ -31,7 +31,7 @@ fn single_read_takes_three_chips_a_bus_firmware_and_link_transfer_of_a_page() {
     let read = reads(&outcome);
     let each = |stage| Span::from_ps(read.stages.get(stage).as_ps() / 50);
     assert_eq!(each(Stage::Media), time_of_chip_clocks(3 * 296) + drive.media.ecc_decode);
-    assert_eq!(each(Stage::FirmwareCores), drive.pss.firmware);
+    assert_eq!(each(Stage::Firmware), drive.pss.firmware);
     assert_eq!(each(Stage::Transfer), Span::from_ns(32 * 152 / 2));
     assert_eq!(each(Stage::MediaWait), Span::ZERO);
     // Fetching a descriptor takes a request of 24 bytes, completions of 32 and 20 bytes, two propagation delays, and
@@ -121,12 +121,9 @@ fn invalid_register_accesses_are_ignored() {
     let mut engine = Engine::new(&drive, 1);
     let thread = engine.add_client(4);
     for (address, value) in [(0xe000_0000, 100_000), (0xe000_0004, 1), (0, 7)] {
-        engine.inject(Time::ZERO, ExternalInput::RegisterWrite { address, value });
+        engine.inject(Time::ZERO, Input::RegisterWrite { address, value });
     }
-    engine.inject(
-        Time::ZERO,
-        ExternalInput::Request { thread, io: Io { op: Op::Read, offset: 0, bytes: 4096 }, token: 1 },
-    );
+    engine.inject(Time::ZERO, Input::Request { thread, io: Io { op: Op::Read, offset: 0, bytes: 4096 }, token: 1 });
     engine.run_until(Time::ZERO + Span::from_ms(1));
     assert_eq!(engine.completed(), 1);
 }

@@ -21,10 +21,10 @@ use std::fmt::Debug;
 
 use crate::common::{drive, run};
 use phaselink_core::ledger::Outcome;
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 
 /// What one case holds fixed; the rest is drawn.
-struct RandomCaseLimits<'a> {
+struct Sample<'a> {
     drives: &'a [&'a str],
     directions: &'a [&'a str],
     depths: &'a [u32],
@@ -42,14 +42,14 @@ const ALL_DRIVES: &[&str] = &["nvme", "nvme-polled", "dc-express"];
 const PLAIN: &[&str] =
     &["", "media.preset=dram", "link.bit_error_rate=1e-7", "link.posted_data_credits=256", "stack.preset=user-space"];
 
-fn choose_random_value<T: Copy>(random: &mut RandomStream, of: &[T]) -> T {
+fn choose_random_value<T: Copy>(random: &mut Random, of: &[T]) -> T {
     of[(random.bits() % of.len() as u64) as usize]
 }
 
 /// A drive's name, its overrides, and a job.
 type Case = (String, Vec<String>, String);
 
-fn draw_random_case(random: &mut RandomStream, sample: &RandomCaseLimits) -> Case {
+fn draw_random_case(random: &mut Random, sample: &Sample) -> Case {
     let name = choose_random_value(random, sample.drives);
     let sizes: &[u32] = match name {
         "dc-express" => &[8, 64, 200, 512, 4096, 8192, 65_536, 1 << 20],
@@ -88,8 +88,8 @@ fn run_in_trains_and_in_packets((name, set, job): &Case) -> [Outcome; 2] {
 }
 
 /// Both modes for every description of a sample, with the description.
-fn compare_trains_with_packets(seed: u64, sample: &RandomCaseLimits, check: impl Fn(&Outcome, &Outcome, &dyn Debug)) {
-    let mut random = RandomStream::stream(seed, "descriptions");
+fn compare_trains_with_packets(seed: u64, sample: &Sample, check: impl Fn(&Outcome, &Outcome, &dyn Debug)) {
+    let mut random = Random::stream(seed, "descriptions");
     for _ in 0..sample.count {
         let case = draw_random_case(&mut random, sample);
         let [train, packet] = run_in_trains_and_in_packets(&case);
@@ -124,21 +124,15 @@ fn assert_identical_outcomes(train: &Outcome, packet: &Outcome, case: &dyn Debug
 #[test]
 fn nvme_request_at_depth_one_has_equal_latency_in_trains_and_packets() {
     let directions = &["randread", "randwrite", "randrw"];
-    let sample = RandomCaseLimits {
-        drives: NVME,
-        directions,
-        depths: ONE,
-        set: &["link.dllps=false"],
-        one_of: PLAIN,
-        count: 100,
-    };
+    let sample =
+        Sample { drives: NVME, directions, depths: ONE, set: &["link.dllps=false"], one_of: PLAIN, count: 100 };
     compare_trains_with_packets(1, &sample, assert_identical_outcomes);
 }
 
 #[test]
 fn trains_and_packets_send_equal_header_bytes_and_packet_counts() {
     let directions = &["randread", "randwrite", "randrw"];
-    let sample = RandomCaseLimits { drives: NVME, directions, depths: ONE, set: &[], one_of: PLAIN, count: 60 };
+    let sample = Sample { drives: NVME, directions, depths: ONE, set: &[], one_of: PLAIN, count: 60 };
     compare_trains_with_packets(2, &sample, |train, packet, case| {
         for (train, packet) in [(train.upstream, packet.upstream), (train.downstream, packet.downstream)] {
             let counts = |wire: phaselink_core::ledger::WireUse| {
@@ -151,7 +145,7 @@ fn trains_and_packets_send_equal_header_bytes_and_packet_counts() {
 
 #[test]
 fn serial_dc_express_reads_without_dllps_agree_in_trains_and_packets() {
-    let sample = RandomCaseLimits {
+    let sample = Sample {
         drives: &["dc-express"],
         directions: &["randread"],
         depths: ONE,
@@ -164,7 +158,7 @@ fn serial_dc_express_reads_without_dllps_agree_in_trains_and_packets() {
 
 #[test]
 fn serial_late_completing_writes_agree_within_four_per_cent() {
-    let sample = RandomCaseLimits {
+    let sample = Sample {
         drives: NVME,
         directions: &["randread", "randwrite"],
         depths: ONE,
@@ -177,7 +171,7 @@ fn serial_late_completing_writes_agree_within_four_per_cent() {
 
 #[test]
 fn runs_with_one_non_posted_credit_agree_within_two_per_cent() {
-    let sample = RandomCaseLimits {
+    let sample = Sample {
         drives: NVME,
         directions: &["randread", "randwrite"],
         depths: ONE,
@@ -190,7 +184,7 @@ fn runs_with_one_non_posted_credit_agree_within_two_per_cent() {
 
 #[test]
 fn queued_reads_agree_within_a_thousandth_in_trains_and_packets() {
-    let sample = RandomCaseLimits {
+    let sample = Sample {
         drives: NVME,
         directions: &["randread"],
         depths: ANY_DEPTH,
@@ -204,7 +198,7 @@ fn queued_reads_agree_within_a_thousandth_in_trains_and_packets() {
 /// The endpoint times its queue reads by when data will have left, and a few nanoseconds decide which read finds what.
 #[test]
 fn queued_dc_express_reads_agree_within_two_per_cent() {
-    let sample = RandomCaseLimits {
+    let sample = Sample {
         drives: ALL_DRIVES,
         directions: &["randread"],
         depths: ANY_DEPTH,
@@ -217,7 +211,7 @@ fn queued_dc_express_reads_agree_within_two_per_cent() {
 
 #[test]
 fn queued_writes_agree_within_a_tenth_in_trains_and_packets() {
-    let sample = RandomCaseLimits {
+    let sample = Sample {
         drives: NVME,
         directions: &["randwrite"],
         depths: ANY_DEPTH,
@@ -230,7 +224,7 @@ fn queued_writes_agree_within_a_tenth_in_trains_and_packets() {
 
 #[test]
 fn link_acknowledgements_keep_nvme_reads_within_one_per_cent() {
-    let sample = RandomCaseLimits {
+    let sample = Sample {
         drives: NVME,
         directions: &["randread"],
         depths: &[1, 2, 4, 16, 64],
@@ -243,7 +237,7 @@ fn link_acknowledgements_keep_nvme_reads_within_one_per_cent() {
 
 #[test]
 fn link_acknowledgements_shift_dc_express_polling_by_less_than_a_quarter() {
-    let sample = RandomCaseLimits {
+    let sample = Sample {
         drives: &["dc-express"],
         directions: &["randread"],
         depths: &[1, 2, 4, 16, 63],
@@ -256,7 +250,7 @@ fn link_acknowledgements_shift_dc_express_polling_by_less_than_a_quarter() {
 
 #[test]
 fn link_acknowledgements_on_a_shared_wire_agree_within_a_tenth() {
-    let sample = RandomCaseLimits {
+    let sample = Sample {
         drives: NVME,
         directions: &["randread", "randwrite"],
         depths: &[1, 4, 32],
@@ -269,7 +263,7 @@ fn link_acknowledgements_on_a_shared_wire_agree_within_a_tenth() {
 
 #[test]
 fn queued_mixed_reads_and_writes_agree_within_five_per_cent() {
-    let sample = RandomCaseLimits {
+    let sample = Sample {
         drives: ALL_DRIVES,
         directions: &["randrw"],
         depths: ANY_DEPTH,
@@ -282,7 +276,7 @@ fn queued_mixed_reads_and_writes_agree_within_five_per_cent() {
 
 #[test]
 fn slow_ingress_limits_packets_and_trains_equally() {
-    let sample = RandomCaseLimits {
+    let sample = Sample {
         drives: &["nvme-polled"],
         directions: &["randread"],
         depths: ONE,

@@ -51,7 +51,7 @@ fn operation<'a>(drive: &Drive, place: u64, block: &'a [u8; 4096]) -> Operation<
     };
     // A call of `check` would allocate the text of its error.
     let needs_flush = matches!(place % 11, 8..=10) && drive.is_volatile();
-    let is_there = drive.supports(operation.kind()) && (!needs_flush || drive.supports(OperationKind::DeepFlush));
+    let is_there = drive.supports(operation.kind()) && (!needs_flush || drive.supports(OperationKind::Flush));
     if is_there { operation } else { Operation::read(offset, 4096) }
 }
 

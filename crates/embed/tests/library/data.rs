@@ -71,7 +71,7 @@ fn stages_of_every_operation_sum_to_its_latency() {
 #[test]
 fn durable_write_on_a_volatile_drive_lasts_until_its_flush_completes() {
     let mut drive = open("tlc-gen4");
-    assert!(drive.is_volatile() && drive.supports(OperationKind::DeepFlush));
+    assert!(drive.is_volatile() && drive.supports(OperationKind::Flush));
     let plain = drive.submit(Time::ZERO, 0, Operation::write(0, &[1; 4096])).unwrap();
     let plain = drive.wait(plain).unwrap().latency();
     let durable = drive.submit(drive.now(), 0, Operation::write(4096, &[1; 4096]).durable()).unwrap();

@@ -38,7 +38,7 @@ struct Log {
 #[derive(Clone, Copy)]
 enum Submitted {
     Change(usize),
-    DeepFlush(usize),
+    Flush(usize),
 }
 
 impl Log {
@@ -54,7 +54,7 @@ impl Log {
             let event = self.event();
             match self.tickets.remove(&done.ticket()) {
                 Some(Submitted::Change(place)) => self.changes[place].completed = Some(event),
-                Some(Submitted::DeepFlush(place)) => self.flushes[place].1 = true,
+                Some(Submitted::Flush(place)) => self.flushes[place].1 = true,
                 None => panic!("a completion of nothing"),
             }
         }
@@ -84,7 +84,7 @@ impl Log {
             }
             None => {
                 self.flushes.push((event, false));
-                Submitted::DeepFlush(self.flushes.len() - 1)
+                Submitted::Flush(self.flushes.len() - 1)
             }
         };
         self.tickets.insert(ticket, submitted);

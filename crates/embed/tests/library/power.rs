@@ -94,7 +94,7 @@ fn image_can_be_loaded_only_at_the_instant_from_which_it_was_made() {
     let snapshot = drive.snapshot();
     for image in &images {
         drive.restore(&snapshot).unwrap();
-        drive.cut_power(drive.now(), Survival::CrashImage(image)).unwrap();
+        drive.cut_power(drive.now(), Survival::Image(image)).unwrap();
         let (mut expected, mut found) = ([0; BLOCK as usize], [0; BLOCK as usize]);
         image.read(0, &mut expected).unwrap();
         drive.peek(0, 0, &mut found).unwrap();
@@ -102,11 +102,11 @@ fn image_can_be_loaded_only_at_the_instant_from_which_it_was_made() {
     }
     drive.restore(&snapshot).unwrap();
     write(&mut drive, 1, 1);
-    assert_eq!(drive.cut_power(drive.now(), Survival::CrashImage(&images[0])).unwrap_err(), Misuse::ForeignImage);
+    assert_eq!(drive.cut_power(drive.now(), Survival::Image(&images[0])).unwrap_err(), Misuse::ForeignImage);
     write(&mut drive, 2, 1);
     let mut other = open("tlc-gen4");
     write(&mut other, 7, 1);
-    assert_eq!(other.cut_power(other.now(), Survival::CrashImage(&images[0])).unwrap_err(), Misuse::ForeignImage);
+    assert_eq!(other.cut_power(other.now(), Survival::Image(&images[0])).unwrap_err(), Misuse::ForeignImage);
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn image_number_out_of_range_is_refused_and_a_refused_cut_changes_nothing() {
         assert!(misuse.to_string().contains("end beyond the drive"), "{misuse}");
     }
     let (now, later) = (drive.now(), Time::from_ps(1 << 40));
-    assert_eq!(drive.cut_power(later, Survival::CrashImage(&images[0])).unwrap_err(), Misuse::ForeignImage);
+    assert_eq!(drive.cut_power(later, Survival::Image(&images[0])).unwrap_err(), Misuse::ForeignImage);
     assert_eq!((drive.now(), drive.in_flight()), (now, 1));
     assert!(drive.wait(ticket).unwrap().status().is_success());
 }
@@ -327,7 +327,7 @@ fn image_explanation_names_interface_rule_keys_and_replay_command() {
         write(&mut again, 0, 1);
         let found = again.image(&lost.name()).unwrap();
         assert_eq!((found.name(), found.explanation()), (lost.name(), lines));
-        again.cut_power(again.now(), Survival::CrashImage(&found)).unwrap();
+        again.cut_power(again.now(), Survival::Image(&found)).unwrap();
         assert_eq!(blocks::<1>(&again), [0], "{name}");
         let misuse = again.image(&lost.name()).unwrap_err();
         assert_eq!(misuse.code(), 18, "{misuse}");
@@ -389,14 +389,14 @@ fn recording() -> Recording {
     let request = |kind, bytes| RecordedCommand { kind, offset: 0, bytes, durable: false };
     let requests = vec![
         request(RecordedOp::Write(vec![1; 512].into()), 512),
-        request(RecordedOp::DeepFlush, 0),
+        request(RecordedOp::Flush, 0),
         request(RecordedOp::Write(vec![2; 1024].into()), 1024),
     ];
     let events = [
         RecordedEventKind::Arrived(0),
-        RecordedEventKind::CompletedInjection(0),
+        RecordedEventKind::Completed(0),
         RecordedEventKind::Arrived(1),
-        RecordedEventKind::CompletedInjection(1),
+        RecordedEventKind::Completed(1),
         RecordedEventKind::Arrived(2),
     ];
     Recording {
@@ -450,7 +450,7 @@ fn image_of_another_history_is_refused_even_with_an_identical_record() {
     };
     let first = image_after(1);
     image_after(2);
-    assert!(drive.cut_power(drive.now(), Survival::CrashImage(&first)).is_err());
+    assert!(drive.cut_power(drive.now(), Survival::Image(&first)).is_err());
     assert_eq!(blocks::<1>(&drive), [2]);
 }
 

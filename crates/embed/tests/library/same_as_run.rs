@@ -52,7 +52,7 @@ fn replayed(name: &str, settings: &[&str], records: &[DriverRecord]) -> Vec<Time
         let operation = match record.io.op {
             Op::Read => Operation::read(record.io.offset, record.io.bytes),
             Op::Write => Operation::write_without_data(record.io.offset, record.io.bytes),
-            Op::DeepFlush => Operation::flush(),
+            Op::Flush => Operation::flush(),
             Op::Discard => Operation::discard(record.io.offset, record.io.bytes),
             Op::WriteZeroes => Operation::write_zeroes(record.io.offset, record.io.bytes),
         };
@@ -143,7 +143,7 @@ fn arrivals_during_garbage_collection_complete_at_the_same_picosecond() {
     let job = [("rw", "randwrite"), ("bs", "4k"), ("iodepth", "8"), ("number_ios", "1500"), ("fsync", "50")];
     assert_eq!(difference("tlc-gen4", &small, &job), None);
     let records = recorded("tlc-gen4", &small, &job);
-    assert!(records.iter().any(|record| record.io.op == Op::DeepFlush), "the job flushes");
+    assert!(records.iter().any(|record| record.io.op == Op::Flush), "the job flushes");
 }
 
 /// Arrivals for the tests of the C and Python interfaces, which submit these requests and compare the completions.

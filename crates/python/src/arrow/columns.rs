@@ -30,8 +30,8 @@ pub(crate) struct Column {
 #[derive(Debug)]
 pub(crate) enum Values {
     /// Bitmap of the rows that are true, and the number of rows.
-    SwitchFabric(Vec<u8>, usize),
-    DescribedThing(Vec<i64>),
+    Switches(Vec<u8>, usize),
+    Whole(Vec<i64>),
     Counts(Vec<u64>),
     Numbers(Vec<f64>),
     /// Offset of each row's text in the bytes, and of the end of the last; the bytes of all texts.
@@ -42,7 +42,7 @@ impl Values {
     /// Returns a column of bits.
     pub(crate) fn switches(values: impl ExactSizeIterator<Item = bool>) -> Values {
         let rows = values.len();
-        Values::SwitchFabric(bitmap(values), rows)
+        Values::Switches(bitmap(values), rows)
     }
 
     /// Returns a column of texts.
@@ -60,8 +60,8 @@ impl Values {
 
     fn rows(&self) -> usize {
         match self {
-            Values::SwitchFabric(_, rows) => *rows,
-            Values::DescribedThing(values) => values.len(),
+            Values::Switches(_, rows) => *rows,
+            Values::Whole(values) => values.len(),
             Values::Counts(values) => values.len(),
             Values::Numbers(values) => values.len(),
             Values::Texts(ends, _) => ends.len() - 1,
@@ -87,8 +87,8 @@ impl Column {
     /// Returns the type as Arrow's format string.
     pub(super) fn format(&self) -> &'static CStr {
         match self.values {
-            Values::SwitchFabric(..) => c"b",
-            Values::DescribedThing(_) => c"l",
+            Values::Switches(..) => c"b",
+            Values::Whole(_) => c"l",
             Values::Counts(_) => c"L",
             Values::Numbers(_) => c"g",
             Values::Texts(..) => c"u",
@@ -100,8 +100,8 @@ impl Column {
     pub(super) fn buffers(&self) -> Vec<*const c_void> {
         let known = if self.nulls == 0 { null() } else { self.known.as_ptr().cast() };
         match &self.values {
-            Values::SwitchFabric(bits, _) => vec![known, bits.as_ptr().cast()],
-            Values::DescribedThing(values) => vec![known, values.as_ptr().cast()],
+            Values::Switches(bits, _) => vec![known, bits.as_ptr().cast()],
+            Values::Whole(values) => vec![known, values.as_ptr().cast()],
             Values::Counts(values) => vec![known, values.as_ptr().cast()],
             Values::Numbers(values) => vec![known, values.as_ptr().cast()],
             Values::Texts(ends, bytes) => vec![known, ends.as_ptr().cast(), bytes.as_ptr().cast()],

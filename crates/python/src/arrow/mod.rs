@@ -24,9 +24,9 @@ pub struct Arrow(Batch);
 #[derive(Clone, Debug, FromPyObject)]
 enum Cell {
     Switch(bool),
-    DescribedThing(i64),
+    Whole(i64),
     Number(f64),
-    SweepPlanText(String),
+    Text(String),
 }
 
 #[pymethods]
@@ -71,13 +71,13 @@ fn column(name: String, cells: &[Option<Cell>]) -> PyResult<Column> {
         () if has_known && all(|cell| matches!(cell, Cell::Switch(_))) => {
             Values::switches(cells.iter().map(|cell| matches!(cell, Some(Cell::Switch(true)))))
         }
-        () if has_known && all(|cell| matches!(cell, Cell::DescribedThing(_))) => {
-            Values::DescribedThing(cells.iter().flat_map(|cell| cell.as_ref().map_or(Some(0), Cell::whole)).collect())
+        () if has_known && all(|cell| matches!(cell, Cell::Whole(_))) => {
+            Values::Whole(cells.iter().flat_map(|cell| cell.as_ref().map_or(Some(0), Cell::whole)).collect())
         }
         () if all(|cell| cell.number().is_some()) => {
             Values::Numbers(cells.iter().flat_map(|cell| cell.as_ref().map_or(Some(0.0), Cell::number)).collect())
         }
-        () if all(|cell| matches!(cell, Cell::SweepPlanText(_))) => {
+        () if all(|cell| matches!(cell, Cell::Text(_))) => {
             Values::texts(cells.iter().map(|cell| cell.as_ref().map_or("", Cell::text)))?
         }
         () => return Err(PyValueError::new_err(format!("the column {name} has texts beside numbers"))),
@@ -88,15 +88,15 @@ fn column(name: String, cells: &[Option<Cell>]) -> PyResult<Column> {
 impl Cell {
     fn whole(&self) -> Option<i64> {
         match self {
-            Cell::DescribedThing(whole) => Some(*whole),
+            Cell::Whole(whole) => Some(*whole),
             _ => None,
         }
     }
 
     fn number(&self) -> Option<f64> {
         match self {
-            Cell::DescribedThing(whole) if *whole < 0 => Some(-real(whole.unsigned_abs())),
-            Cell::DescribedThing(whole) => Some(real(whole.unsigned_abs())),
+            Cell::Whole(whole) if *whole < 0 => Some(-real(whole.unsigned_abs())),
+            Cell::Whole(whole) => Some(real(whole.unsigned_abs())),
             Cell::Number(number) => Some(*number),
             _ => None,
         }
@@ -104,7 +104,7 @@ impl Cell {
 
     fn text(&self) -> &str {
         match self {
-            Cell::SweepPlanText(text) => text,
+            Cell::Text(text) => text,
             _ => "",
         }
     }

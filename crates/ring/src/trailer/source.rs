@@ -21,7 +21,7 @@ pub struct ArrivalTagSource {
 
 #[derive(Clone, Debug)]
 enum Strategy {
-    RandomStream,
+    Random,
     Compare(StoredTrailerCounts),
     Intervals(UnusedTrailerIntervals),
 }
@@ -29,7 +29,7 @@ enum Strategy {
 impl ArrivalTagSource {
     /// Returns a source of random tags. After a collision, the time-out calls [`ArrivalTagSource::renew`].
     pub fn random(width: TagWidth, seed: u64) -> ArrivalTagSource {
-        ArrivalTagSource::new(width, seed, Strategy::RandomStream)
+        ArrivalTagSource::new(width, seed, Strategy::Random)
     }
 
     /// Returns a source that draws random tags until one is not among the `stored` trailers.
@@ -59,7 +59,7 @@ impl ArrivalTagSource {
     /// distributed over all values; the other strategies choose among the unused ones.
     pub fn renew(&mut self) -> Option<u64> {
         self.current = match &self.strategy {
-            Strategy::RandomStream => Some(draw_uniform_tag(&mut self.rng, self.width)),
+            Strategy::Random => Some(draw_uniform_tag(&mut self.rng, self.width)),
             Strategy::Compare(stored) => draw_unused_tag(&mut self.rng, self.width, stored),
             Strategy::Intervals(unused) => unused.choose(),
         };
@@ -71,7 +71,7 @@ impl ArrivalTagSource {
     pub fn on_write(&mut self, old_trailer: u64, new_trailer: u64) -> Option<u64> {
         // Count the new trailer before removing the old one. If both are equal, the trailer must never appear unused.
         match &mut self.strategy {
-            Strategy::RandomStream => return None,
+            Strategy::Random => return None,
             Strategy::Compare(stored) => {
                 stored.insert(new_trailer);
                 stored.remove(old_trailer);

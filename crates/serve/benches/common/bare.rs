@@ -21,7 +21,7 @@ pub(crate) enum Way {
     /// Loads and stores of 32 bytes.
     Vectors,
     /// Loads of 32 bytes, and stores that pass the caches by.
-    SequentialStreams,
+    Streams,
     /// The processor's instruction for strings.
     Strings,
     /// `memcpy` of the C library.
@@ -29,7 +29,7 @@ pub(crate) enum Way {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) const WAYS: &[Way] = &[Way::Vectors, Way::SequentialStreams, Way::Strings, Way::Library];
+pub(crate) const WAYS: &[Way] = &[Way::Vectors, Way::Streams, Way::Strings, Way::Library];
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) const WAYS: &[Way] = &[Way::Library];
 
@@ -51,7 +51,7 @@ impl Way {
                     options(nostack),
                 ),
                 #[cfg(target_arch = "x86_64")]
-                Way::Vectors | Way::SequentialStreams => {
+                Way::Vectors | Way::Streams => {
                     lines(self, source, target, bytes / 64);
                     let rest = bytes / 64 * 8;
                     from[rest..].iter().zip(&into[rest..]).for_each(|(from, into)| {
@@ -96,7 +96,7 @@ unsafe fn lines(way: Way, source: *const u8, target: *mut u8, lines: usize) {
     // SAFETY: the caller guarantees the ranges.
     unsafe {
         match way {
-            Way::SequentialStreams => {
+            Way::Streams => {
                 copy!("vmovntdq");
                 std::arch::x86_64::_mm_sfence();
             }

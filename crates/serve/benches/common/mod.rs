@@ -15,7 +15,7 @@ use phaselink_core::random::mix;
 use phaselink_core::request::Op;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::{Device, StopRequest};
-use phaselink_serve::front::shm::{ShareOption, ShareSocket, ShmFrontEnd};
+use phaselink_serve::front::shm::{Share, ShareSocket, ShmFrontEnd};
 use phaselink_serve::model::wall::{Wait, span};
 use phaselink_serve::server::{Server, Summary};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -107,7 +107,7 @@ pub(crate) fn served<T>(
     work: impl FnOnce(Queue) -> T,
 ) -> io::Result<(T, Summary)> {
     let path: PathBuf = std::env::temp_dir().join(format!("phaselink-bench-{}.sock", std::process::id()));
-    let share = ShareOption { path: path.clone(), start: 0, bytes: None, writes: true };
+    let share = Share { path: path.clone(), start: 0, bytes: None, writes: true };
     let problem = |problem| io::Error::other(format!("{problem}"));
     let device = Device {
         drive: Arc::new(Drive::shipped("dc-express").expect("a shipped drive")),

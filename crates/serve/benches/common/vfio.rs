@@ -17,7 +17,7 @@ use phaselink_core::protocol::nvme::spec::SubmissionEntry;
 use phaselink_core::request::Op;
 use phaselink_serve::device::store::Store;
 use phaselink_serve::device::{Device, StopRequest};
-use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUserFrontEnd};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 
@@ -168,7 +168,7 @@ pub(crate) fn over_vfio_user<T>(
     };
     let stop = Arc::clone(&device.stop);
     let socket = ControllerSocket::bind(&path, &device.drive, GEOMETRY, 0).map_err(problem)?;
-    let fronts: Vec<Box<dyn phaselink_serve::front::Front>> = vec![Box::new(VfioUserFrontEnd(vec![socket]))];
+    let fronts: Vec<Box<dyn phaselink_serve::front::Front>> = vec![Box::new(VfioUser(vec![socket]))];
     let server =
         Server { device, timing, wait: Wait::Spin, seed: 1, fronts, metrics: None, control: None, device_threads: 1 };
     thread::scope(|scope| {

@@ -107,7 +107,7 @@ impl<C: LoadConnection> LoadThread<C> {
         self.connection.submit(slot, next.io, data)?;
         self.in_flight[slot] = Some(next);
         self.rounds.on_issue();
-        self.is_flushing = next.io.op == Op::DeepFlush;
+        self.is_flushing = next.io.op == Op::Flush;
         self.next = None;
         Ok(())
     }
@@ -118,7 +118,7 @@ impl<C: LoadConnection> LoadThread<C> {
             let request = self.in_flight.get_mut(slot).and_then(Option::take);
             let next = request.ok_or_else(|| io::Error::other("a completion of no request"))?;
             self.free.push(slot);
-            self.is_flushing &= next.io.op != Op::DeepFlush;
+            self.is_flushing &= next.io.op != Op::Flush;
             self.measured.last = now;
             self.measured.tally.errors += u64::from(!is_fine);
             if self.query_ios > 0

@@ -19,7 +19,7 @@ use phaselink_core::workload::{Job, Limits, side_by_side};
 use crate::device::report;
 use crate::device::tally::Tally;
 
-use target::{Measurement, ServerLoad, Target};
+use target::{Load, Measurement, Target};
 
 /// Runs `jobs` against the server at `target` until they end, or until `stop` is true. Returns what the clients
 /// measured.
@@ -28,7 +28,7 @@ use target::{Measurement, ServerLoad, Target};
 /// If a connection cannot be made or breaks, or a job asks for transfers that the target does not take.
 pub fn run(target: &dyn Target, jobs: &[Job], seed: u64, stop: &AtomicBool) -> io::Result<Outcome> {
     let capacity_bytes = target.limits()?.capacity_bytes;
-    let measured = target.measure(&ServerLoad { jobs, capacity_bytes, seed, stop })?;
+    let measured = target.measure(&Load { jobs, capacity_bytes, seed, stop })?;
     Ok(build_bench_outcome(target, jobs, seed, &measured, !stop.load(Ordering::Relaxed)))
 }
 
@@ -43,7 +43,7 @@ pub fn check(target: &dyn Target, limits: &Limits, jobs: &[Job]) -> Result<(), I
         let allowed = "a job without it, with fsync=1 and a thread for each client (numjobs); or `phaselink run`";
         return Err(InputProblem::new(format!("job {}", job.name), None, found, allowed));
     }
-    let Some(job) = jobs.iter().find(|job| job.includes_flushes() && !limits.supports(Op::DeepFlush)) else {
+    let Some(job) = jobs.iter().find(|job| job.includes_flushes() && !limits.supports(Op::Flush)) else {
         return Ok(());
     };
     let (asked, name) = match job.flushes.named().next() {

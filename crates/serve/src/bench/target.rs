@@ -28,7 +28,7 @@ pub trait Target: fmt::Debug + fmt::Display {
     ///
     /// # Errors
     /// If a connection cannot be made or breaks, or a job asks for transfers that the server does not take.
-    fn measure(&self, load: &ServerLoad<'_>) -> io::Result<Vec<(usize, Measurement)>>;
+    fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measurement)>>;
 }
 
 /// Connection of one thread of a job to the server. A request is identified by its slot, a number below the job's
@@ -73,7 +73,7 @@ pub struct Measurement {
 
 /// Jobs to run against one server, with the capacity of its drive and the seed of the requests.
 #[derive(Clone, Copy, Debug)]
-pub struct ServerLoad<'a> {
+pub struct Load<'a> {
     pub(super) jobs: &'a [Job],
     pub(super) capacity_bytes: u64,
     pub(super) seed: u64,
@@ -81,7 +81,7 @@ pub struct ServerLoad<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
-impl ServerLoad<'_> {
+impl Load<'_> {
     /// Runs every thread of every job, each with a connection that `connect` makes. Returns a pair for each thread: the
     /// index of its job and its measurement.
     ///
@@ -109,7 +109,7 @@ impl ServerLoad<'_> {
         clock: &Clock,
         connect: &impl Fn(&Job) -> io::Result<C>,
     ) -> io::Result<Vec<(usize, Measurement)>> {
-        let &ServerLoad { capacity_bytes, seed, stop, .. } = self;
+        let &Load { capacity_bytes, seed, stop, .. } = self;
         let threads = (0..jobs.len()).flat_map(|place| (0..jobs[place].threads).map(move |number| (place, number)));
         let connected = threads.map(|(place, number)| Ok((place, number, connect(&jobs[place])?)));
         let connected = connected.collect::<io::Result<Vec<_>>>()?;

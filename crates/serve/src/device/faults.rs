@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use phaselink_core::config::{Fault, FaultAction, FaultDigest, FaultSubject};
-use phaselink_core::faults::FaultRule;
+use phaselink_core::faults::Rule;
 use phaselink_core::media::ecc::CORRECTED_BITS;
 use phaselink_core::media::volume::VolumeLimits;
 use phaselink_core::problem::InputProblem;
@@ -69,7 +69,7 @@ struct RuleTable {
 #[derive(Debug)]
 struct Active {
     number: u64,
-    rule: FaultRule,
+    rule: Rule,
     since: Instant,
     /// Bandwidth limits of a rule that throttles requests; none for other rules.
     throttle: Option<Box<VolumeLimits>>,
@@ -173,7 +173,7 @@ pub enum DelayedCompletionPart {
     /// First dword: the old entry's stays in memory beside the new phase tag.
     FirstWord,
     /// Phase tag: the old entry's stays in memory beside the rest of the new entry.
-    NbdConnectionPhase,
+    Phase,
 }
 
 impl Faults {
@@ -197,7 +197,7 @@ impl Faults {
         kept.added += 1;
         let number = kept.added;
         let throttle = (fault.action == FaultAction::Throttle).then(|| Box::new(VolumeLimits::throttle(&fault)));
-        kept.rules.push(Active { number, rule: FaultRule::new(fault, mix(number)), since: Instant::now(), throttle });
+        kept.rules.push(Active { number, rule: Rule::new(fault, mix(number)), since: Instant::now(), throttle });
         self.publish_rule_flags(&kept);
         Ok(number)
     }
@@ -215,7 +215,7 @@ impl Faults {
                 "a device that is served loses its power with its server",
                 "another action, or phaselink crash for what is left then",
             ),
-            FaultSubject::BankState | FaultSubject::Packet | FaultSubject::Instant if !model => {
+            FaultSubject::Bank | FaultSubject::Packet | FaultSubject::Instant if !model => {
                 ("with timing off there are no banks, packets and lanes", "--timing on")
             }
             _ if fault.action == FaultAction::SlowDown && !model => {
@@ -300,7 +300,7 @@ impl Faults {
         match fault.subject() {
             FaultSubject::Request => false,
             FaultSubject::Interrupt => !self.reach.interrupts,
-            FaultSubject::BankState | FaultSubject::Packet | FaultSubject::Instant | FaultSubject::Event => true,
+            FaultSubject::Bank | FaultSubject::Packet | FaultSubject::Instant | FaultSubject::Event => true,
         }
     }
 
@@ -361,7 +361,7 @@ impl Faults {
         }
         let fault = self.first_triggered_rule(
             |active| active.concerns_subject(FaultSubject::Interrupt),
-            FaultRule::count_trigger_match,
+            Rule::count_trigger_match,
         )?;
         match fault.action {
             FaultAction::RepeatInterrupt => Some(InterruptFault::Repeated(duration_of_span(fault.delay))),
@@ -378,8 +378,7 @@ impl Faults {
         }
         let fault = self.first_triggered_rule_with_action(&[FaultAction::TornCompletion, FaultAction::StalePhase])?;
         let is_torn = fault.action == FaultAction::TornCompletion;
-        let missing =
-            if is_torn { DelayedCompletionPart::FirstWord } else { DelayedCompletionPart::NbdConnectionPhase };
+        let missing = if is_torn { DelayedCompletionPart::FirstWord } else { DelayedCompletionPart::Phase };
         Some(CompletionFault { missing, time: duration_of_span(fault.delay) })
     }
 
@@ -397,7 +396,7 @@ impl Faults {
     /// Returns the first rule with one of these actions that the present event triggers.
     #[cold]
     fn first_triggered_rule_with_action(&self, actions: &[FaultAction]) -> Option<Fault> {
-        self.first_triggered_rule(|active| actions.contains(&active.rule.fault.action), FaultRule::count_trigger_match)
+        self.first_triggered_rule(|active| actions.contains(&active.rule.fault.action), Rule::count_trigger_match)
     }
 
     /// Returns the first rule, among those for which `is_own` is true, that `happens` says is triggered. Later rules do
@@ -405,7 +404,7 @@ impl Faults {
     fn first_triggered_rule(
         &self,
         is_own: impl Fn(&Active) -> bool,
-        mut happens: impl FnMut(&mut FaultRule, Time) -> bool,
+        mut happens: impl FnMut(&mut Rule, Time) -> bool,
     ) -> Option<Fault> {
         let mut kept = locked(&self.kept);
         let mut own = kept.rules.iter_mut().filter(|active| is_own(active));
@@ -527,7 +526,7 @@ fn data_transfer_for_fault_rules(io: Io) -> Option<Io> {
     match io.op {
         Op::Read | Op::Write => Some(io),
         Op::WriteZeroes => Some(Io { op: Op::Write, ..io }),
-        Op::DeepFlush | Op::Discard => None,
+        Op::Flush | Op::Discard => None,
     }
 }
 
@@ -594,8 +593,7 @@ mod tests {
         for action in [FaultAction::LateDoorbellRead, FaultAction::StalePhase] {
             faults.add("test", Fault { delay, every: 2, ..of(action) }).unwrap();
         }
-        let stale =
-            CompletionFault { missing: DelayedCompletionPart::NbdConnectionPhase, time: Duration::from_micros(7) };
+        let stale = CompletionFault { missing: DelayedCompletionPart::Phase, time: Duration::from_micros(7) };
         let met: Vec<_> = (0..3).map(|_| faults.match_completion_fault()).collect();
         assert_eq!(met, [Some(stale), None, Some(stale)]);
         assert_eq!(

@@ -25,7 +25,7 @@ enum FlushMethod<T> {
     /// The submitting thread flushes the store itself.
     InPlace { store: Arc<Store>, flushed: VecDeque<(T, io::Result<()>)> },
     /// Another thread flushes the store; tickets and results go through channels.
-    WorkloadThread { submitted: Sender<T>, flushed: Receiver<(T, io::Result<()>)> },
+    Thread { submitted: Sender<T>, flushed: Receiver<(T, io::Result<()>)> },
 }
 
 impl<T: Send> Flusher<T> {
@@ -80,7 +80,7 @@ impl<T: Send> Flusher<T> {
             }
         };
         thread::Builder::new().name(String::from("flusher")).spawn_scoped(scope, run)?;
-        Ok(Flusher { way: FlushMethod::WorkloadThread { submitted, flushed }, pending: 0 })
+        Ok(Flusher { way: FlushMethod::Thread { submitted, flushed }, pending: 0 })
     }
 
     /// Submits a flush, which covers every write that has completed so far. If `range` (offset, length in bytes) is
@@ -93,7 +93,7 @@ impl<T: Send> Flusher<T> {
                 flushed.push_back((ticket, result));
             }
             // If the thread has failed, the server ends anyway, so ignore the error.
-            FlushMethod::WorkloadThread { submitted, .. } => drop(submitted.send(ticket)),
+            FlushMethod::Thread { submitted, .. } => drop(submitted.send(ticket)),
         }
     }
 
@@ -105,7 +105,7 @@ impl<T: Send> Flusher<T> {
         }
         let done = match &mut self.way {
             FlushMethod::InPlace { flushed, .. } => flushed.pop_front()?,
-            FlushMethod::WorkloadThread { flushed, .. } => flushed.try_recv().ok()?,
+            FlushMethod::Thread { flushed, .. } => flushed.try_recv().ok()?,
         };
         self.pending -= 1;
         Some(done)

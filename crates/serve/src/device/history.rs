@@ -69,7 +69,7 @@ pub enum StoreChangeKind {
     /// A zone is finished.
     Finish,
     /// The write cache is flushed.
-    DeepFlush,
+    Flush,
 }
 
 /// Recorded request that has not completed; its completion is recorded by [`History::record_completions`].
@@ -122,7 +122,7 @@ impl History {
         let (start, end) = (offset / block * block, (offset + bytes).next_multiple_of(block));
         let is_whole = (start, end) == (offset, offset + bytes);
         let kind = match kind {
-            StoreChangeKind::DeepFlush => RecordedOp::DeepFlush,
+            StoreChangeKind::Flush => RecordedOp::Flush,
             StoreChangeKind::Reset => RecordedOp::Reset,
             StoreChangeKind::Finish => RecordedOp::Finish,
             StoreChangeKind::Zero if is_whole => RecordedOp::Zero,
@@ -149,13 +149,13 @@ impl History {
 
     /// Records the completion of requests, just before their completions are sent.
     pub fn record_completions(&self, tickets: impl IntoIterator<Item = Ticket>) {
-        let events = tickets.into_iter().map(|Ticket(place)| RecordedEventKind::CompletedInjection(place));
+        let events = tickets.into_iter().map(|Ticket(place)| RecordedEventKind::Completed(place));
         locked(&self.recording).events.extend(events);
     }
 
     /// Records a flush that belongs to no request, such as that of a shutdown, as arrived and completed.
     pub fn flushed(&self, store: &Store) {
-        let flush = StoreChange { kind: StoreChangeKind::DeepFlush, durable: false, offset: 0, bytes: 0 };
+        let flush = StoreChange { kind: StoreChangeKind::Flush, durable: false, offset: 0, bytes: 0 };
         let ((), tickets) = self.note_all(store, || ((), vec![flush]));
         self.record_completions(tickets);
     }
@@ -166,7 +166,7 @@ impl History {
         let mut recording = locked(&self.recording);
         recording.lines.push(line);
         let place = recording.lines.len() - 1;
-        recording.events.push(RecordedEventKind::PrintedNumber(place));
+        recording.events.push(RecordedEventKind::Printed(place));
     }
 
     /// Marks everything recorded so far as preparation, after which the examined part begins.
@@ -249,10 +249,7 @@ mod tests {
         bytes[100..110].fill(0);
         assert_eq!((zeroed.offset, &zeroed.kind), (0, &RecordedOp::Write(bytes[..512].into())));
         assert_eq!((whole.offset, whole.bytes, &whole.kind), (1024, 512, &RecordedOp::Zero));
-        assert_eq!(
-            recording.events[2..4],
-            [RecordedEventKind::CompletedInjection(1), RecordedEventKind::CompletedInjection(0)]
-        );
+        assert_eq!(recording.events[2..4], [RecordedEventKind::Completed(1), RecordedEventKind::Completed(0)]);
     }
 
     #[test]
@@ -271,7 +268,7 @@ mod tests {
         let trim = |offset, bytes| StoreChange { kind: StoreChangeKind::Trim, durable: false, offset, bytes };
         let (done, tickets) = history.note_all(&store, || (7, vec![trim(0, 512), trim(1024, (2 << 30) + 512)]));
         assert_eq!((done, tickets.len()), (7, 4));
-        let flush = StoreChange { kind: StoreChangeKind::DeepFlush, durable: false, offset: 0, bytes: 0 };
+        let flush = StoreChange { kind: StoreChangeKind::Flush, durable: false, offset: 0, bytes: 0 };
         assert_eq!(history.note_all(&store, || ((), vec![flush])).1.len(), 1);
         let requests = history.finish().unwrap().requests;
         let last = |place: usize| (requests[place].offset, requests[place].bytes);

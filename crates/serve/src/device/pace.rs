@@ -37,7 +37,7 @@ impl IdlePollingTimer {
     pub fn is_over(&mut self, wait: Wait) -> bool {
         match wait {
             Wait::Spin => false,
-            Wait::PageBlock => true,
+            Wait::Block => true,
             Wait::Adaptive => self.since.get_or_insert_with(Instant::now).elapsed() > SPIN_TIME,
         }
     }
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn polling_loop_sleeps_at_once_never_or_after_a_time_without_work() {
         let mut patience = IdlePollingTimer::default();
-        assert!(!patience.is_over(Wait::Spin) && patience.is_over(Wait::PageBlock));
+        assert!(!patience.is_over(Wait::Spin) && patience.is_over(Wait::Block));
         assert!(!patience.is_over(Wait::Adaptive));
         thread::sleep(SPIN_TIME * 2);
         assert!(patience.is_over(Wait::Adaptive));

@@ -135,7 +135,7 @@ impl Tally {
         match op {
             Op::Read => &mut self.read,
             Op::Write => &mut self.write,
-            Op::DeepFlush => &mut self.flush,
+            Op::Flush => &mut self.flush,
             Op::Discard => &mut self.discard,
             Op::WriteZeroes => &mut self.zeroes,
         }

@@ -16,7 +16,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use phaselink_core::config::Fault;
-use phaselink_core::engine::CompletedInjection;
+use phaselink_core::engine::Completed;
 use phaselink_core::number::index;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::table::Table;
@@ -193,7 +193,7 @@ pub trait Resume<R: Request> {
 pub enum Delivery {
     /// The client itself waits until the instant. Bytes move when the request is fetched. The completion, which carries
     /// the modelled latency, is written as soon as the latency is known.
-    ClientViolation,
+    ByClient,
     /// Bytes move as soon as the model knows the instant of completion; the completion is written at that instant.
     BytesAhead,
     /// Bytes move, and the completion is written, at the modelled instant of completion.
@@ -581,7 +581,7 @@ impl<R: Request> RequestLifecycle<'_, R> {
             fetched.request.submission(*part).and_then(|part| self.operations.convert_to_modelled_submission(part));
         let Some(submission) = submission else { return };
         self.model.submit(submitted, submission, token, (early, has_more), delayed);
-        if self.delivery == Delivery::ClientViolation {
+        if self.delivery == Delivery::ByClient {
             // Access the request where it is stored. Copying it would wait for cache lines that the client has just
             // written.
             fetched.status = endpoint.transfer(&fetched.request, fetched.effect, self.device, &mut self.space);
@@ -640,7 +640,7 @@ impl<R: Request> RequestLifecycle<'_, R> {
         let PollingRoundTimes { before, now } = self.round;
         let earliest = if self.delivery == Delivery::BytesAhead { before } else { now };
         let mut any = self.model.poll(now, earliest, front.has_clients());
-        while let Some(CompletedInjection { token, at, .. }) = self.model.take_known() {
+        while let Some(Completed { token, at, .. }) = self.model.take_known() {
             let request = self.in_model[index(token)].take().expect("a request completes once");
             self.in_model.vacate(token);
             self.on_model_result(front, RequestInFlight { due: at, part: request.part + 1, ..request });
@@ -661,7 +661,7 @@ impl<R: Request> RequestLifecycle<'_, R> {
             request.apply_latency_factor();
         }
         match self.delivery {
-            Delivery::ClientViolation => front.resume(self, RequestInFlight { next: Step::Complete, ..request }),
+            Delivery::ByClient => front.resume(self, RequestInFlight { next: Step::Complete, ..request }),
             Delivery::BytesAhead => front.resume(self, RequestInFlight { next: Step::Transfer, ..request }),
             Delivery::AtInstant => {
                 let next = if has_part { Step::Begin } else { Step::Transfer };
@@ -748,7 +748,7 @@ impl<R: Request> RequestLifecycle<'_, R> {
         let completion = endpoint.complete(&fetched.request, status, latency, self.device);
         endpoint.end_batch();
         let mut written = self.model.clock().map_or(due, Clock::now);
-        if self.delivery == Delivery::ClientViolation {
+        if self.delivery == Delivery::ByClient {
             // Assume that the completion reaches the client as late as the request reached the server, up to a limit.
             written += submission_delay.min(SUBMISSION_DELAY_MAX);
         }
@@ -772,7 +772,7 @@ impl<R: Request> RequestLifecycle<'_, R> {
     /// Returns the longest time for which the device thread may sleep, if nothing arrives.
     pub fn rest_for(&self, wait: Wait, has_clients: bool) -> Duration {
         let until_due = self.due.front().zip(self.model.clock()).map(|(first, clock)| match wait {
-            Wait::PageBlock => Duration::from_nanos(first.due.since(clock.now()).as_ps() / 1000).max(SHORTEST_SLEEP),
+            Wait::Block => Duration::from_nanos(first.due.since(clock.now()).as_ps() / 1000).max(SHORTEST_SLEEP),
             Wait::Adaptive | Wait::Spin => Duration::ZERO,
         });
         let model = if has_clients || !self.model.is_idle() { self.model.rest_for(wait) } else { SLEEP_MAX };

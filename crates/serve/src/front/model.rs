@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::CompletedInjection;
+use phaselink_core::engine::Completed;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::protocol::real_hosts::DecodedHostCommand;
 use phaselink_core::request::{Io, Op};
@@ -43,7 +43,7 @@ pub struct ModelledHostQueue {
 #[derive(Debug)]
 pub enum Submission {
     /// Request to the software of the modelled host, which submits it to the modelled drive.
-    EngineStack {
+    Software {
         /// Turn of the request's client, which selects one of the modelled threads.
         turn: usize,
         /// Operation, offset and length of the request.
@@ -75,7 +75,7 @@ impl OptionalModelledOperations {
     pub fn of(drive: &Drive) -> OptionalModelledOperations {
         let limits = drive.limits();
         OptionalModelledOperations {
-            has_flush: limits.is_volatile && limits.supports(Op::DeepFlush),
+            has_flush: limits.is_volatile && limits.supports(Op::Flush),
             has_discard: limits.supports(Op::Discard),
             has_zeroes: limits.supports(Op::WriteZeroes),
         }
@@ -87,14 +87,14 @@ impl OptionalModelledOperations {
     /// stays what it is.
     #[inline]
     pub fn convert_to_modelled_submission(&self, submission: Submission) -> Option<Submission> {
-        let Submission::EngineStack { turn, io } = submission else { return Some(submission) };
+        let Submission::Software { turn, io } = submission else { return Some(submission) };
         let op = match io.op {
-            Op::DeepFlush if !self.has_flush => return None,
+            Op::Flush if !self.has_flush => return None,
             Op::Discard if !self.has_discard => return None,
             Op::WriteZeroes if !self.has_zeroes => Op::Write,
             op => op,
         };
-        Some(Submission::EngineStack { turn, io: Io { op, ..io } })
+        Some(Submission::Software { turn, io: Io { op, ..io } })
     }
 }
 
@@ -140,7 +140,7 @@ impl<'a> Model<'a> {
         delayed: Span,
     ) {
         match submission {
-            Submission::EngineStack { turn, io } => {
+            Submission::Software { turn, io } => {
                 let request = ModelRequest { submitted, turn, io, token, early, delayed };
                 match self {
                     Model::None => unreachable!("a request is submitted to a model"),
@@ -190,7 +190,7 @@ impl<'a> Model<'a> {
     /// Returns the next result that the model knows. Its instant of completion, by the clock, may still be in the
     /// future.
     #[inline]
-    pub fn take_known(&mut self) -> Option<CompletedInjection> {
+    pub fn take_known(&mut self) -> Option<Completed> {
         match self {
             Model::None => None,
             Model::Here(engine) => engine.take_known(),

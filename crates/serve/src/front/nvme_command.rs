@@ -106,7 +106,7 @@ pub(super) enum CommandFate {
 }
 
 /// Way by which a request reaches the thread that owns its controller.
-pub(super) trait RequestHandover {
+pub(super) trait HandOver {
     /// Hands a request over to the owner of the controller.
     fn hand_over(&self, request: RequestInFlight<CommandRequest>);
 }
@@ -201,7 +201,7 @@ pub(super) struct QueueEndpoint<'e, H, G> {
     pub first_model_queue: Option<u16>,
 }
 
-impl<H: QueueHost, G: RequestHandover> QueueEndpoint<'_, H, G> {
+impl<H: QueueHost, G: HandOver> QueueEndpoint<'_, H, G> {
     /// Reads and checks a command again, if its data or lists were out of the reach of the thread that fetched it.
     pub(super) fn reread_unreachable_command(&mut self, request: &mut CommandRequest) {
         if std::mem::take(&mut request.is_unread) {
@@ -218,7 +218,7 @@ impl<H: QueueHost, G: RequestHandover> QueueEndpoint<'_, H, G> {
     }
 }
 
-impl<H: QueueHost, G: RequestHandover> Endpoint<CommandRequest> for QueueEndpoint<'_, H, G> {
+impl<H: QueueHost, G: HandOver> Endpoint<CommandRequest> for QueueEndpoint<'_, H, G> {
     const COMPLETES_TOGETHER: bool = true;
 
     #[inline]
@@ -260,7 +260,7 @@ impl<H: QueueHost, G: RequestHandover> Endpoint<CommandRequest> for QueueEndpoin
     #[inline]
     fn complete(&mut self, request: &CommandRequest, done: Result<(), Status>, _: Span, _: &Device) -> Completion {
         match self.set.complete(&request.command, done, self.host) {
-            CommandProgress::CompletedInjection(status) => Completion::Written(status == Status::SUCCESS),
+            CommandProgress::Completed(status) => Completion::Written(status == Status::SUCCESS),
             CommandProgress::NeedsFlush => Completion::AfterFlush,
         }
     }
@@ -315,7 +315,7 @@ const COMMANDS_OF_ROUND: u32 = 256;
 
 /// Fetches and begins commands of every I/O queue in a set; returns true if there was any.
 #[inline]
-pub(super) fn fetch_from_all_queues<H: QueueHost, G: RequestHandover>(
+pub(super) fn fetch_from_all_queues<H: QueueHost, G: HandOver>(
     life: &mut RequestLifecycle<'_, CommandRequest>,
     endpoint: &mut QueueEndpoint<'_, H, G>,
 ) -> bool {
@@ -335,7 +335,7 @@ pub(super) fn fetch_from_all_queues<H: QueueHost, G: RequestHandover>(
 /// Fetches and begins commands of the I/O queues in a set by their priority classes; returns true if there was any.
 /// While there are urgent commands, the other classes wait.
 #[cold]
-fn fetch_by_priority_class<H: QueueHost, G: RequestHandover>(
+fn fetch_by_priority_class<H: QueueHost, G: HandOver>(
     life: &mut RequestLifecycle<'_, CommandRequest>,
     endpoint: &mut QueueEndpoint<'_, H, G>,
 ) -> bool {
@@ -351,7 +351,7 @@ fn fetch_by_priority_class<H: QueueHost, G: RequestHandover>(
 
 /// Fetches and begins as many commands of a priority class as a round of arbitration allows; returns true if there was
 /// any.
-fn fetch_priority_class_round<H: QueueHost, G: RequestHandover>(
+fn fetch_priority_class_round<H: QueueHost, G: HandOver>(
     life: &mut RequestLifecycle<'_, CommandRequest>,
     endpoint: &mut QueueEndpoint<'_, H, G>,
     class: QueuePriorityClass,

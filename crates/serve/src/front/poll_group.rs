@@ -163,7 +163,7 @@ fn poll<F: FrontEnd>(
         let mut found = front.fetch(life);
         found |= life.poll(front);
         rounds.since_attention += 1;
-        if rounds.since_attention >= F::ROUNDS_PER_ATTENTION || wait == Wait::PageBlock {
+        if rounds.since_attention >= F::ROUNDS_PER_ATTENTION || wait == Wait::Block {
             let any = front.attend(life);
             rounds.since_attention =
                 if any { F::ROUNDS_PER_ATTENTION.saturating_sub(ROUNDS_TO_NEXT_MESSAGE) } else { 0 };
@@ -190,7 +190,7 @@ impl Rounds {
             return false;
         }
         self.idle += 1;
-        let are_idle = self.idle >= IDLE_ROUNDS_MAX || self.wait == Wait::PageBlock;
+        let are_idle = self.idle >= IDLE_ROUNDS_MAX || self.wait == Wait::Block;
         if are_idle {
             self.idle = 0;
         }

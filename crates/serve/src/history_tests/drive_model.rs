@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use phaselink_core::protocol::nvme::rules::reservation::{
-    AcquireAction, NamespaceAccess, ReservationCommand, ReservationCommandKeys, ReservationNoticeKind, Reservations,
+    AcquireAction, NamespaceAccess, ReservationCommand, ReservationKeys, ReservationNoticeKind, Reservations,
     ReservingHost,
 };
 use phaselink_core::protocol::nvme::spec::Status;
@@ -40,13 +40,13 @@ pub(super) enum HostAction {
         value: u64,
     },
     /// Reservation command; the response to a report has its bytes.
-    Reserve(ReservationCommand, ReservationCommandKeys),
+    Reserve(ReservationCommand, ReservationKeys),
     /// Read of the log page Reservation Notification, whose response has the kind of the oldest notice, 0 for none.
     ReadNotice,
     /// Read of the log page Asymmetric Namespace Access, whose response has the number of changes and the state.
     ReadPath,
     /// Reset of the path's controller, which the host then sets up anew.
-    ConnectCommandFields,
+    Connect,
     /// Change of the path's state by the administrator.
     SetPath(PathState),
     /// Restart of the server, which ends all controllers.
@@ -153,7 +153,7 @@ impl ReferenceDrive {
                 let (state, changes) = self.paths[call.path];
                 return (Status::SUCCESS, vec![changes, state.number()]);
             }
-            HostAction::ConnectCommandFields => self.notices[call.path].clear(),
+            HostAction::Connect => self.notices[call.path].clear(),
             HostAction::SetPath(state) => self.paths[call.path] = (state, self.paths[call.path].1 + 1),
             HostAction::Restart => self.restart_after_power_loss(),
             HostAction::Inspect { block } => {
@@ -204,12 +204,7 @@ impl ReferenceDrive {
         (Status::SUCCESS, Vec::new())
     }
 
-    fn reserve(
-        &mut self,
-        call: &HostCall,
-        command: ReservationCommand,
-        keys: ReservationCommandKeys,
-    ) -> (Status, Vec<u8>) {
+    fn reserve(&mut self, call: &HostCall, command: ReservationCommand, keys: ReservationKeys) -> (Status, Vec<u8>) {
         if let Err(status) = self.path_access_status(call.path) {
             return (status, Vec::new());
         }

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use phaselink_core::protocol::nvme::rules::reservation::{
-    AcquireAction, RegisterAction, ReservationCommand, ReservationCommandKeys, ReservationType,
+    AcquireAction, RegisterAction, ReservationCommand, ReservationKeys, ReservationType,
 };
 use phaselink_core::protocol::nvme::spec::Status;
 
@@ -114,12 +114,8 @@ fn write_ended_by_a_reset_takes_effect_before_it_or_never() {
 
 #[test]
 fn write_of_a_preempted_host_takes_effect_before_or_conflicts() {
-    let keys = |current, other| ReservationCommandKeys { current, other };
-    let register = ReservationCommand::MonetaRegister {
-        action: RegisterAction::MonetaRegister,
-        ignores_key: true,
-        persists: None,
-    };
+    let keys = |current, other| ReservationKeys { current, other };
+    let register = ReservationCommand::Register { action: RegisterAction::Register, ignores_key: true, persists: None };
     let kind = ReservationType::WriteExclusive;
     let acquire = ReservationCommand::Acquire { action: AcquireAction::Acquire, kind };
     let preempt = ReservationCommand::Acquire { action: AcquireAction::Preempt, kind };

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use phaselink_core::number::{index, length, wide_index};
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::rules::reservation::{
-    AcquireAction, RegisterAction, ReservationCommand, ReservationCommandKeys, ReservationType,
+    AcquireAction, RegisterAction, ReservationCommand, ReservationKeys, ReservationType,
 };
 use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKindLimits};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 
 use super::checker::{CALLS_MAX, check_order};
 use super::drive_model::{BLOCKS, CallOutcome, HostAction, HostCall, ReferenceDrive, host_id};
@@ -110,7 +110,7 @@ fn counts(calls: &[HostCall]) -> HistoryCounts {
 
 /// Hosts, their paths, and the drive.
 struct Trial {
-    random: RandomStream,
+    random: Random,
     store: Store,
     subsystem: Arc<Subsystem>,
     faults: Arc<Faults>,
@@ -126,7 +126,7 @@ struct Trial {
 
 impl Trial {
     fn new(seed: u64, hosts: u64) -> Trial {
-        let mut random = RandomStream::stream(seed, "histories of hosts");
+        let mut random = Random::stream(seed, "histories of hosts");
         let hosts_of_paths: Vec<usize> =
             (0..wide_index(hosts)).flat_map(|host| vec![host; 1 + usize::from(random.bits() >> 63 == 1)]).collect();
         let geometry = Geometry { capacity_bytes: LIMITS.capacity_bytes(), block_bytes: BLOCK_BYTES };
@@ -229,25 +229,21 @@ impl Trial {
         let own = if self.below(8) == 0 { of_other } else { length(host) + 1 };
         let kind = self.of(&ReservationType::ALL);
         let command = match self.below(12) {
-            0..3 => ReservationCommand::MonetaRegister {
-                action: RegisterAction::MonetaRegister,
+            0..3 => ReservationCommand::Register {
+                action: RegisterAction::Register,
                 ignores_key: true,
                 persists: self.of(&[None, None, Some(true), Some(false)]),
             },
-            3 => ReservationCommand::MonetaRegister {
-                action: RegisterAction::Unregister,
-                ignores_key: true,
-                persists: None,
-            },
+            3 => ReservationCommand::Register { action: RegisterAction::Unregister, ignores_key: true, persists: None },
             4..6 => ReservationCommand::Acquire { action: AcquireAction::Acquire, kind },
             6..8 => ReservationCommand::Acquire { action: AcquireAction::Preempt, kind },
             8..10 => ReservationCommand::Acquire { action: AcquireAction::PreemptAndAbort, kind },
             10 => self.of(&[ReservationCommand::Release(kind), ReservationCommand::Clear]),
             _ => ReservationCommand::Report { bytes: REPORT_BYTES, is_long: true },
         };
-        let is_registration = matches!(command, ReservationCommand::MonetaRegister { .. });
+        let is_registration = matches!(command, ReservationCommand::Register { .. });
         let other = if is_registration { own } else { of_other };
-        HostAction::Reserve(command, ReservationCommandKeys { current: own, other })
+        HostAction::Reserve(command, ReservationKeys { current: own, other })
     }
 
     fn execute(&mut self, path: usize) {
@@ -319,11 +315,7 @@ impl Trial {
         let host = host_id(self.hosts[path]);
         self.paths[path].connect(&host, &self.store);
         self.end_unfinished_calls(&lost);
-        self.record_instant_call(
-            path,
-            HostAction::ConnectCommandFields,
-            CallOutcome { status: Status::SUCCESS, data: Vec::new() },
-        );
+        self.record_instant_call(path, HostAction::Connect, CallOutcome { status: Status::SUCCESS, data: Vec::new() });
     }
 
     fn restart(&mut self) {
@@ -408,10 +400,10 @@ fn entry_without_data_pointer(action: HostAction) -> (SubmissionEntry, Vec<u8>) 
 fn reservation_dwords(command: ReservationCommand) -> (u8, [u32; 6]) {
     let with_kind = |action: u32, kind: ReservationType| action | u32::from(kind.number()) << 8;
     let (opcode, first, second) = match command {
-        ReservationCommand::MonetaRegister { action, ignores_key, persists } => {
+        ReservationCommand::Register { action, ignores_key, persists } => {
             let persistence = persists.map_or(0, |persists| 0b10 | u32::from(persists));
             let action = match action {
-                RegisterAction::MonetaRegister => 0,
+                RegisterAction::Register => 0,
                 RegisterAction::Unregister => 1,
                 RegisterAction::Replace => 2,
             };

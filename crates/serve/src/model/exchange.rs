@@ -45,7 +45,7 @@ pub(super) struct EngineChannel {
     /// Completed requests, sent by the engine's thread. Each has the instant of the exchange's clock at which the
     /// submitting thread must deliver it; it may still be in the future.
     pub(super) results: Pipe,
-    /// Commands of real hosts, each of which [`EngineCall::Command`] announces. Only the engine's thread receives them, so that
+    /// Commands of real hosts, each of which [`Call::Command`] announces. Only the engine's thread receives them, so that
     /// it never waits for the lock.
     commands: (Sender<EngineCommand>, Mutex<Receiver<EngineCommand>>),
     caller: Wakeup,
@@ -82,13 +82,7 @@ impl EngineExchange {
         let channel = |_| {
             let (calls, results, (sender, receiver)) = (Pipe::default(), Pipe::default(), mpsc::channel());
             let commands = (sender, Mutex::new(receiver));
-            Ok(EngineChannel {
-                calls,
-                results,
-                commands,
-                caller: Wakeup::new()?,
-                wakes_caller: wait == Wait::PageBlock,
-            })
+            Ok(EngineChannel { calls, results, commands, caller: Wakeup::new()?, wakes_caller: wait == Wait::Block })
         };
         Ok(EngineExchange {
             clock: Clock::start(),
@@ -138,7 +132,7 @@ impl EngineExchange {
 
 /// Message in one record, from a thread that submits requests to the engine's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EngineCall {
+pub(super) enum Call {
     /// Tells the engine's thread if requests are to be expected, so that it stays awake, or none are.
     Attention(bool),
     /// Announces that the channel has a further command of a real host.
@@ -165,7 +159,7 @@ pub struct ModelRequest {
     pub delayed: Span,
 }
 
-impl EngineCall {
+impl Call {
     const ATTENTION: u64 = 1;
     const COMMAND: u64 = 1 << 3;
     const EARLY: u64 = 1 << 2;
@@ -174,40 +168,26 @@ impl EngineCall {
 
     pub(super) fn encode(self) -> PipeRecord {
         match self {
-            EngineCall::Attention(expected) => [EngineCall::ATTENTION, expected.into(), 0, 0, 0, 0, 0],
-            EngineCall::Command => [EngineCall::COMMAND, 0, 0, 0, 0, 0, 0],
-            EngineCall::Request(ModelRequest {
-                submitted,
-                turn,
-                io: Io { op, offset, bytes },
-                token,
-                early,
-                delayed,
-            }) => {
-                let flags = (op as u64) << EngineCall::OP_SHIFT | if early { EngineCall::EARLY } else { 0 };
+            Call::Attention(expected) => [Call::ATTENTION, expected.into(), 0, 0, 0, 0, 0],
+            Call::Command => [Call::COMMAND, 0, 0, 0, 0, 0, 0],
+            Call::Request(ModelRequest { submitted, turn, io: Io { op, offset, bytes }, token, early, delayed }) => {
+                let flags = (op as u64) << Call::OP_SHIFT | if early { Call::EARLY } else { 0 };
                 [flags, submitted.as_ps(), length(turn), offset, bytes.into(), token.into(), delayed.as_ps()]
             }
         }
     }
 
-    pub(super) fn decode([flags, submitted, turn, offset, bytes, token, delayed]: PipeRecord) -> EngineCall {
-        if flags == EngineCall::ATTENTION {
-            return EngineCall::Attention(submitted != 0);
+    pub(super) fn decode([flags, submitted, turn, offset, bytes, token, delayed]: PipeRecord) -> Call {
+        if flags == Call::ATTENTION {
+            return Call::Attention(submitted != 0);
         }
-        if flags == EngineCall::COMMAND {
-            return EngineCall::Command;
+        if flags == Call::COMMAND {
+            return Call::Command;
         }
-        let io = Io { op: Op::ALL[(flags >> EngineCall::OP_SHIFT) as usize], offset, bytes: bytes as u32 };
-        let early = flags & EngineCall::EARLY != 0;
+        let io = Io { op: Op::ALL[(flags >> Call::OP_SHIFT) as usize], offset, bytes: bytes as u32 };
+        let early = flags & Call::EARLY != 0;
         let (submitted, delayed) = (Time::from_ps(submitted), Span::from_ps(delayed));
-        EngineCall::Request(ModelRequest {
-            submitted,
-            turn: wide_index(turn),
-            io,
-            token: low_u32(token),
-            early,
-            delayed,
-        })
+        Call::Request(ModelRequest { submitted, turn: wide_index(turn), io, token: low_u32(token), early, delayed })
     }
 }
 
@@ -220,20 +200,12 @@ mod tests {
         let request = |op| {
             let io = Io { op, offset: 1 << 40, bytes: 4096 };
             let (submitted, delayed) = (Time::from_ps(7), Span::from_ms(20));
-            EngineCall::Request(ModelRequest {
-                submitted,
-                turn: 3,
-                io,
-                token: u32::MAX,
-                early: op == Op::DeepFlush,
-                delayed,
-            })
+            Call::Request(ModelRequest { submitted, turn: 3, io, token: u32::MAX, early: op == Op::Flush, delayed })
         };
-        for call in [EngineCall::Attention(true), EngineCall::Attention(false), EngineCall::Command]
-            .into_iter()
-            .chain(Op::ALL.map(request))
+        for call in
+            [Call::Attention(true), Call::Attention(false), Call::Command].into_iter().chain(Op::ALL.map(request))
         {
-            assert_eq!(EngineCall::decode(call.encode()), call);
+            assert_eq!(Call::decode(call.encode()), call);
         }
     }
 }

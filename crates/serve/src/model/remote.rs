@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use phaselink_core::engine::CompletedInjection;
+use phaselink_core::engine::Completed;
 use phaselink_core::number::low_u32;
 use phaselink_core::time::Time;
 
 use crate::device::pipe::{PipeReader, PipeWriter};
 use crate::model::commands::EngineCommand;
-use crate::model::exchange::{EngineCall, EngineChannel, EngineExchange, ModelRequest};
+use crate::model::exchange::{Call, EngineChannel, EngineExchange, ModelRequest};
 use crate::model::wall::{IDLE_MAX, Wait};
 
 /// Caller's end of a channel to the engine of another thread.
@@ -44,7 +44,7 @@ impl<'a> RemoteEngine<'a> {
         let expected = has_clients || self.in_flight > 0;
         if self.announced != expected {
             self.announced = expected;
-            self.call(EngineCall::Attention(expected));
+            self.call(Call::Attention(expected));
         }
     }
 
@@ -52,18 +52,18 @@ impl<'a> RemoteEngine<'a> {
     #[inline]
     pub fn submit(&mut self, request: ModelRequest) {
         self.in_flight += 1;
-        self.call(EngineCall::Request(request));
+        self.call(Call::Request(request));
     }
 
     /// Submits a command that a real host has placed in its queue to the engine of the other thread.
     pub(crate) fn submit_command(&mut self, command: EngineCommand) {
         self.in_flight += 1;
         self.channel.send_command(command);
-        self.call(EngineCall::Command);
+        self.call(Call::Command);
     }
 
     #[inline]
-    fn call(&mut self, call: EngineCall) {
+    fn call(&mut self, call: Call) {
         self.calls.put(call.encode());
         self.exchange.engine().wake();
     }
@@ -71,10 +71,10 @@ impl<'a> RemoteEngine<'a> {
     /// Returns the next result that the engine has sent. Its instant of completion, by the clock, may still be in the
     /// future.
     #[inline]
-    pub fn take_known(&mut self) -> Option<CompletedInjection> {
+    pub fn take_known(&mut self) -> Option<Completed> {
         let [token, at, ..] = self.results.take()?;
         self.in_flight -= 1;
-        Some(CompletedInjection { token: low_u32(token), at: Time::from_ps(at), error: None })
+        Some(Completed { token: low_u32(token), at: Time::from_ps(at), error: None })
     }
 
     /// Returns true if no request of this thread is in the engine.
@@ -87,7 +87,7 @@ impl<'a> RemoteEngine<'a> {
     pub fn rest_for(&self, wait: Wait) -> Duration {
         match wait {
             _ if self.is_idle() => Duration::MAX,
-            Wait::PageBlock => IDLE_MAX,
+            Wait::Block => IDLE_MAX,
             Wait::Adaptive | Wait::Spin => Duration::ZERO,
         }
     }
@@ -99,7 +99,7 @@ mod tests {
     use std::time::Instant;
 
     use phaselink_core::drive::Drive;
-    use phaselink_core::engine::{Engine, ExternalInput};
+    use phaselink_core::engine::{Engine, Input};
     use phaselink_core::request::{Io, Op};
     use phaselink_core::time::Span;
 
@@ -117,7 +117,7 @@ mod tests {
 
     /// Makes an exchange for two callers whose clock stands still.
     fn exchange(now: Time) -> EngineExchange {
-        let mut exchange = EngineExchange::new(Wait::PageBlock, 2).unwrap();
+        let mut exchange = EngineExchange::new(Wait::Block, 2).unwrap();
         exchange.set_clock(now);
         exchange
     }
@@ -138,7 +138,7 @@ mod tests {
     fn result_is_due_after_the_modelled_latency() {
         let submitted = Time::from_ps(NOW.as_ps() - 1_500_000);
         let (mut alone, threads) = wall();
-        alone.inject_at_clock(submitted, ExternalInput::Request { thread: threads[0], io: READ, token: 0 });
+        alone.inject_at_clock(submitted, Input::Request { thread: threads[0], io: READ, token: 0 });
         let due = alone.run_with_lead(LATER).expect("the read completes long before").at;
 
         let exchange = exchange(submitted);
@@ -146,7 +146,7 @@ mod tests {
         assert!(!engine.listen());
         remote.submit(read(submitted, 0, 5, false));
         assert!(engine.poll(LATER, LATER));
-        assert_eq!(remote.take_known(), Some(CompletedInjection { token: 5, at: due, error: None }));
+        assert_eq!(remote.take_known(), Some(Completed { token: 5, at: due, error: None }));
         engine.submit(read(submitted, 1, 7, false));
         engine.poll(LATER + Span::from_ms(1), LATER);
         let own = engine.take_known().map(|completed| completed.token);
@@ -181,7 +181,7 @@ mod tests {
         remote.expect(false);
         engine.listen();
         assert!(engine.has_callers(), "a request is in flight");
-        assert_eq!((remote.rest_for(Wait::PageBlock), remote.rest_for(Wait::Spin)), (IDLE_MAX, Duration::ZERO));
+        assert_eq!((remote.rest_for(Wait::Block), remote.rest_for(Wait::Spin)), (IDLE_MAX, Duration::ZERO));
         let since = Instant::now();
         exchange.caller(channel).sleep([].into_iter(), Duration::from_secs(10), || {
             engine.poll(LATER, LATER);
@@ -190,7 +190,7 @@ mod tests {
         assert!(since.elapsed() < Duration::from_secs(10) && remote.take_known().is_some());
         remote.expect(false);
         engine.listen();
-        assert!(!engine.has_callers() && remote.rest_for(Wait::PageBlock) == Duration::MAX);
+        assert!(!engine.has_callers() && remote.rest_for(Wait::Block) == Duration::MAX);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{CompletedInjection, Engine, ExternalInput};
+use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::ledger::{JobOutcome, Outcome};
 use phaselink_core::media::keys::Key;
 use phaselink_core::number::index;
@@ -15,7 +15,7 @@ use phaselink_core::time::{Span, Time};
 use crate::device::Device;
 use crate::device::pipe::{PipeReader, PipeWriter, WORDS};
 use crate::model::commands::{EngineCommand, HostQueues};
-use crate::model::exchange::{EngineCall, EngineChannel, EngineExchange, ModelRequest};
+use crate::model::exchange::{Call, EngineChannel, EngineExchange, ModelRequest};
 use crate::model::wall::{Wait, WallClockEngine};
 
 /// Maximum time by which the engine runs ahead of the clock for results that are wanted early. (Assumed; two threads
@@ -41,7 +41,7 @@ pub struct SharedEngine<'a> {
     /// Commands of real hosts that wait for room in their modelled queue.
     queues: HostQueues,
     /// Results of requests that the engine's own thread submitted and has not taken yet.
-    results: VecDeque<CompletedInjection>,
+    results: VecDeque<Completed>,
     /// Moving average of the time between a request's submission and its arrival at the engine.
     mean_submission_delay: Span,
 }
@@ -144,7 +144,7 @@ impl<'a> SharedEngine<'a> {
     /// Submits a request of the engine's own thread.
     #[inline]
     pub fn submit(&mut self, request: ModelRequest) {
-        self.enter(OWN_THREAD, EngineCall::Request(request));
+        self.enter(OWN_THREAD, Call::Request(request));
     }
 
     /// Submits a command that a real host has placed in its queue. Commands of one doorbell write enter the model
@@ -179,7 +179,7 @@ impl<'a> SharedEngine<'a> {
     /// Returns the next result of a request that the engine's own thread submitted. Its instant of completion, by the
     /// clock, may still be in the future.
     #[inline]
-    pub fn take_known(&mut self) -> Option<CompletedInjection> {
+    pub fn take_known(&mut self) -> Option<Completed> {
         self.results.pop_front()
     }
 
@@ -193,7 +193,7 @@ impl<'a> SharedEngine<'a> {
                 self.exchange.channels[channel].wake_sleeping_caller();
             }
             while let Some(record) = self.ends[channel].calls.take() {
-                self.enter(channel, EngineCall::decode(record));
+                self.enter(channel, Call::decode(record));
                 any = true;
             }
         }
@@ -231,11 +231,11 @@ impl<'a> SharedEngine<'a> {
     }
 
     #[inline]
-    fn enter(&mut self, source: usize, call: EngineCall) {
+    fn enter(&mut self, source: usize, call: Call) {
         let ModelRequest { submitted, turn, io, token, early, delayed } = match call {
-            EngineCall::Attention(expected) => return self.ends[source].expects_requests = expected,
-            EngineCall::Command => return self.take_command(source),
-            EngineCall::Request(request) => request,
+            Call::Attention(expected) => return self.ends[source].expects_requests = expected,
+            Call::Command => return self.take_command(source),
+            Call::Request(request) => request,
         };
         // A result that is sent through a socket has a delay of its own, so only other results are delivered ahead of
         // time.
@@ -244,8 +244,8 @@ impl<'a> SharedEngine<'a> {
         let place = self.requests.insert(EngineRequest { source, token, submitted, arrived: submitted });
         let (thread, token) = (self.threads[turn % self.threads.len()], place);
         let input = match delayed.is_zero() {
-            true => ExternalInput::Request { thread, io, token },
-            false => ExternalInput::DelayedRequest { thread, io, token, delayed },
+            true => Input::Request { thread, io, token },
+            false => Input::DelayedRequest { thread, io, token, delayed },
         };
         self.requests[index(place)].arrived = self.wall.inject_at_clock(submitted, input);
     }
@@ -274,12 +274,12 @@ impl<'a> SharedEngine<'a> {
 
     /// Sends a result to the thread that submitted the request: its own, or the caller at the other end of a channel.
     #[inline]
-    fn deliver_result(&mut self, completed: &CompletedInjection) {
+    fn deliver_result(&mut self, completed: &Completed) {
         let EngineRequest { source, token, submitted, arrived } = self.requests.take(completed.token);
         self.wall.pass_on();
         let at = submitted + completed.at.since(arrived);
         if source == OWN_THREAD {
-            return self.results.push_back(CompletedInjection { token, at, error: None });
+            return self.results.push_back(Completed { token, at, error: None });
         }
         let mut record = [0; WORDS];
         record[..2].copy_from_slice(&[token.into(), at.as_ps()]);

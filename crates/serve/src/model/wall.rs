@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use phaselink_core::config::Fault;
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{CompletedInjection, Engine, ExternalInput};
+use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::ledger::Latency;
 use phaselink_core::number::length;
 use phaselink_core::protocol::real_hosts::HostCommand;
@@ -136,16 +136,16 @@ impl WallClockEngine {
     }
 
     /// Injects an input into the engine at the present instant. Returns the model's time of its arrival.
-    pub fn arrive(&mut self, input: ExternalInput) -> Time {
+    pub fn arrive(&mut self, input: Input) -> Time {
         self.inject_at_clock(self.clock.now(), input)
     }
 
     /// Injects an input that arrived when the clock showed `asked`, and returns the model's time of its arrival. An
     /// idle engine first handles earlier events, up to a limit. An engine that is already ahead takes the input at its
     /// own time.
-    pub fn inject_at_clock(&mut self, asked: Time, input: ExternalInput) -> Time {
+    pub fn inject_at_clock(&mut self, asked: Time, input: Input) -> Time {
         let now = self.catch_up_idle_engine(asked);
-        if matches!(input, ExternalInput::Request { .. } | ExternalInput::DelayedRequest { .. }) {
+        if matches!(input, Input::Request { .. } | Input::DelayedRequest { .. }) {
             self.add_in_flight(1);
         }
         self.engine.inject(now, input);
@@ -163,7 +163,7 @@ impl WallClockEngine {
         let now = self.catch_up_idle_engine(rung);
         self.add_in_flight(length(commands.len()));
         commands.for_each(|command| self.engine.place(now, command));
-        self.engine.inject(now, ExternalInput::Ring { queue });
+        self.engine.inject(now, Input::Ring { queue });
         now
     }
 
@@ -237,7 +237,7 @@ impl WallClockEngine {
 
     /// Returns the next request that the engine has completed, and records its lag. The caller must deliver the result
     /// at once.
-    pub fn take_completed(&mut self) -> Option<CompletedInjection> {
+    pub fn take_completed(&mut self) -> Option<Completed> {
         let done = self.engine.take_completed()?;
         self.in_flight -= 1;
         // If the clock was held back while the request was in flight, count the whole hold as lag, which is an upper
@@ -258,7 +258,7 @@ impl WallClockEngine {
     /// [`WallClockEngine::hand_over`] or [`WallClockEngine::pass_on`].
     ///
     /// Once no request is in flight, the engine waits for the clock, so that the next request does not find it ahead.
-    pub fn run_with_lead(&mut self, now: Time) -> Option<CompletedInjection> {
+    pub fn run_with_lead(&mut self, now: Time) -> Option<Completed> {
         if self.in_flight == 0 {
             return None;
         }

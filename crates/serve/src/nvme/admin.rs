@@ -583,10 +583,10 @@ impl Controller {
         let protection = low_u8(command.get(format::PROTECTION));
         let metadata = BlockMetadataFormat::of(protection, command.has(format::PROTECTION_FIRST))?;
         let format = self.identity.choose(format, metadata, command.has(format::EXTENDED))?;
-        if self.pending.iter().any(|work| matches!(work, PendingWork::TraceFileFormat { .. })) {
+        if self.pending.iter().any(|work| matches!(work, PendingWork::Format { .. })) {
             return Err(Status::FORMAT_IN_PROGRESS);
         }
-        self.pending.push_back(PendingWork::TraceFileFormat { command_id, namespace, format });
+        self.pending.push_back(PendingWork::Format { command_id, namespace, format });
         Ok(AdminCommandOutcome::Pending)
     }
 

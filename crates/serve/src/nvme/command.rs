@@ -9,7 +9,7 @@ use phaselink_core::protocol::nvme::commands::{
     self, Action, ChangedState, CommandSet, DataPointerUse, Extent, MediaUse, ParameterListContent, command, opcode,
 };
 use phaselink_core::protocol::nvme::rules::completion::refusal;
-use phaselink_core::protocol::nvme::rules::reservation::{NamespaceAccess, ReservationCommandKeys};
+use phaselink_core::protocol::nvme::rules::reservation::{NamespaceAccess, ReservationKeys};
 use phaselink_core::protocol::nvme::rules::{Data, Limits};
 use phaselink_core::protocol::nvme::served::{ServedCommandLists, ServedHostCommand};
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
@@ -161,10 +161,10 @@ impl Command {
     }
 
     /// Returns the keys in the data of a reservation command; keys of 0 for other commands.
-    pub(super) fn keys(&self) -> ReservationCommandKeys {
+    pub(super) fn keys(&self) -> ReservationKeys {
         match self.lists.as_deref().map(|lists| &lists.read.content) {
             Some(Ok(ParameterListContent::Keys(keys))) => *keys,
-            _ => ReservationCommandKeys::default(),
+            _ => ReservationKeys::default(),
         }
     }
 
@@ -187,8 +187,8 @@ impl Command {
     fn lists_to_model(&self, lists: &ReadCommandLists) -> ServedCommandLists {
         let mut read = lists.read.clone();
         match &mut read.content {
-            Ok(ParameterListContent::UnreadableRangeMap(ranges)) => *ranges = self.ranges.iter().copied().collect(),
-            Ok(ParameterListContent::KeyOrigins { ranges, .. }) => ranges.clone_from(&self.ranges),
+            Ok(ParameterListContent::Ranges(ranges)) => *ranges = self.ranges.iter().copied().collect(),
+            Ok(ParameterListContent::Sources { ranges, .. }) => ranges.clone_from(&self.ranges),
             Ok(ParameterListContent::Identifiers(listed)) => {
                 listed.iter_mut().for_each(|(_, handle)| *handle = self.reclaim_unit_handle(*handle));
             }
@@ -248,7 +248,7 @@ impl Command {
 
     /// Returns the status of the command if the flush of the store before its completion fails.
     pub(super) fn flush_failure_status(&self) -> Status {
-        let is_flush = self.checked.as_ref().is_ok_and(|checked| checked.row.media == MediaUse::DeepFlush);
+        let is_flush = self.checked.as_ref().is_ok_and(|checked| checked.row.media == MediaUse::Flush);
         if is_flush { Status::INTERNAL_ERROR } else { Status::WRITE_FAULT }
     }
 
@@ -274,7 +274,7 @@ impl Command {
         }
         let AttachedNamespace { limits, start, .. } = namespaces.find(entry.namespace_id).ok()?;
         let offset = limits.place(command::NAMESPACE, entry.slba(), entry.blocks()).ok()?;
-        limits.kind.offers(CommandSet::EraseBlocks).then_some((start + offset, entry.blocks() << limits.block_shift))
+        limits.kind.offers(CommandSet::Blocks).then_some((start + offset, entry.blocks() << limits.block_shift))
     }
 
     /// Prefetches the cache lines that a Read or a short Write needs: those of the first page of the host's buffer and,
@@ -321,7 +321,7 @@ impl Command {
             Action::Zero { keep_space } => {
                 store.zero(offset, bytes.into(), *keep_space).map_err(|error| status_of_write_error(&error))?;
             }
-            Action::DeepFlush => {}
+            Action::Flush => {}
             Action::WriteUncorrectable => {
                 store.make_unreadable(offset, bytes.into()).map_err(|error| status_of_write_error(&error))?;
             }
@@ -530,7 +530,7 @@ mod tests {
     #[test]
     fn model_transfers_no_metadata_for_namespaces_without_any() {
         let metadata = Some(BlockMetadataFormat::of(1, false).unwrap());
-        let kind = NamespaceKindLimits::EraseBlocks(BlockNamespaceParts { metadata, placement: None });
+        let kind = NamespaceKindLimits::Blocks(BlockNamespaceParts { metadata, placement: None });
         let limits = Limits { kind, ..Limits::of(&Drive::shipped("nvme").unwrap()) };
         let subsystem = Arc::new(Subsystem::new(&limits));
         subsystem.format(1, NamespaceBlockFormat { block_shift: 9, metadata: None }).unwrap();

@@ -66,7 +66,7 @@ pub(super) type RequestedHandles = Vec<u16>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PendingWork {
     /// Format a namespace, or all of them, which then read as zeros.
-    TraceFileFormat { command_id: u16, namespace: u32, format: NamespaceBlockFormat },
+    Format { command_id: u16, namespace: u32, format: NamespaceBlockFormat },
     /// Create a namespace of `blocks` blocks in a format, with reclaim unit handles on a drive with data placement.
     Create { command_id: u16, blocks: u64, format: NamespaceBlockFormat, handles: RequestedHandles },
     /// Delete a namespace, or all of them.
@@ -76,7 +76,7 @@ pub(super) enum PendingWork {
     /// Report unreadable blocks: Get LBA Status, or Get Log Page for LBA Status Information.
     ReportBlocks { command: Box<SubmissionEntry> },
     /// Sanitize the drive as `dword10` says. The command has completed already.
-    SanitizeOperation { dword10: u32 },
+    Sanitize { dword10: u32 },
     /// Save what of reservations persists through power loss. The command has completed already.
     SaveReservations,
     /// Save handles of data placement, or settings of keys, in the store. The command has completed already.
@@ -88,8 +88,8 @@ pub(super) enum PendingWork {
 impl PendingWork {
     /// Returns true if the work erases blocks of the drive, or changes which blocks its namespaces have.
     pub(super) fn affects_blocks(&self) -> bool {
-        use PendingWork::{Create, Delete, SanitizeOperation, TraceFileFormat};
-        matches!(self, TraceFileFormat { .. } | Create { .. } | Delete { .. } | SanitizeOperation { .. })
+        use PendingWork::{Create, Delete, Format, Sanitize};
+        matches!(self, Format { .. } | Create { .. } | Delete { .. } | Sanitize { .. })
     }
 }
 

@@ -64,49 +64,47 @@ pub struct DiscoveryLogRecord {
 
 impl DiscoveryLogRecord {
     fn encode(&self) -> [u8; DiscoveryEntry::BYTES] {
-        use DiscoveryEntry as GaloisField;
+        use DiscoveryEntry as Field;
         let is_secure = self.security == DiscoveryChannelSecurity::Required;
         let mut record = DiscoveryEntry::zeros();
-        record.set(GaloisField::TRANSPORT, TCP);
-        record.set(GaloisField::ADDRESS_FAMILY, if self.address.is_ipv4() { 1 } else { 2 });
-        record.set(GaloisField::SUBSYSTEM_TYPE, self.kind as u8);
-        record.set(GaloisField::SECURE_CHANNEL, if is_secure { CHANNEL_REQUIRED } else { CHANNEL_NOT_REQUIRED });
-        record.set(GaloisField::MAY_DISABLE_FLOW_CONTROL, true);
-        record.set(GaloisField::PORT, self.port_id);
-        record.set(GaloisField::CONTROLLER, DYNAMIC);
-        record.set(GaloisField::ADMIN_ENTRIES, self.admin_entries);
-        record.set(GaloisField::IS_PERSISTENT, self.kind != DiscoveredSubsystemType::Drive);
-        record.set_padded_text(GaloisField::SERVICE, &self.address.port().to_string());
-        record.set_padded_text(GaloisField::ADDRESS, &self.address.ip().to_string());
+        record.set(Field::TRANSPORT, TCP);
+        record.set(Field::ADDRESS_FAMILY, if self.address.is_ipv4() { 1 } else { 2 });
+        record.set(Field::SUBSYSTEM_TYPE, self.kind as u8);
+        record.set(Field::SECURE_CHANNEL, if is_secure { CHANNEL_REQUIRED } else { CHANNEL_NOT_REQUIRED });
+        record.set(Field::MAY_DISABLE_FLOW_CONTROL, true);
+        record.set(Field::PORT, self.port_id);
+        record.set(Field::CONTROLLER, DYNAMIC);
+        record.set(Field::ADMIN_ENTRIES, self.admin_entries);
+        record.set(Field::IS_PERSISTENT, self.kind != DiscoveredSubsystemType::Drive);
+        record.set_padded_text(Field::SERVICE, &self.address.port().to_string());
+        record.set_padded_text(Field::ADDRESS, &self.address.ip().to_string());
         let mut name = self.subsystem.bytes();
-        record.set(GaloisField::SUBSYSTEM_NAME, std::array::from_fn(|_| name.next().unwrap_or(0)));
-        record.set(GaloisField::SECURITY, if is_secure { TLS_1_3 } else { 0 });
+        record.set(Field::SUBSYSTEM_NAME, std::array::from_fn(|_| name.next().unwrap_or(0)));
+        record.set(Field::SECURITY, if is_secure { TLS_1_3 } else { 0 });
         record.into_bytes()
     }
 
     /// Decodes a record of TCP; none for one of another transport, or with an address that is no IP address.
     fn decode(record: &LayoutBytes<DiscoveryEntry, &[u8]>) -> Option<DiscoveryLogRecord> {
-        use DiscoveryEntry as GaloisField;
-        let number = record.get(GaloisField::SUBSYSTEM_TYPE);
+        use DiscoveryEntry as Field;
+        let number = record.get(Field::SUBSYSTEM_TYPE);
         let kind =
             [DiscoveredSubsystemType::Referral, DiscoveredSubsystemType::Drive, DiscoveredSubsystemType::Current];
-        let kind = kind
-            .into_iter()
-            .find(|kind| *kind as u8 == number)
-            .filter(|_| record.get(GaloisField::TRANSPORT) == TCP)?;
+        let kind =
+            kind.into_iter().find(|kind| *kind as u8 == number).filter(|_| record.get(Field::TRANSPORT) == TCP)?;
         let text = |field: &[u8]| String::from_utf8_lossy(field).trim_end_matches([' ', '\0']).to_owned();
-        let ip = text(&record.get(GaloisField::ADDRESS)).parse().ok()?;
-        let address = SocketAddr::new(ip, text(&record.get(GaloisField::SERVICE)).parse().ok()?);
-        let security = match record.get(GaloisField::SECURE_CHANNEL) {
+        let ip = text(&record.get(Field::ADDRESS)).parse().ok()?;
+        let address = SocketAddr::new(ip, text(&record.get(Field::SERVICE)).parse().ok()?);
+        let security = match record.get(Field::SECURE_CHANNEL) {
             CHANNEL_REQUIRED => DiscoveryChannelSecurity::Required,
             _ => DiscoveryChannelSecurity::None,
         };
         Some(DiscoveryLogRecord {
             kind,
-            subsystem: text(&record.get(GaloisField::SUBSYSTEM_NAME)),
+            subsystem: text(&record.get(Field::SUBSYSTEM_NAME)),
             address,
-            port_id: record.get(GaloisField::PORT),
-            admin_entries: record.get(GaloisField::ADMIN_ENTRIES),
+            port_id: record.get(Field::PORT),
+            admin_entries: record.get(Field::ADMIN_ENTRIES),
             security,
         })
     }

@@ -25,7 +25,7 @@ use crate::planted::{PlantableBug, is_planted};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandProgress {
     /// The completion has been posted, or placed for [`QueueSet::write_batched_completions`], with this status.
-    CompletedInjection(Status),
+    Completed(Status),
     /// The completion waits for a flush of the store, after which [`QueueSet::complete_flushed`] posts it.
     NeedsFlush,
 }
@@ -122,7 +122,7 @@ impl QueueSet {
         }
         let journal = &mut self.journal;
         let result = match store.command_set_state() {
-            StoredCommandSetState::EraseBlocks => {
+            StoredCommandSetState::Blocks => {
                 return namespace::blocks::execute(command, self.namespaces.kind(), host, store, space, journal);
             }
             StoredCommandSetState::Zones(zones) => {
@@ -312,12 +312,12 @@ impl QueueSet {
     #[inline]
     pub fn complete(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> CommandProgress {
         if !self.has_queue_of(command) {
-            return CommandProgress::CompletedInjection(Status::ABORT_REQUESTED);
+            return CommandProgress::Completed(Status::ABORT_REQUESTED);
         }
         if done.is_ok() && command.needs_flush(self.write_cache) {
             return CommandProgress::NeedsFlush;
         }
-        CommandProgress::CompletedInjection(self.complete_and_journal(command, done, host))
+        CommandProgress::Completed(self.complete_and_journal(command, done, host))
     }
 
     /// Posts the completion of a command that needed a flush, with the result of that flush. Does nothing if the

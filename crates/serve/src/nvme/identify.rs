@@ -334,55 +334,50 @@ impl Identity {
 
     /// Fills the data structure of Identify Controller.
     fn fill_identify_controller(&self, optional_admin_bits: u16, page: &mut [u8; IDENTIFY_BYTES]) {
-        use IdentifyController as GaloisField;
+        use IdentifyController as Field;
         let mut page = IdentifyController::over(&mut page[..]);
-        page.set(GaloisField::VENDOR, VENDOR);
-        page.set(GaloisField::SUBSYSTEM_VENDOR, VENDOR);
-        page.set_padded_text(GaloisField::SERIAL, &self.serial);
-        page.set_padded_text(GaloisField::MODEL, &self.model);
-        page.set_padded_text(GaloisField::FIRMWARE, env!("CARGO_PKG_VERSION"));
-        page.set(GaloisField::TRANSFER_MAX, self.limits.mdts_field().unwrap_or(0));
-        page.set(GaloisField::CONTROLLER, self.controller_id());
-        page.set(GaloisField::VERSION, VERSION);
-        page.set(GaloisField::NAMESPACE_NOTICES, true);
-        page.set(GaloisField::ATTRIBUTES, self.namespace_kind_row().attributes);
-        page.set(GaloisField::TYPE, IO_CONTROLLER);
-        page.set(GaloisField::OPTIONAL_ADMIN, optional_admin_bits);
-        page.set(GaloisField::ABORTS, ABORTS_MAX - 1);
-        page.set(GaloisField::EVENT_REQUESTS, EVENT_REQUESTS_MAX - 1);
-        page.set(GaloisField::FIRST_SLOT_READ_ONLY, true);
-        page.set(GaloisField::SLOTS, 1);
-        for log in [
-            GaloisField::EFFECTS_LOG,
-            GaloisField::LOG_OFFSETS,
-            GaloisField::TELEMETRY_LOG,
-            GaloisField::PERSISTENT_LOG,
-        ] {
+        page.set(Field::VENDOR, VENDOR);
+        page.set(Field::SUBSYSTEM_VENDOR, VENDOR);
+        page.set_padded_text(Field::SERIAL, &self.serial);
+        page.set_padded_text(Field::MODEL, &self.model);
+        page.set_padded_text(Field::FIRMWARE, env!("CARGO_PKG_VERSION"));
+        page.set(Field::TRANSFER_MAX, self.limits.mdts_field().unwrap_or(0));
+        page.set(Field::CONTROLLER, self.controller_id());
+        page.set(Field::VERSION, VERSION);
+        page.set(Field::NAMESPACE_NOTICES, true);
+        page.set(Field::ATTRIBUTES, self.namespace_kind_row().attributes);
+        page.set(Field::TYPE, IO_CONTROLLER);
+        page.set(Field::OPTIONAL_ADMIN, optional_admin_bits);
+        page.set(Field::ABORTS, ABORTS_MAX - 1);
+        page.set(Field::EVENT_REQUESTS, EVENT_REQUESTS_MAX - 1);
+        page.set(Field::FIRST_SLOT_READ_ONLY, true);
+        page.set(Field::SLOTS, 1);
+        for log in [Field::EFFECTS_LOG, Field::LOG_OFFSETS, Field::TELEMETRY_LOG, Field::PERSISTENT_LOG] {
             page.set(log, true);
         }
-        page.set(GaloisField::ERROR_ENTRIES, low_u8(short_length(ERROR_LOG_ENTRIES)) - 1);
-        page.set(GaloisField::WARNING_TEMPERATURE, WARNING_KELVIN);
-        page.set(GaloisField::CRITICAL_TEMPERATURE, CRITICAL_KELVIN);
-        page.set(GaloisField::CAPACITY, self.subsystem.capacity_bytes().into());
-        page.set(GaloisField::UNALLOCATED, self.subsystem.unallocated_capacity_bytes().into());
-        page.set(GaloisField::KEEP_ALIVE, KEEP_ALIVE_TENTHS);
-        page.set(GaloisField::SANITIZE, SANITIZE_CAPABILITIES);
-        page.set(GaloisField::ENDURANCE_GROUPS, self.namespace_kind_row().endurance_group());
-        page.set(GaloisField::PERSISTENT_LOG_UNITS, event_log::LOG_UNITS);
+        page.set(Field::ERROR_ENTRIES, low_u8(short_length(ERROR_LOG_ENTRIES)) - 1);
+        page.set(Field::WARNING_TEMPERATURE, WARNING_KELVIN);
+        page.set(Field::CRITICAL_TEMPERATURE, CRITICAL_KELVIN);
+        page.set(Field::CAPACITY, self.subsystem.capacity_bytes().into());
+        page.set(Field::UNALLOCATED, self.subsystem.unallocated_capacity_bytes().into());
+        page.set(Field::KEEP_ALIVE, KEEP_ALIVE_TENTHS);
+        page.set(Field::SANITIZE, SANITIZE_CAPABILITIES);
+        page.set(Field::ENDURANCE_GROUPS, self.namespace_kind_row().endurance_group());
+        page.set(Field::PERSISTENT_LOG_UNITS, event_log::LOG_UNITS);
         if self.has_several_controllers() {
-            page.set(GaloisField::HAS_SEVERAL_CONTROLLERS, true);
-            page.set(GaloisField::REPORTS_ACCESS, true);
-            page.set(GaloisField::ACCESS_NOTICES, true);
-            page.set(GaloisField::TRANSITION_SECONDS, TRANSITION_SECONDS);
-            page.set(GaloisField::ACCESS_CAPABILITIES, ACCESS_CAPABILITIES);
-            page.set(GaloisField::ACCESS_GROUP_MAX, self.limits.namespaces);
-            page.set(GaloisField::ACCESS_GROUPS, self.limits.namespaces);
-            page.set(GaloisField::NAMESPACES_MAX, self.limits.namespaces);
+            page.set(Field::HAS_SEVERAL_CONTROLLERS, true);
+            page.set(Field::REPORTS_ACCESS, true);
+            page.set(Field::ACCESS_NOTICES, true);
+            page.set(Field::TRANSITION_SECONDS, TRANSITION_SECONDS);
+            page.set(Field::ACCESS_CAPABILITIES, ACCESS_CAPABILITIES);
+            page.set(Field::ACCESS_GROUP_MAX, self.limits.namespaces);
+            page.set(Field::ACCESS_GROUPS, self.limits.namespaces);
+            page.set(Field::NAMESPACES_MAX, self.limits.namespaces);
         }
         self.fill_io_capabilities(&mut page);
         let name = self.nvm_subsystem_name();
         let mut bytes = name.bytes();
-        page.set(GaloisField::SUBSYSTEM_NAME, std::array::from_fn(|_| bytes.next().unwrap_or(0)));
+        page.set(Field::SUBSYSTEM_NAME, std::array::from_fn(|_| bytes.next().unwrap_or(0)));
         if let Some(fabric) = &self.fabric {
             self.fill_fabric_fields(fabric, &mut page);
         }
@@ -391,45 +386,45 @@ impl Identity {
     /// Fills the fields of Identify Controller that only controllers in a fabric have, or that differ there (figure
     /// 275).
     fn fill_fabric_fields(&self, fabric: &FabricIdentity, page: &mut LayoutBytes<IdentifyController, &mut [u8]>) {
-        use IdentifyController as GaloisField;
-        page.set(GaloisField::ATTRIBUTES, self.namespace_kind_row().attributes | LONG_HOST_IDENTIFIER);
-        page.set(GaloisField::COMMANDS_MAX, low_u16(self.limits.queue_entries));
-        page.set(GaloisField::SEGMENTS, FABRIC_SEGMENTS);
-        page.set(GaloisField::COMMAND_CAPSULE, (short_length(SUBMISSION_ENTRY_BYTES) + fabric.capsule_data_bytes) / 16);
-        page.set(GaloisField::RESPONSE_CAPSULE, short_length(COMPLETION_ENTRY_BYTES) / 16);
-        page.set(GaloisField::DESCRIPTORS_MAX, 1);
-        page.set(GaloisField::HAS_DISCONNECT, true);
+        use IdentifyController as Field;
+        page.set(Field::ATTRIBUTES, self.namespace_kind_row().attributes | LONG_HOST_IDENTIFIER);
+        page.set(Field::COMMANDS_MAX, low_u16(self.limits.queue_entries));
+        page.set(Field::SEGMENTS, FABRIC_SEGMENTS);
+        page.set(Field::COMMAND_CAPSULE, (short_length(SUBMISSION_ENTRY_BYTES) + fabric.capsule_data_bytes) / 16);
+        page.set(Field::RESPONSE_CAPSULE, short_length(COMPLETION_ENTRY_BYTES) / 16);
+        page.set(Field::DESCRIPTORS_MAX, 1);
+        page.set(Field::HAS_DISCONNECT, true);
         if fabric.discovery.is_some() {
-            page.set(GaloisField::TYPE, DISCOVERY_CONTROLLER);
-            page.set(GaloisField::NAMESPACE_NOTICES, false);
-            page.set(GaloisField::REPORTS_ACCESS, false);
-            page.set(GaloisField::ACCESS_NOTICES, false);
-            page.set(GaloisField::DISCOVERY_NOTICES, true);
+            page.set(Field::TYPE, DISCOVERY_CONTROLLER);
+            page.set(Field::NAMESPACE_NOTICES, false);
+            page.set(Field::REPORTS_ACCESS, false);
+            page.set(Field::ACCESS_NOTICES, false);
+            page.set(Field::DISCOVERY_NOTICES, true);
             // A discovery controller has no namespaces and no optional commands.
-            page.set(GaloisField::NAMESPACES, 0);
-            page.set(GaloisField::OPTIONAL_IO, 0);
-            page.set(GaloisField::WRITE_CACHE, false);
-            page.set(GaloisField::FLUSH_ALL, 0);
+            page.set(Field::NAMESPACES, 0);
+            page.set(Field::OPTIONAL_IO, 0);
+            page.set(Field::WRITE_CACHE, false);
+            page.set(Field::FLUSH_ALL, 0);
         }
     }
 
     /// Fills the fields of Identify Controller about queues and I/O commands.
     fn fill_io_capabilities(&self, page: &mut LayoutBytes<IdentifyController, &mut [u8]>) {
-        use IdentifyController as GaloisField;
+        use IdentifyController as Field;
         // Each field holds the smallest and largest entry size as powers of two, which are equal: 2^6 and 2^4 bytes.
-        page.set(GaloisField::SUBMISSION_ENTRY, 0x66);
-        page.set(GaloisField::COMPLETION_ENTRY, 0x44);
-        page.set(GaloisField::NAMESPACES, self.limits.namespaces);
-        page.set(GaloisField::OPTIONAL_IO, self.oncs_bits() | ONCS_TIMESTAMP);
-        page.set(GaloisField::WRITE_CACHE, true);
-        page.set(GaloisField::FLUSH_ALL, FLUSH_ALL_SUPPORTED);
+        page.set(Field::SUBMISSION_ENTRY, 0x66);
+        page.set(Field::COMPLETION_ENTRY, 0x44);
+        page.set(Field::NAMESPACES, self.limits.namespaces);
+        page.set(Field::OPTIONAL_IO, self.oncs_bits() | ONCS_TIMESTAMP);
+        page.set(Field::WRITE_CACHE, true);
+        page.set(Field::FLUSH_ALL, FLUSH_ALL_SUPPORTED);
         // The atomic write units must hold for every format, so use the largest blocks, which give the fewest.
         let shifts = self.subsystem.formats().into_iter().map(|format| format.block_shift);
         let atomic = self.atomic_unit_field(shifts.max().unwrap_or(self.limits.block_shift));
-        page.set(GaloisField::ATOMIC_NORMAL, atomic);
-        page.set(GaloisField::ATOMIC_POWER_FAIL, atomic);
-        page.set(GaloisField::COPY_FORMATS, self.namespace_kind_row().copy_formats.into());
-        page.set(GaloisField::SEGMENTS, self.sgl_support_bits());
+        page.set(Field::ATOMIC_NORMAL, atomic);
+        page.set(Field::ATOMIC_POWER_FAIL, atomic);
+        page.set(Field::COPY_FORMATS, self.namespace_kind_row().copy_formats.into());
+        page.set(Field::SEGMENTS, self.sgl_support_bits());
     }
 
     /// Returns the support for scatter-gather lists (SGLS): data of any address and length, metadata at any address,
@@ -465,29 +460,26 @@ impl Identity {
         format: NamespaceBlockFormat,
         page: &mut LayoutBytes<IdentifyNamespace, &mut [u8]>,
     ) {
-        use IdentifyNamespace as GaloisField;
+        use IdentifyNamespace as Field;
         self.fill_format_fields(format, page);
         let block_shift = format.block_shift;
         // Deallocated blocks read as zeros, with a guard of all ones.
-        page.set(GaloisField::DEALLOCATED_VALUE, 0b001);
-        page.set(GaloisField::ZEROES_DEALLOCATE, true);
+        page.set(Field::DEALLOCATED_VALUE, 0b001);
+        page.set(Field::ZEROES_DEALLOCATE, true);
         let atomic = self.atomic_unit_field(block_shift);
         if atomic > 0 {
             // No atomic write may cross a boundary.
-            page.set(GaloisField::HAS_ATOMIC_UNITS, true);
-            for field in [
-                GaloisField::ATOMIC_NORMAL,
-                GaloisField::ATOMIC_POWER_FAIL,
-                GaloisField::BOUNDARY_NORMAL,
-                GaloisField::BOUNDARY_POWER_FAIL,
-            ] {
+            page.set(Field::HAS_ATOMIC_UNITS, true);
+            for field in
+                [Field::ATOMIC_NORMAL, Field::ATOMIC_POWER_FAIL, Field::BOUNDARY_NORMAL, Field::BOUNDARY_POWER_FAIL]
+            {
                 page.set(field, atomic);
             }
         }
         let limits = Limits { block_shift, ..self.limits };
-        page.set(GaloisField::COPY_RANGE_MAX, low_u16(limits.copy_source_blocks_max()));
-        page.set(GaloisField::COPY_MAX, limits.copy_blocks_max());
-        page.set(GaloisField::COPY_RANGES, low_u8(COPY_SOURCES_MAX) - 1);
+        page.set(Field::COPY_RANGE_MAX, low_u16(limits.copy_source_blocks_max()));
+        page.set(Field::COPY_MAX, limits.copy_blocks_max());
+        page.set(Field::COPY_RANGES, low_u8(COPY_SOURCES_MAX) - 1);
     }
 
     /// Fills the fields of Identify Namespace about LBA formats, metadata and protection information (NLBAF, FLBAS, MC,

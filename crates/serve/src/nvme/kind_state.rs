@@ -16,7 +16,7 @@ use crate::device::store::{StateRecordTag, Store, StoreKeys, StoredCommandSetSta
 #[derive(Debug)]
 pub enum KindState {
     /// Logical blocks.
-    EraseBlocks,
+    Blocks,
     /// Logical blocks that hosts place.
     Placed(Box<Placement>),
     /// Logical blocks in zones, whose states are in the store.
@@ -55,10 +55,10 @@ impl KindState {
     /// Returns the state of a new drive with these limits.
     pub fn new(limits: &Limits) -> KindState {
         match &limits.kind {
-            NamespaceKindLimits::EraseBlocks(BlockNamespaceParts { placement: Some(placement), .. }) => {
+            NamespaceKindLimits::Blocks(BlockNamespaceParts { placement: Some(placement), .. }) => {
                 KindState::Placed(Box::new(Placement::new(placement, limits.namespaces)))
             }
-            NamespaceKindLimits::EraseBlocks(_) => KindState::EraseBlocks,
+            NamespaceKindLimits::Blocks(_) => KindState::Blocks,
             NamespaceKindLimits::Zoned(_) => KindState::Zoned,
             NamespaceKindLimits::Keyed(keys) => KindState::Keyed(KeyNamespaceSettings::new(keys)),
         }
@@ -70,7 +70,7 @@ impl KindState {
     /// If the saved state does not fit this drive, because the store was made for another description or is damaged.
     pub fn load(&self, store: &Store) -> io::Result<()> {
         match self {
-            KindState::EraseBlocks | KindState::Zoned => {}
+            KindState::Blocks | KindState::Zoned => {}
             KindState::Placed(placement) => {
                 if store.record(StateRecordTag::Placement).is_some_and(|record| !placement.load(&record)) {
                     let found = "the store holds placement handles that this drive cannot have; serve it with the description that it \
@@ -97,7 +97,7 @@ impl KindState {
     /// If the store does not take the record.
     pub fn save(&self, store: &Store) -> io::Result<()> {
         match self {
-            KindState::EraseBlocks | KindState::Zoned => Ok(()),
+            KindState::Blocks | KindState::Zoned => Ok(()),
             KindState::Placed(placement) => store.save_state_record(StateRecordTag::Placement, placement.encode()),
             KindState::Keyed(settings) => {
                 store.save_state_record(StateRecordTag::KeyValue, vec![settings.reports_missing().into()])

@@ -83,7 +83,7 @@ pub struct KindRow {
 
 /// Logical blocks.
 const BLOCKS: KindRow = KindRow {
-    command_sets: &[(0, &[CommandSet::Every, CommandSet::EraseBlocks])],
+    command_sets: &[(0, &[CommandSet::Every, CommandSet::Blocks])],
     capabilities: BLOCK_COMMAND_SET,
     admin: &[AdminAvailability::Always, AdminAvailability::Divisible, AdminAvailability::WithBlocks],
     copy_formats: 1,
@@ -96,7 +96,7 @@ const BLOCKS: KindRow = KindRow {
 
 /// Logical blocks that hosts place: endurance groups and flexible data placement (CTRATT).
 const PLACED: KindRow = KindRow {
-    command_sets: &[(0, &[CommandSet::Every, CommandSet::EraseBlocks, CommandSet::Placement])],
+    command_sets: &[(0, &[CommandSet::Every, CommandSet::Blocks, CommandSet::Placement])],
     admin: &[
         AdminAvailability::Always,
         AdminAvailability::Divisible,
@@ -113,8 +113,8 @@ const PLACED: KindRow = KindRow {
 /// Logical blocks in zones, which are multiples of the block size, so that other formats are not possible.
 const ZONED: KindRow = KindRow {
     command_sets: &[
-        (0, &[CommandSet::Every, CommandSet::EraseBlocks]),
-        (zones::COMMAND_SET, &[CommandSet::Every, CommandSet::EraseBlocks, CommandSet::Zones]),
+        (0, &[CommandSet::Every, CommandSet::Blocks]),
+        (zones::COMMAND_SET, &[CommandSet::Every, CommandSet::Blocks, CommandSet::Zones]),
     ],
     capabilities: BLOCK_COMMAND_SET | FURTHER_COMMAND_SETS,
     admin: &[AdminAvailability::Always, AdminAvailability::WithBlocks],
@@ -138,8 +138,8 @@ impl KindRow {
     /// Returns the row of a kind.
     pub fn of(kind: &NamespaceKindLimits) -> &'static KindRow {
         match kind {
-            NamespaceKindLimits::EraseBlocks(BlockNamespaceParts { placement: Some(_), .. }) => &PLACED,
-            NamespaceKindLimits::EraseBlocks(_) => &BLOCKS,
+            NamespaceKindLimits::Blocks(BlockNamespaceParts { placement: Some(_), .. }) => &PLACED,
+            NamespaceKindLimits::Blocks(_) => &BLOCKS,
             NamespaceKindLimits::Zoned(_) => &ZONED,
             NamespaceKindLimits::Keyed(_) => &KEYED,
         }

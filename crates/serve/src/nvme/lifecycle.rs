@@ -101,7 +101,7 @@ impl Controller {
         self.sets.iter_mut().for_each(|set| (set.shadow, set.arbitration) = (None, None));
         // A sanitize operation continues after the reset. Other commands that have not started are lost with their
         // queue.
-        self.pending.retain(|work| matches!(work, PendingWork::SanitizeOperation { .. } | PendingWork::SaveSanitize));
+        self.pending.retain(|work| matches!(work, PendingWork::Sanitize { .. } | PendingWork::SaveSanitize));
         self.changed_namespaces.clear();
         self.event_context = None;
         self.forget_reservation_notices();

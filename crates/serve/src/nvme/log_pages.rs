@@ -9,7 +9,7 @@ pub use super::kinds::{
 };
 use super::kinds::{KindRow, RESERVATION_FEATURES};
 use super::limits::{ERROR_LOG_ENTRIES, TEMPERATURE_KELVIN};
-use super::subsystem::{SanitizeOperation, SanitizeOperationState};
+use super::subsystem::{Sanitize, SanitizeOperationState};
 use phaselink_core::number::{low_u16, short_length};
 use phaselink_core::protocol::nvme::commands::{CommandRow, CommandSet, rows_of};
 use phaselink_core::protocol::nvme::spec::Status;
@@ -70,7 +70,7 @@ pub struct LogPageSources<'a> {
     /// Identifiers of the namespaces that have changed since the host read the log page Changed Namespace List.
     pub changed_namespaces: &'a BTreeSet<u32>,
     /// Latest sanitize operation.
-    pub sanitize: SanitizeOperation,
+    pub sanitize: Sanitize,
     /// Log page Asymmetric Namespace Access.
     pub access: &'a [u8],
     /// Log page Reservation Notification, with the oldest unread notice.
@@ -93,7 +93,7 @@ const LOG_PAGES: &[LogPageRow] = &[
     (HEALTH, |sources| health_information(sources)),
     (0x03, |_| firmware_slot_log()),
     (CHANGED_NAMESPACES, |sources| changed_namespaces(sources.changed_namespaces)),
-    (EFFECTS, |_| command_effects_log([], &rows_of(&[CommandSet::Every, CommandSet::EraseBlocks]))),
+    (EFFECTS, |_| command_effects_log([], &rows_of(&[CommandSet::Every, CommandSet::Blocks]))),
     (TELEMETRY, |sources| telemetry(TELEMETRY, sources.telemetry)),
     (0x08, |_| telemetry(0x08, (&[], 0))),
     (ACCESS, |sources| sources.access.to_vec()),
@@ -204,7 +204,7 @@ fn telemetry(id: u8, (data, generation): (&[u8], u8)) -> Vec<u8> {
 }
 
 /// Returns the log page Sanitize Status. Times are not estimated.
-fn sanitize_status_log(sanitize: SanitizeOperation) -> Vec<u8> {
+fn sanitize_status_log(sanitize: Sanitize) -> Vec<u8> {
     let page = SanitizeStatus::zeros()
         .with(SanitizeStatus::PROGRESS, if sanitize.state == SanitizeOperationState::Running { 0 } else { u16::MAX })
         .with(SanitizeStatus::STATE, sanitize.state as u8)

@@ -20,7 +20,7 @@ use super::event_log::event;
 use super::events::AsyncEvent;
 use super::host::AdminHost;
 use super::identify::{IDENTIFY_BYTES, Identity, SANITIZE_CAPABILITIES};
-use super::subsystem::{NamespaceBlockFormat, SanitizeOperation, SanitizeOperationState, Subsystem};
+use super::subsystem::{NamespaceBlockFormat, Sanitize, SanitizeOperationState, Subsystem};
 use crate::device::store::Store;
 use crate::device::tally::locked;
 
@@ -100,22 +100,22 @@ impl Controller {
         let subsystem = &self.identity.subsystem;
         match command.get(sanitize::ACTION) {
             BLOCK_ERASE => {
-                subsystem.set_sanitize_operation(SanitizeOperation { state: SanitizeOperationState::Running, dword10 });
+                subsystem.set_sanitize_operation(Sanitize { state: SanitizeOperationState::Running, dword10 });
                 let start = SanitizeStartEvent::zeros()
                     .with(SanitizeStartEvent::CAPABILITIES, SANITIZE_CAPABILITIES)
                     .with(SanitizeStartEvent::DWORD_10, dword10)
                     .with(SanitizeStartEvent::DWORD_11, command.dwords[1])
                     .into_bytes();
                 locked(&subsystem.events).push(event::SANITIZE_START, self.features.timestamp(host.now_ms()), &start);
-                self.pending.push_back(PendingWork::SanitizeOperation { dword10 });
+                self.pending.push_back(PendingWork::Sanitize { dword10 });
             }
             EXIT_FAILURE_MODE => {
-                let SanitizeOperation { state, dword10 } = subsystem.sanitize();
+                let Sanitize { state, dword10 } = subsystem.sanitize();
                 if state == SanitizeOperationState::Failed {
                     if sanitize::UNRESTRICTED_EXIT.of_dword(dword10) == 0 {
                         return Err(Status::SANITIZE_FAILED);
                     }
-                    subsystem.set_sanitize_operation(SanitizeOperation::default());
+                    subsystem.set_sanitize_operation(Sanitize::default());
                     self.pending.push_back(PendingWork::SaveSanitize);
                 }
             }
@@ -160,7 +160,7 @@ impl Controller {
             history.give_up("format, sanitize or divide the drive");
         }
         let (command_id, done) = match work {
-            PendingWork::TraceFileFormat { command_id, namespace, format } => {
+            PendingWork::Format { command_id, namespace, format } => {
                 (command_id, self.format(namespace, format, timestamp, store))
             }
             PendingWork::Create { command_id, blocks, format, handles } => {
@@ -178,7 +178,7 @@ impl Controller {
             PendingWork::ReportBlocks { command } => {
                 (command.command_id, self.execute_block_status(&command, host, store))
             }
-            PendingWork::SanitizeOperation { dword10 } => return self.sanitize(dword10, timestamp, store),
+            PendingWork::Sanitize { dword10 } => return self.sanitize(dword10, timestamp, store),
             // If saving fails, the settings are lost when the server ends, so ignore the error.
             PendingWork::SaveReservations => return drop(self.identity.subsystem.reservations.save(store)),
             PendingWork::SaveSettings => return drop(self.identity.subsystem.kind.save(store)),
@@ -289,9 +289,8 @@ impl Controller {
             subsystem.kind.note_erased_range(0, store.geometry().capacity_bytes);
             store.flush()
         });
-        let state =
-            if erased.is_ok() { SanitizeOperationState::CompletedInjection } else { SanitizeOperationState::Failed };
-        subsystem.set_sanitize_operation(SanitizeOperation { state, dword10 });
+        let state = if erased.is_ok() { SanitizeOperationState::Completed } else { SanitizeOperationState::Failed };
+        subsystem.set_sanitize_operation(Sanitize { state, dword10 });
         let completion = SanitizeCompletionEvent::zeros()
             .with(SanitizeCompletionEvent::PROGRESS, u16::MAX)
             .with(SanitizeCompletionEvent::STATE, state as u16)

@@ -259,7 +259,7 @@ impl CompletionQueue {
         for entry in self.spoiled.extract_if(.., |entry| wrapped(entry.slot + entries - first, entries) < count) {
             match entry.missing {
                 DelayedCompletionPart::FirstWord => self.taken.torn += 1,
-                DelayedCompletionPart::NbdConnectionPhase => self.taken.stale += 1,
+                DelayedCompletionPart::Phase => self.taken.stale += 1,
             }
         }
     }
@@ -330,7 +330,7 @@ impl CompletionQueue {
         let mut spoiled = bytes;
         match missing {
             DelayedCompletionPart::FirstWord => host.read(address, &mut spoiled[..4])?,
-            DelayedCompletionPart::NbdConnectionPhase => spoiled[PHASE_AT] ^= 1,
+            DelayedCompletionPart::Phase => spoiled[PHASE_AT] ^= 1,
         }
         self.spoiled.push(IncompleteCompletion { slot, missing, bytes });
         host.post(address, &spoiled)

@@ -50,7 +50,7 @@ pub(super) fn changes(
     let change = |kind, offset, bytes| StoreChange { kind, durable: needs_flush, offset, bytes };
     let bytes = u64::from(checked.bytes);
     match (checked.row.changes, checked.action) {
-        (ChangedState::Flushed, _) => vec![StoreChange { durable: false, ..change(StoreChangeKind::DeepFlush, 0, 0) }],
+        (ChangedState::Flushed, _) => vec![StoreChange { durable: false, ..change(StoreChangeKind::Flush, 0, 0) }],
         (ChangedState::Written, Action::Append) => {
             vec![change(StoreChangeKind::Write, placed << before.block_shift, bytes)]
         }
@@ -73,7 +73,7 @@ fn recorded_zone_changes(action: ZoneAction, before: &StoreZoneStates, now: &Sto
     let kind = match action {
         ZoneAction::Reset => StoreChangeKind::Reset,
         ZoneAction::Finish => StoreChangeKind::Finish,
-        ZoneAction::FileOpener | ZoneAction::Close | ZoneAction::TakeOffline => return Vec::new(),
+        ZoneAction::Open | ZoneAction::Close | ZoneAction::TakeOffline => return Vec::new(),
     };
     let zone_bytes = now.zone_bytes;
     let change =

@@ -11,8 +11,8 @@ use std::sync::Mutex;
 
 use phaselink_core::number::{index, length, short_length};
 use phaselink_core::protocol::nvme::rules::reservation::{
-    AcquireAction, NamespaceAccess, Notice, ReservationCommand, ReservationCommandKeys, ReservationNoticeKind,
-    Reservations, ReservingHost,
+    AcquireAction, NamespaceAccess, Notice, ReservationCommand, ReservationKeys, ReservationNoticeKind, Reservations,
+    ReservingHost,
 };
 use phaselink_core::protocol::nvme::spec::Status;
 
@@ -73,7 +73,7 @@ impl NamespaceReservations {
         &self,
         namespace: u32,
         command: ReservationCommand,
-        keys: ReservationCommandKeys,
+        keys: ReservationKeys,
         host: ReservingHost,
         (version, store): (u64, &Store),
     ) -> Result<(), Status> {
@@ -226,15 +226,11 @@ mod tests {
     const B: ReservingHost = ReservingHost::Named([2; 16]);
 
     fn register(persists: bool) -> ReservationCommand {
-        ReservationCommand::MonetaRegister {
-            action: RegisterAction::MonetaRegister,
-            ignores_key: false,
-            persists: Some(persists),
-        }
+        ReservationCommand::Register { action: RegisterAction::Register, ignores_key: false, persists: Some(persists) }
     }
 
-    fn key(key: u64) -> ReservationCommandKeys {
-        ReservationCommandKeys { current: key, other: key }
+    fn key(key: u64) -> ReservationKeys {
+        ReservationKeys { current: key, other: key }
     }
 
     #[test]
@@ -266,7 +262,7 @@ mod tests {
         reservations.execute(1, register(false), key(2), B, (2, &store)).unwrap();
         let action = AcquireAction::PreemptAndAbort;
         let preempt = ReservationCommand::Acquire { action, kind: ReservationType::WriteExclusive };
-        let keys = ReservationCommandKeys { current: 1, other: 2 };
+        let keys = ReservationKeys { current: 1, other: 2 };
         reservations.execute(1, preempt, keys, A, (3, &store)).unwrap();
         assert_eq!(
             reservations.access(1, B),

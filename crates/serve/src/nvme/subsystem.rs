@@ -156,7 +156,7 @@ impl Namespace {
 
 /// Latest sanitize operation of the drive: its state, and the parameters of its command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SanitizeOperation {
+pub struct Sanitize {
     /// State of the operation.
     pub state: SanitizeOperationState,
     /// Dword 10 of the Sanitize command that started the operation.
@@ -170,7 +170,7 @@ pub enum SanitizeOperationState {
     #[default]
     Never = 0,
     /// The operation has completed.
-    CompletedInjection = 1,
+    Completed = 1,
     /// The operation is in progress.
     Running = 2,
     /// The operation has failed.
@@ -181,7 +181,7 @@ impl SanitizeOperationState {
     /// Returns the status with which I/O commands are refused in this state, or none if they are allowed.
     pub(super) fn refusal_status(self) -> Option<Status> {
         match self {
-            SanitizeOperationState::Never | SanitizeOperationState::CompletedInjection => None,
+            SanitizeOperationState::Never | SanitizeOperationState::Completed => None,
             SanitizeOperationState::Running => Some(Status::SANITIZE_IN_PROGRESS),
             SanitizeOperationState::Failed => Some(Status::SANITIZE_FAILED),
         }
@@ -195,7 +195,7 @@ struct SubsystemState {
     /// Namespace n at index n - 1, or none if it does not exist.
     namespaces: Vec<Option<Namespace>>,
     created: u32,
-    sanitize: SanitizeOperation,
+    sanitize: Sanitize,
 }
 
 /// State that all controllers of a drive share.
@@ -225,11 +225,8 @@ pub struct Subsystem {
 impl Subsystem {
     /// Returns the state of a new drive, with the namespaces of its description.
     pub fn new(limits: &Limits) -> Subsystem {
-        let state = SubsystemState {
-            namespaces: namespaces_of_description(limits),
-            created: 0,
-            sanitize: SanitizeOperation::default(),
-        };
+        let state =
+            SubsystemState { namespaces: namespaces_of_description(limits), created: 0, sanitize: Sanitize::default() };
         let (version, sanitized) = (Arc::default(), AtomicU64::new(0));
         Subsystem {
             limits: *limits,
@@ -294,16 +291,16 @@ impl Subsystem {
         }
         let may_add = is_new || store.is_in_memory();
         state.namespaces.iter().flatten().try_for_each(|namespace| namespace.format.make_room(may_add, store))?;
-        if let Some([kept, dword10 @ ..]) = store.record(StateRecordTag::SanitizeOperation).as_deref() {
-            let states = [SanitizeOperationState::Never, SanitizeOperationState::CompletedInjection];
+        if let Some([kept, dword10 @ ..]) = store.record(StateRecordTag::Sanitize).as_deref() {
+            let states = [SanitizeOperationState::Never, SanitizeOperationState::Completed];
             // If the server ended during the operation, the operation counts as failed.
             let kept = states.get(usize::from(*kept)).copied().unwrap_or(SanitizeOperationState::Failed);
             let dword10 = u32::from_le_bytes(dword10.first_chunk().copied().unwrap_or_default());
-            state.sanitize = SanitizeOperation { state: kept, dword10 };
+            state.sanitize = Sanitize { state: kept, dword10 };
         }
         self.kind.load(store)?;
         self.reservations.load(store);
-        if let Some(record) = store.record(StateRecordTag::TraceEventReader) {
+        if let Some(record) = store.record(StateRecordTag::Events) {
             *locked(&self.events) = PersistentEventLog::decode(&record);
         }
         self.version.fetch_add(1, Ordering::Release);
@@ -351,7 +348,7 @@ impl Subsystem {
     /// # Errors
     /// If the store does not take the record.
     pub fn save_event_log(&self, store: &Store) -> io::Result<()> {
-        store.save_state_record(StateRecordTag::TraceEventReader, locked(&self.events).encode())
+        store.save_state_record(StateRecordTag::Events, locked(&self.events).encode())
     }
 
     /// Decodes a store's record: the namespaces, and the number of namespaces that hosts have created. None if they do
@@ -519,12 +516,12 @@ impl Subsystem {
     }
 
     /// Returns the state and parameters of the latest sanitize operation.
-    pub fn sanitize(&self) -> SanitizeOperation {
+    pub fn sanitize(&self) -> Sanitize {
         locked(&self.state).sanitize
     }
 
     /// Records that a sanitize operation begins or ends, or that the host has left the failure mode of one.
-    pub fn set_sanitize_operation(&self, sanitize: SanitizeOperation) {
+    pub fn set_sanitize_operation(&self, sanitize: Sanitize) {
         locked(&self.state).sanitize = sanitize;
         if sanitize.state == SanitizeOperationState::Running {
             self.sanitized.store(self.version() + 1, Ordering::Release);
@@ -543,9 +540,9 @@ impl Subsystem {
     /// # Errors
     /// If the store does not take the record.
     pub fn save_sanitize_operation(&self, store: &Store) -> io::Result<()> {
-        let SanitizeOperation { state, dword10 } = self.sanitize();
+        let Sanitize { state, dword10 } = self.sanitize();
         let record = [&[state as u8][..], &dword10.to_le_bytes()].concat();
-        store.save_state_record(StateRecordTag::SanitizeOperation, record)
+        store.save_state_record(StateRecordTag::Sanitize, record)
     }
 }
 
@@ -764,14 +761,14 @@ mod tests {
         let geometry = Geometry { capacity_bytes: limits.capacity_bytes(), block_bytes: 512 };
         let store = Store::in_memory(geometry).unwrap();
         let before = Subsystem::new(&limits);
-        before.set_sanitize_operation(SanitizeOperation { state: SanitizeOperationState::Running, dword10: 2 });
+        before.set_sanitize_operation(Sanitize { state: SanitizeOperationState::Running, dword10: 2 });
         before.save_sanitize_operation(&store).unwrap();
         let after = Arc::new(Subsystem::new(&limits));
         let mut view = AttachedNamespaceView::new(&after, 0, (0, ReservingHost::OfController(0)));
         assert!(view.find(1).is_ok());
         after.load(&store).unwrap();
         view.follow();
-        assert_eq!(after.sanitize(), SanitizeOperation { state: SanitizeOperationState::Failed, dword10: 2 });
+        assert_eq!(after.sanitize(), Sanitize { state: SanitizeOperationState::Failed, dword10: 2 });
         assert_eq!(view.find(1), Err(Status::SANITIZE_FAILED));
     }
 

@@ -66,7 +66,7 @@ impl Server {
     fn option_reply_types(&mut self) -> Vec<u32> {
         let bytes = self.heard();
         let (mut at, mut kinds) = (0, Vec::new());
-        while let NbdParseResult::DescribedThing((kind, length), head) = wire::parse_option_reply(&bytes[at..]) {
+        while let NbdParseResult::Whole((kind, length), head) = wire::parse_option_reply(&bytes[at..]) {
             kinds.push(kind);
             at += head + length as usize;
         }
@@ -78,7 +78,7 @@ impl Server {
     fn simple_reply_error(&mut self, request: Request, data: &[u8]) -> u32 {
         self.receive_client_bytes(&[&request.encode()[..], data].concat());
         let heard = self.heard();
-        let NbdParseResult::DescribedThing((cookie, error), _) = wire::parse_simple_reply(&heard) else {
+        let NbdParseResult::Whole((cookie, error), _) = wire::parse_simple_reply(&heard) else {
             panic!("no reply: {heard:?}")
         };
         assert_eq!(cookie, request.cookie);
@@ -147,7 +147,7 @@ fn refused_structured_replies_leave_simple_replies() {
     let heard = server.heard();
     assert_eq!(
         (heard.len(), wire::parse_simple_reply(&heard)),
-        (16 + 512, NbdParseResult::DescribedThing((read.cookie, 0), 16))
+        (16 + 512, NbdParseResult::Whole((read.cookie, 0), 16))
     );
 }
 

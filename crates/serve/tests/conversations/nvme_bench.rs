@@ -89,7 +89,7 @@ pub(crate) fn pair(number: u16, commands: u64, answers: u64) -> Pair {
 fn store_of(limits: Limits) -> Store {
     let store = Store::in_memory(GEOMETRY).unwrap();
     match limits.kind {
-        NamespaceKindLimits::EraseBlocks(_) => store,
+        NamespaceKindLimits::Blocks(_) => store,
         NamespaceKindLimits::Zoned(zones) => store.with_zones(zones.layout).unwrap(),
         NamespaceKindLimits::Keyed(keys) => store.with_keys(keys.layout).unwrap(),
     }
@@ -185,7 +185,7 @@ impl Bench {
     /// Execute a command; one that waits for the disk does not wait long.
     pub(crate) fn execute(&mut self, command: &Command) -> Status {
         match self.controller.execute(command, &mut self.machine, &self.store, &mut self.space) {
-            CommandProgress::CompletedInjection(status) => status,
+            CommandProgress::Completed(status) => status,
             CommandProgress::NeedsFlush => {
                 self.controller.complete_flushed(command, self.store.flush(), &mut self.machine)
             }

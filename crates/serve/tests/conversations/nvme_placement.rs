@@ -8,7 +8,7 @@ use phaselink_core::media::translation::{HostStreams, TranslationShape, UntimedP
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::rules::{BlockNamespaceParts, Limits, NamespaceKindLimits, PlacementLimits};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 use phaselink_serve::nvme::{Controller, Identity};
 
 /// Reclaim units of 64 KiB, four handles in each of two groups.
@@ -18,7 +18,7 @@ const SHAPE: TranslationShape = TranslationShape {
     block_units: 16,
     blocks: 40,
     line_units: 4,
-    policy: TranslationPolicyName::GreedyPolicy,
+    policy: TranslationPolicyName::Greedy,
     settings: TranslationPolicySettings { choices: 2 },
     map: None,
     slc: None,
@@ -39,7 +39,7 @@ const PLACEMENT: PlacementLimits = PlacementLimits {
 };
 
 const fn placed(placement: PlacementLimits) -> NamespaceKindLimits {
-    NamespaceKindLimits::EraseBlocks(BlockNamespaceParts { placement: Some(placement), metadata: None })
+    NamespaceKindLimits::Blocks(BlockNamespaceParts { placement: Some(placement), metadata: None })
 }
 
 const FEATURE: u32 = 0x1d;
@@ -194,7 +194,7 @@ fn writes_fill_the_reclaim_units_they_name() {
 fn placement_statistics_equal_a_bare_translation_layer() {
     let mut bench = Bench::with(PLACED);
     let mut alone = UntimedPlacedDrive::new(SHAPE, 4096);
-    let mut random = RandomStream::stream(1, "units");
+    let mut random = Random::stream(1, "units");
     for turn in 0..6000_u64 {
         let hot = turn % 2 == 0;
         let unit = if hot { random.bits() % 24 } else { 24 + turn / 2 % 104 };
@@ -236,7 +236,7 @@ fn placement_events_are_logged_for_enabled_handles() {
     assert_eq!((status, page[0]), (Status::SUCCESS, 2));
     assert_eq!(told(event(0)), (3, 7, 9, 1, 0, 0), "an identifier that there is not, and where its write went");
     assert_eq!(told(event(1)), (0, 7, 0x8001, 1, 1, 1), "a unit that was not fully written");
-    let mut random = RandomStream::stream(2, "units");
+    let mut random = Random::stream(2, "units");
     for _ in 0..4000 {
         write(&mut bench, random.bits() % 128, Some(0));
         write_to(&mut bench, 2, random.bits() % 128, Some(0));

@@ -177,10 +177,7 @@ fn completions_of_a_batch_are_written_at_once() {
         };
         let set = bench.controller.set_of_submission_queue(1);
         let done = set.perform(&command, &mut bench.machine, &bench.store, &mut bench.space);
-        assert_eq!(
-            set.complete(&command, done, &mut bench.machine),
-            CommandProgress::CompletedInjection(Status::SUCCESS)
-        );
+        assert_eq!(set.complete(&command, done, &mut bench.machine), CommandProgress::Completed(Status::SUCCESS));
         set.recycle(command);
         assert!(bench.reap(&mut reader).is_none());
     }

@@ -2,7 +2,7 @@
 
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
-use phaselink_core::engine::{CompletedInjection, Engine, ExternalInput};
+use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::ledger::Record;
 use phaselink_core::random::mix;
 use phaselink_core::request::{Io, Op};
@@ -20,19 +20,19 @@ fn engine(drive: &Drive) -> (Engine, u16) {
 }
 
 /// Reads and writes of several sizes at irregular times, some of them at the same instant.
-fn irregular_arrivals(thread: u16) -> Vec<(Time, ExternalInput)> {
+fn irregular_arrivals(thread: u16) -> Vec<(Time, Input)> {
     let mut at = Time::ZERO;
     let arrival = |token| {
         let draw = mix(u64::from(token));
         at += Span::from_ns(draw % 4 * (draw >> 8) % 9_000);
         let op = if draw.is_multiple_of(5) { Op::Write } else { Op::Read };
         let io = Io { op, offset: (draw >> 20) % 1000 * 4096, bytes: 512 << (draw % 4) };
-        (at, ExternalInput::Request { thread, io, token })
+        (at, Input::Request { thread, io, token })
     };
     (0..REQUESTS).map(arrival).collect()
 }
 
-fn drain(mut engine: Engine, mut done: Vec<CompletedInjection>) -> (Vec<CompletedInjection>, Vec<Record>) {
+fn drain(mut engine: Engine, mut done: Vec<Completed>) -> (Vec<Completed>, Vec<Record>) {
     while done.len() < REQUESTS as usize {
         let next = engine.next_at().expect("requests are under way");
         engine.run_until(next);
@@ -41,14 +41,14 @@ fn drain(mut engine: Engine, mut done: Vec<CompletedInjection>) -> (Vec<Complete
     (done, engine.trace().records().to_vec())
 }
 
-fn run_in_virtual_time(drive: &Drive) -> (Vec<CompletedInjection>, Vec<Record>) {
+fn run_in_virtual_time(drive: &Drive) -> (Vec<Completed>, Vec<Record>) {
     let (mut engine, thread) = engine(drive);
     irregular_arrivals(thread).into_iter().for_each(|(at, input)| engine.inject(at, input));
     drain(engine, Vec::new())
 }
 
 /// The clock moves in steps that have nothing to do with the model's.
-fn run_on_stepped_clock(drive: &Drive) -> (Vec<CompletedInjection>, Vec<Record>) {
+fn run_on_stepped_clock(drive: &Drive) -> (Vec<Completed>, Vec<Record>) {
     let (engine, thread) = engine(drive);
     let mut wall = WallClockEngine::new(engine, Clock::Set(Time::ZERO));
     let (mut now, mut done) = (Time::ZERO, Vec::new());
@@ -81,7 +81,7 @@ fn result_is_delivered_exactly_at_its_modelled_instant() {
     let (engine, thread) = engine(&drive);
     let mut wall = WallClockEngine::new(engine, Clock::Set(Time::ZERO));
     let io = Io { op: Op::Read, offset: 0, bytes: 512 };
-    wall.arrive(ExternalInput::Request { thread, io, token: 3 });
+    wall.arrive(Input::Request { thread, io, token: 3 });
     let mut ahead = wall.engine().clone();
     let due = loop {
         ahead.run_until(ahead.next_at().unwrap());
@@ -94,7 +94,7 @@ fn result_is_delivered_exactly_at_its_modelled_instant() {
     assert_eq!(wall.take_completed(), None);
     *wall.clock_mut() = Clock::Set(due + Span::from_ns(70));
     wall.advance();
-    assert_eq!(wall.take_completed(), Some(CompletedInjection { token: 3, at: due, error: None }));
+    assert_eq!(wall.take_completed(), Some(Completed { token: 3, at: due, error: None }));
     assert_eq!((wall.lag().count(), wall.lag().max()), (1, Span::from_ns(70)));
 }
 
@@ -110,7 +110,7 @@ fn overloaded_model_is_held_back_and_charges_requests_in_flight() {
     let mut engine = Engine::new(&drive, 1);
     let thread = engine.add_client(1);
     let mut wall = WallClockEngine::new(engine, Clock::Set(Time::ZERO));
-    let request = ExternalInput::Request { thread, io: Io { op: Op::Read, offset: 0, bytes: 512 }, token: 0 };
+    let request = Input::Request { thread, io: Io { op: Op::Read, offset: 0, bytes: 512 }, token: 0 };
     // The endpoint polls millions of times in these 3 s without anybody waiting, so the clock skips that work.
     jump(&mut wall, Span::from_s(3));
     wall.arrive(request);
@@ -129,7 +129,7 @@ fn request_does_not_wait_for_missed_idle_events() {
     let (engine, thread) = engine(&drive);
     let mut wall = WallClockEngine::new(engine, Clock::Set(Time::ZERO + Span::from_s(3)));
     let io = Io { op: Op::Read, offset: 0, bytes: 512 };
-    let arrived = wall.arrive(ExternalInput::Request { thread, io, token: 0 });
+    let arrived = wall.arrive(Input::Request { thread, io, token: 0 });
     assert!(arrived < Time::ZERO + Span::from_ms(1), "{arrived:?}: three seconds of looking for work were made up");
     assert_eq!(wall.now(), arrived, "the model is held back to where it is");
 }
@@ -138,7 +138,7 @@ fn request_does_not_wait_for_missed_idle_events() {
 fn result_with_a_lead_is_early_without_lag() {
     let drive = Drive::shipped("dc-express").unwrap();
     let (engine, thread) = engine(&drive);
-    let request = |token| ExternalInput::Request { thread, io: Io { op: Op::Read, offset: 0, bytes: 512 }, token };
+    let request = |token| Input::Request { thread, io: Io { op: Op::Read, offset: 0, bytes: 512 }, token };
     let start = Time::ZERO + Span::from_us(10);
     // With two requests at the same instant, the first does not get the lead of a lone request.
     for expected_lead in [Span::from_ns(600) + LONE_LEAD, Span::from_ns(600)] {
@@ -163,7 +163,7 @@ fn result_with_a_lead_is_early_without_lag() {
     }
 }
 
-fn drain_one(mut engine: Engine) -> CompletedInjection {
+fn drain_one(mut engine: Engine) -> Completed {
     loop {
         let next = engine.next_at().expect("a request is under way");
         engine.run_until(next);

@@ -16,8 +16,8 @@ use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
-use phaselink_serve::front::nbd::{self, ExportSocket, NbdFrontEnd};
-use phaselink_serve::front::shm::{ShareOption, ShareSocket, ShmFrontEnd};
+use phaselink_serve::front::nbd::{self, ExportSocket, Nbd};
+use phaselink_serve::front::shm::{Share, ShareSocket, ShmFrontEnd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 
@@ -41,9 +41,9 @@ fn serve(test: &str, timing: bool, wait: Wait, store: Store, read: Duration) -> 
     let listener = Listener::bind(&Uri::parse("nbd://127.0.0.1:0/").unwrap()).unwrap();
     let uri = listener.uri();
     let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: true };
-    let share = ShareSocket::bind(&ShareOption::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap();
+    let share = ShareSocket::bind(&Share::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap();
     let fronts: Vec<Box<dyn Front>> =
-        vec![Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }])), Box::new(ShmFrontEnd(vec![share]))];
+        vec![Box::new(Nbd(vec![ExportSocket { listener, export }])), Box::new(ShmFrontEnd(vec![share]))];
     let server =
         Server { device, timing, wait, seed: 1, fronts, metrics: None, control: None, device_threads: THREADS };
     Running { socket, uri, server: BackgroundServer::start(server, alone) }
@@ -128,9 +128,7 @@ impl PrivatePages for Connection {
 #[test]
 fn queues_and_connections_on_several_threads_keep_their_data() {
     const ROUNDS: u64 = 30;
-    for (timing, wait) in
-        [(false, Wait::Spin), (false, Wait::Adaptive), (true, Wait::Adaptive), (true, Wait::PageBlock)]
-    {
+    for (timing, wait) in [(false, Wait::Spin), (false, Wait::Adaptive), (true, Wait::Adaptive), (true, Wait::Block)] {
         let server = serve_quick("threads", timing, wait);
         let mut clients = [server.client(4), server.client(1)];
         thread::scope(|scope| {
@@ -216,7 +214,7 @@ fn vanishing_clients_with_requests_in_flight_harm_nobody() {
 
 #[test]
 fn stopping_server_with_requests_in_flight_releases_clients() {
-    for wait in [Wait::Adaptive, Wait::Spin, Wait::PageBlock] {
+    for wait in [Wait::Adaptive, Wait::Spin, Wait::Block] {
         let store = Store::in_memory(GEOMETRY).unwrap();
         let server = serve("threads-stop", true, wait, store, Duration::from_millis(200));
         let mut client = server.client(3);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::background::{BackgroundServer, alone, device};
 use crate::vfio_client::{Client, DATA, DoorbellMethod, Driver, ENTRIES, PAGE, RAM, RAM_BYTES};
-use crate::vhost_guest::GuestRequest;
+use crate::vhost_guest::Ask;
 use phaselink_client::{Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{JobOutcome, Outcome};
@@ -24,9 +24,9 @@ use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
-use phaselink_serve::front::nbd::{self, ExportSocket, NbdFrontEnd};
-use phaselink_serve::front::shm::{ShareOption, ShareSocket, ShmFrontEnd};
-use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUserFrontEnd};
+use phaselink_serve::front::nbd::{self, ExportSocket, Nbd};
+use phaselink_serve::front::shm::{Share, ShareSocket, ShmFrontEnd};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::front::vhost_user::blk::FEATURES;
 use phaselink_serve::front::{Front, FrontEndArguments, vhost_user};
 use phaselink_serve::model::wall::Wait;
@@ -35,18 +35,17 @@ use rustix::event::EventfdFlags;
 use vm_memory::Bytes;
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
-const KINDS: [Kind; 4] =
-    [Kind::NbdFrontEnd, Kind::ClientMemoryRegions, Kind::VfioUserFrontEnd, Kind::VhostUserFrontEnd];
+const KINDS: [Kind; 4] = [Kind::Nbd, Kind::SharedMemory, Kind::VfioUser, Kind::VhostUser];
 /// How long an answer is waited for that is not to come: long beside any that is.
 const SILENCE: Duration = Duration::from_millis(60);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    NbdFrontEnd,
-    ClientMemoryRegions,
-    VfioUserFrontEnd,
-    VhostUserFrontEnd,
+    Nbd,
+    SharedMemory,
+    VfioUser,
+    VhostUser,
 }
 
 /// What a host gets for a request.
@@ -85,28 +84,23 @@ fn serve_on_threads(device_threads: usize, test: &str, kind: Kind, timing: bool,
     let mut drive = Drive::shipped("nvme").unwrap();
     (drive.nvme.queue_pairs, drive.nvme.queue_entries) = (4, 64);
     let mut device = device(drive, Store::in_memory(GEOMETRY).unwrap());
-    device.faults = Arc::new(Faults::new(FaultRuleScope {
-        model: timing,
-        interrupts: kind == Kind::VfioUserFrontEnd,
-        connections: false,
-    }));
+    device.faults =
+        Arc::new(Faults::new(FaultRuleScope { model: timing, interrupts: kind == Kind::VfioUser, connections: false }));
     let (drive, faults) = (Arc::clone(&device.drive), Arc::clone(&device.faults));
     let mut uri = None;
     let front: Box<dyn Front> = match kind {
-        Kind::NbdFrontEnd => {
+        Kind::Nbd => {
             let listener = Listener::bind(&Uri::parse("nbd://127.0.0.1:0/").unwrap()).unwrap();
             uri = Some(listener.uri());
             let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: true };
-            Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }]))
+            Box::new(Nbd(vec![ExportSocket { listener, export }]))
         }
-        Kind::ClientMemoryRegions => {
-            let share = ShareOption::parse(&place.display().to_string()).unwrap();
+        Kind::SharedMemory => {
+            let share = Share::parse(&place.display().to_string()).unwrap();
             Box::new(ShmFrontEnd(vec![ShareSocket::bind(&share, GEOMETRY).unwrap()]))
         }
-        Kind::VfioUserFrontEnd => {
-            Box::new(VfioUserFrontEnd(vec![ControllerSocket::bind(&place, &drive, GEOMETRY, 0).unwrap()]))
-        }
-        Kind::VhostUserFrontEnd => {
+        Kind::VfioUser => Box::new(VfioUser(vec![ControllerSocket::bind(&place, &drive, GEOMETRY, 0).unwrap()])),
+        Kind::VhostUser => {
             let asked =
                 FrontEndArguments { addresses: vec![place.display().to_string()], ..FrontEndArguments::default() };
             (vhost_user::KIND.bind)(&asked, &drive, GEOMETRY).unwrap()
@@ -120,16 +114,16 @@ fn serve_on_threads(device_threads: usize, test: &str, kind: Kind, timing: bool,
 impl Running {
     fn host(&self) -> Box<dyn Host> {
         match self.kind {
-            Kind::NbdFrontEnd => {
+            Kind::Nbd => {
                 let client = nbd::client::Client::connect(self.uri.as_ref().unwrap()).unwrap();
                 Box::new(NbdHost { client, cookie: 0 })
             }
-            Kind::ClientMemoryRegions => {
+            Kind::SharedMemory => {
                 let client = phaselink_client::Client::connect(&self.place, &Options::default());
                 Box::new(client.unwrap().take_queue().unwrap())
             }
-            Kind::VfioUserFrontEnd => Box::new(self.guest().0),
-            Kind::VhostUserFrontEnd => Box::new(VirtioHost(crate::vhost_guest::Guest::connect(&self.place, FEATURES))),
+            Kind::VfioUser => Box::new(self.guest().0),
+            Kind::VhostUser => Box::new(VirtioHost(crate::vhost_guest::Guest::connect(&self.place, FEATURES))),
         }
     }
 
@@ -293,7 +287,7 @@ struct VirtioHost(crate::vhost_guest::Guest);
 impl VirtioHost {
     /// Ask, and wait for what the device has to say.
     fn exchange_with_device(&mut self, kind: u32, offset: u64, bytes: usize, patience: Duration) -> RequestResult {
-        self.0.ask(&GuestRequest { kind, sector: offset / 512, parts: &[(0, bytes as u32)] });
+        self.0.ask(&Ask { kind, sector: offset / 512, parts: &[(0, bytes as u32)] });
         self.answer(bytes, patience)
     }
 
@@ -381,8 +375,7 @@ fn apply_request_faults(device_threads: usize, kind: Kind, timing: bool, wait: W
     for _ in 0..2 {
         assert_eq!(host.read(512, 512, PATIENCE), RequestResult::Data(vec![2; 512]));
         // In shared memory the repeated completion writes the same word, so the client does not see it.
-        let again =
-            if kind == Kind::ClientMemoryRegions { RequestResult::Nothing } else { RequestResult::Data(vec![2; 512]) };
+        let again = if kind == Kind::SharedMemory { RequestResult::Nothing } else { RequestResult::Data(vec![2; 512]) };
         assert_eq!(host.again(512), again);
     }
     let summary = server.finish();
@@ -402,7 +395,7 @@ fn check_fault_figures(outcome: &Outcome) {
 #[test]
 fn request_faults_occur_through_all_front_ends() {
     for kind in KINDS {
-        for (timing, wait) in [(false, Wait::Adaptive), (true, Wait::Adaptive), (true, Wait::PageBlock)] {
+        for (timing, wait) in [(false, Wait::Adaptive), (true, Wait::Adaptive), (true, Wait::Block)] {
             eprintln!("{kind:?}, timing {timing}, {wait:?}");
             apply_request_faults(1, kind, timing, wait);
         }
@@ -411,22 +404,22 @@ fn request_faults_occur_through_all_front_ends() {
 
 #[test]
 fn faults_occur_over_nbd_on_several_threads_with_timing() {
-    apply_request_faults(3, Kind::NbdFrontEnd, true, Wait::Adaptive);
+    apply_request_faults(3, Kind::Nbd, true, Wait::Adaptive);
 }
 
 #[test]
 fn faults_occur_over_shm_on_several_threads_with_timing() {
-    apply_request_faults(3, Kind::ClientMemoryRegions, true, Wait::Adaptive);
+    apply_request_faults(3, Kind::SharedMemory, true, Wait::Adaptive);
 }
 
 #[test]
 fn faults_occur_over_vfio_user_on_several_threads_with_timing() {
-    apply_request_faults(3, Kind::VfioUserFrontEnd, true, Wait::Adaptive);
+    apply_request_faults(3, Kind::VfioUser, true, Wait::Adaptive);
 }
 
 #[test]
 fn faults_occur_over_vhost_user_on_several_threads_with_timing() {
-    apply_request_faults(3, Kind::VhostUserFrontEnd, true, Wait::Adaptive);
+    apply_request_faults(3, Kind::VhostUser, true, Wait::Adaptive);
 }
 
 #[test]
@@ -471,7 +464,7 @@ fn fault_lines_apply_through_all_front_ends() {
 
 #[test]
 fn slow_down_without_timing_is_refused() {
-    let server = serve("slow", Kind::NbdFrontEnd, false, Wait::Adaptive);
+    let server = serve("slow", Kind::Nbd, false, Wait::Adaptive);
     let slow = server.drive.fault_from_line("test", "slow-down factor=2").unwrap();
     let found = server.faults.add("test", slow).unwrap_err().to_string();
     assert!(found.contains("with timing off") && found.ends_with("allowed: --timing on, or delay"), "{found}");
@@ -528,7 +521,7 @@ fn bank_packet_and_link_faults_slow_the_model_temporarily() {
 #[test]
 fn vfio_user_interrupts_are_lost_or_repeated_by_faults() {
     for timing in [false, true] {
-        let server = serve("interrupts", Kind::VfioUserFrontEnd, timing, Wait::Adaptive);
+        let server = serve("interrupts", Kind::VfioUser, timing, Wait::Adaptive);
         let (mut guest, fds) = server.guest();
         let count = || {
             thread::sleep(Duration::from_millis(10));
@@ -553,7 +546,7 @@ fn vfio_user_interrupts_are_lost_or_repeated_by_faults() {
 #[test]
 fn cancel_and_abort_over_vfio_user_end_hung_commands() {
     for timing in [false, true] {
-        let server = serve("cancel", Kind::VfioUserFrontEnd, timing, Wait::Adaptive);
+        let server = serve("cancel", Kind::VfioUser, timing, Wait::Adaptive);
         let mut driver = server.guest().0.0;
         server.add(r#"action = "hang", times = 3"#);
         let [first, second, third] = [0; 3].map(|_| driver.transfer(opcode::READ, 0, 1));

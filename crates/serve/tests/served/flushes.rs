@@ -15,8 +15,8 @@ use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command, flag};
-use phaselink_serve::front::nbd::{self, ExportSocket, NbdFrontEnd};
-use phaselink_serve::front::shm::{ShareOption, ShareSocket, ShmFrontEnd};
+use phaselink_serve::front::nbd::{self, ExportSocket, Nbd};
+use phaselink_serve::front::shm::{Share, ShareSocket, ShmFrontEnd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 
@@ -38,18 +38,15 @@ fn serve(test: &str, drive: &str, device_threads: usize, record: Option<Record>)
     let uri = listener.uri();
     let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: true };
     let socket = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.sock"));
-    let share = ShareSocket::bind(&ShareOption::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap();
+    let share = ShareSocket::bind(&Share::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap();
     let mut device = device(Drive::shipped(drive).unwrap(), Store::in_memory(GEOMETRY).unwrap());
     device.record = record.map(Arc::new);
     let server = Server {
         device,
         timing: true,
-        wait: Wait::PageBlock,
+        wait: Wait::Block,
         seed: 1,
-        fronts: vec![
-            Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }])),
-            Box::new(ShmFrontEnd(vec![share])),
-        ],
+        fronts: vec![Box::new(Nbd(vec![ExportSocket { listener, export }])), Box::new(ShmFrontEnd(vec![share]))],
         metrics: None,
         device_threads,
         control: None,

@@ -22,7 +22,7 @@ use phaselink_serve::front::nvme_tcp::NvmeTcpFrontEnd;
 use phaselink_serve::front::nvme_tcp::address::{self, TargetAddress};
 use phaselink_serve::front::nvme_tcp::client::{Client, ClientCommandData, HostNameAndIdentifier};
 use phaselink_serve::front::nvme_tcp::fabrics::{
-    ANY_CONTROLLER, ConnectCommandFields, ConnectData, DISCOVERY_NQN, FabricsCommand, field, status,
+    ANY_CONTROLLER, Connect, ConnectData, DISCOVERY_NQN, FabricsCommand, field, status,
 };
 use phaselink_serve::front::nvme_tcp::initiator::{Initiator, read_discovery_records};
 use phaselink_serve::front::nvme_tcp::wire::{
@@ -570,10 +570,10 @@ fn connect_data(host: &str, subsystem: &str) -> ConnectData {
 fn only_allowed_hosts_up_to_the_limit_are_admitted() {
     let name = "nqn.2014-08.org.example:host";
     let running = serve_with(&[], false, 1, &[("hosts", format!("{name},nqn.other"))]);
-    let admin = ConnectCommandFields { entries_field: 31, ..ConnectCommandFields::default() };
+    let admin = Connect { entries_field: 31, ..Connect::default() };
     let attempt = |host: &str, subsystem: &str| {
         let mut client = Client::connect(running.port(), Digests::default()).unwrap();
-        let entry = FabricsCommand::ConnectCommandFields(admin).entry(0);
+        let entry = FabricsCommand::Connect(admin).entry(0);
         let data = connect_data(host, subsystem).encode();
         let completion = client.execute(&entry, ClientCommandData::Send(&data)).unwrap();
         (completion.status.kind(), completion.result as u32, client)

@@ -11,11 +11,11 @@ use crate::vfio_client::{Client as VfioClient, DATA, DoorbellMethod, Driver, PAG
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 use phaselink_serve::device::geometry;
 use phaselink_serve::front::nvme_tcp::client::{Client, ClientCommandData, HostNameAndIdentifier};
 use phaselink_serve::front::nvme_tcp::initiator::Initiator;
-use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUserFrontEnd};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 
@@ -57,7 +57,7 @@ const OPCODES: [u8; 13] = [
     opcode::IO_MANAGEMENT_SEND,
 ];
 
-fn random_command(random: &mut RandomStream) -> TransportNeutralCommand {
+fn random_command(random: &mut Random) -> TransportNeutralCommand {
     let mut below = |limit: u64| random.bits() % limit;
     let opcode = OPCODES[below(OPCODES.len() as u64) as usize];
     let (blocks, zone_blocks) = (1 + below(16), 4096_u64);
@@ -118,7 +118,7 @@ fn run_over_vfio_user(drive: Drive, commands: &[TransportNeutralCommand]) -> Vec
         timing: false,
         wait: Wait::Spin,
         seed: 1,
-        fronts: vec![Box::new(VfioUserFrontEnd(vec![served]))],
+        fronts: vec![Box::new(VfioUser(vec![served]))],
         metrics: None,
         device_threads: 1,
         control: None,
@@ -187,7 +187,7 @@ fn random_commands_agree_over_vfio_user_and_tcp() {
     for (seed, name, settings) in
         [(1, "nvme", &["media.capacity_mib=8"][..]), (2, "nvme", &zones), (3, "tlc-gen4", &PLACEMENT)]
     {
-        let mut random = RandomStream::stream(seed, name);
+        let mut random = Random::stream(seed, name);
         let commands: Vec<TransportNeutralCommand> = (0..COMMANDS).map(|_| random_command(&mut random)).collect();
         let expected = run_over_vfio_user(drive_of(name, settings), &commands);
         let found = run_over_tcp(drive_of(name, settings), &commands);

@@ -13,8 +13,8 @@ use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_serve::front::nvme_tcp::address::TargetAddress;
 use phaselink_serve::front::nvme_tcp::client::{Client, ClientCommandData, HostNameAndIdentifier};
 use phaselink_serve::front::nvme_tcp::fabrics::{
-    ANY_CONTROLLER, AuthenticationTransferFields, ConnectCommandFields, ConnectData, DISCOVERY_NQN, FabricsCommand,
-    authentication, status,
+    ANY_CONTROLLER, AuthenticationTransferFields, Connect, ConnectData, DISCOVERY_NQN, FabricsCommand, authentication,
+    status,
 };
 use phaselink_serve::front::nvme_tcp::initiator::{Initiator, read_discovery_records};
 
@@ -121,14 +121,14 @@ fn commands_before_authentication_are_refused() {
     let known = host_of_key_file(&[KEY]);
     assert_eq!(read_discovery_records(running.target.port, running.target.digests, &known).unwrap().1.len(), 1);
     let mut client = Client::connect(running.target.port, running.target.digests).unwrap();
-    let connect = ConnectCommandFields { entries_field: 31, ..ConnectCommandFields::default() };
+    let connect = Connect { entries_field: 31, ..Connect::default() };
     let data = ConnectData {
         host_id: host.id,
         controller: ANY_CONTROLLER,
         subsystem: running.subsystem.clone(),
         host: host.name.clone(),
     };
-    let entry = FabricsCommand::ConnectCommandFields(connect).entry(0);
+    let entry = FabricsCommand::Connect(connect).entry(0);
     let connected = client.execute(&entry, ClientCommandData::Send(&data.encode())).unwrap();
     assert_eq!(connected.status, Status::SUCCESS);
     assert!(connected.result & u64::from(authentication::IN_BAND) != 0);
@@ -165,11 +165,7 @@ fn connect_without_keys(running: &Running, subsystem: &str) -> Client {
         subsystem: String::from(subsystem),
         host: String::from(HOST),
     };
-    let entry = FabricsCommand::ConnectCommandFields(ConnectCommandFields {
-        entries_field: 31,
-        ..ConnectCommandFields::default()
-    })
-    .entry(0);
+    let entry = FabricsCommand::Connect(Connect { entries_field: 31, ..Connect::default() }).entry(0);
     let connected = client.execute(&entry, ClientCommandData::Send(&data.encode())).unwrap();
     assert_eq!(connected.status, Status::SUCCESS);
     assert!(connected.result & u64::from(authentication::IN_BAND) != 0);
@@ -191,7 +187,7 @@ fn unauthenticated_hosts_occupy_no_place_and_are_ended() {
             subsystem: running.subsystem.clone(),
             host: String::from(HOST),
         };
-        let connect = ConnectCommandFields { queue: 1, entries_field: 7, ..ConnectCommandFields::default() };
+        let connect = Connect { queue: 1, entries_field: 7, ..Connect::default() };
         thief.connect_queue(connect, &data).unwrap();
         let mut queue = initiator.queue(1, 8).unwrap();
         write(&mut queue, 0, &[5; 512]);

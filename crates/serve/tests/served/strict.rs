@@ -18,7 +18,7 @@ use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::tally::{Tally, UndefinedBehaviour};
 use phaselink_serve::device::{metrics, report};
 use phaselink_serve::front::vfio_user::wire::command;
-use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUserFrontEnd};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::nvme::strict;
 use phaselink_serve::server::Server;
@@ -28,7 +28,7 @@ const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 
 const ENABLED: u32 = 1 | 6 << 16 | 4 << 20;
 
 /// A kind, and what a client or a driver does that is of it.
-type ClientViolation = (&'static str, fn(&Client));
+type ByClient = (&'static str, fn(&Client));
 type DriverViolation = (&'static str, Box<dyn Fn(&mut Driver)>);
 
 /// What a strict server has counted of what `act` does as a client. If that is to be found, what it rings for last is waited
@@ -74,7 +74,7 @@ fn strict_counts_after<Connected>(setup: &ViolationSetup<'_>, act: impl FnOnce(C
         timing,
         wait: Wait::Spin,
         seed: 1,
-        fronts: vec![Box::new(VfioUserFrontEnd(vec![served]))],
+        fronts: vec![Box::new(VfioUser(vec![served]))],
         metrics: None,
         device_threads: 1,
         control: None,
@@ -155,7 +155,7 @@ fn write_all(client: &Client, writes: &[(u64, u32)]) {
 
 #[test]
 fn violations_before_queue_creation_are_detected() {
-    let cases: [ClientViolation; 6] = [
+    let cases: [ByClient; 6] = [
         (strict::DMA_OVERLAP.kind, |client| {
             assert_eq!(client.map(RAM + PAGE, 0, PAGE, None), Err(libc::EEXIST.unsigned_abs()));
         }),
@@ -175,7 +175,7 @@ fn violations_before_queue_creation_are_detected() {
 
 #[test]
 fn violations_of_an_enabled_controller_are_detected() {
-    let cases: [ClientViolation; 7] = [
+    let cases: [ByClient; 7] = [
         (strict::ENABLE_BEFORE_DISABLED.kind, |client| write_all(client, &[(0x14, 0), (0x14, ENABLED)])),
         (strict::CONFIGURATION_WHILE_ENABLED.kind, |client| client.set_register(0x14, ENABLED | 1 << 11)),
         (strict::ADMIN_QUEUE_WHILE_ENABLED.kind, |client| client.set_register(0x28, 0x8000)),

@@ -17,13 +17,13 @@ use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
-use phaselink_serve::front::nbd::{self, ExportSocket, NbdFrontEnd};
-use phaselink_serve::front::shm::{ShareOption, ShareSocket, ShmFrontEnd};
+use phaselink_serve::front::nbd::{self, ExportSocket, Nbd};
+use phaselink_serve::front::shm::{Share, ShareSocket, ShmFrontEnd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
-const WAITS: [Wait; 2] = [Wait::Spin, Wait::PageBlock];
+const WAITS: [Wait; 2] = [Wait::Spin, Wait::Block];
 
 /// A server that runs until this goes.
 struct Running {
@@ -44,16 +44,13 @@ fn serve(test: &str, read: Duration, wait: Wait) -> Running {
     let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: true };
     let device =
         device(Drive::from_toml(drive.file, drive.text, &settings).unwrap(), Store::in_memory(GEOMETRY).unwrap());
-    let share = ShareSocket::bind(&ShareOption::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap();
+    let share = ShareSocket::bind(&Share::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap();
     let server = Server {
         device,
         timing: true,
         wait,
         seed: 1,
-        fronts: vec![
-            Box::new(NbdFrontEnd(vec![ExportSocket { listener, export }])),
-            Box::new(ShmFrontEnd(vec![share])),
-        ],
+        fronts: vec![Box::new(Nbd(vec![ExportSocket { listener, export }])), Box::new(ShmFrontEnd(vec![share]))],
         metrics: None,
         device_threads: 1,
         control: None,

@@ -18,7 +18,7 @@ use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, SubmissionEntry, admin};
 use phaselink_core::random::mix;
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUserFrontEnd};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
@@ -64,7 +64,7 @@ fn serve_store(test: &str, timing: bool, ring: Ring, device_threads: usize, stor
         timing,
         wait: Wait::Adaptive,
         seed: 1,
-        fronts: vec![Box::new(VfioUserFrontEnd(vec![served]))],
+        fronts: vec![Box::new(VfioUser(vec![served]))],
         metrics: None,
         device_threads,
         control: None,

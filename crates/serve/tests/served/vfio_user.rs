@@ -19,7 +19,7 @@ use phaselink_core::time::Span;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::vfio_user::session::Session;
 use phaselink_serve::front::vfio_user::wire::{Header, command};
-use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUserFrontEnd};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ fn serve_drive(test: &str, timing: bool, wait: Wait, store: Store, drive: Drive)
         timing,
         wait,
         seed: 1,
-        fronts: vec![Box::new(VfioUserFrontEnd(vec![served]))],
+        fronts: vec![Box::new(VfioUser(vec![served]))],
         metrics: None,
         device_threads: 1,
         control: None,
@@ -223,7 +223,7 @@ fn small_message_client_is_asked_for_memory_in_parts() {
 
 #[test]
 fn sleeping_device_is_woken_by_messages_without_shared_doorbells() {
-    let server = serve("block", false, Wait::PageBlock);
+    let server = serve("block", false, Wait::Block);
     let client = attach_like_qemu(&server.path);
     assert_eq!(u32_at(&client.region_info(0, 64).0, 4), 3);
     let mut driver = Driver::start(client, RAM, DoorbellMethod::Messages);
@@ -237,7 +237,7 @@ fn sleeping_device_is_woken_by_messages_without_shared_doorbells() {
 fn file_flush_completes_with_and_without_timing() {
     for (name, timing) in [("disk-untimed", false), ("disk-modelled", true)] {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.store"));
-        let server = serve_store(name, timing, Wait::PageBlock, Store::open(&path, GEOMETRY).unwrap());
+        let server = serve_store(name, timing, Wait::Block, Store::open(&path, GEOMETRY).unwrap());
         let mut driver = Driver::start(attach_like_qemu(&server.path), RAM, DoorbellMethod::Messages);
         driver.bring_up_like_linux(0);
         driver.write(1, &pattern(512, 4));
@@ -257,7 +257,7 @@ fn host_flushes_and_fua_writes_take_modelled_time() {
     let mut drive = Drive::shipped("tlc-gen4").unwrap();
     let (program, nvme) = (drive.media.program, &mut drive.nvme);
     (nvme.queue_pairs, nvme.queue_entries, nvme.max_transfer_kib) = (QUEUE_PAIRS, 64, 64);
-    let server = serve_drive("flush-modelled", true, Wait::PageBlock, Store::in_memory(GEOMETRY).unwrap(), drive);
+    let server = serve_drive("flush-modelled", true, Wait::Block, Store::in_memory(GEOMETRY).unwrap(), drive);
     let mut driver = Driver::start(attach_like_qemu(&server.path), RAM, DoorbellMethod::Messages);
     driver.bring_up_like_linux(0);
     driver.write(1, &pattern(512, 4));
@@ -283,7 +283,7 @@ fn controllers_on_several_threads_share_data() {
         let paths: Vec<PathBuf> = (0..SOCKETS).map(path).collect();
         let bind = |(number, path): (usize, &PathBuf)| ControllerSocket::bind(path, &device.drive, GEOMETRY, number);
         let served = paths.iter().enumerate().map(bind).collect::<Result<_, _>>().unwrap();
-        let fronts: Vec<Box<dyn phaselink_serve::front::Front>> = vec![Box::new(VfioUserFrontEnd(served))];
+        let fronts: Vec<Box<dyn phaselink_serve::front::Front>> = vec![Box::new(VfioUser(served))];
         let server = Server {
             device,
             timing,
@@ -323,7 +323,7 @@ fn serve_two_controllers(test: &str, timing: bool) -> ([PathBuf; 2], BackgroundS
         timing,
         wait: Wait::Adaptive,
         seed: 1,
-        fronts: vec![Box::new(VfioUserFrontEnd(served))],
+        fronts: vec![Box::new(VfioUser(served))],
         metrics: None,
         control: None,
         device_threads: 1,
@@ -544,7 +544,7 @@ fn fifty_thousand_regions_can_be_mapped_and_unmapped() {
 
 #[test]
 fn silent_client_delays_nobody() {
-    let server = serve("silent", false, Wait::PageBlock);
+    let server = serve("silent", false, Wait::Block);
     let silent = Client::connect(&server.path);
     attach_like_qemu(&server.path);
     assert!(silent.next().is_err());
@@ -552,7 +552,7 @@ fn silent_client_delays_nobody() {
 
 #[test]
 fn silent_host_with_keep_alive_finds_a_fatal_status() {
-    let server = serve("keep-alive", false, Wait::PageBlock);
+    let server = serve("keep-alive", false, Wait::Block);
     let mut driver = Driver::start(attach_like_qemu(&server.path), RAM, DoorbellMethod::Messages);
     driver.administer(admin::SET_FEATURES, 0, 0, [0x0f, 300, 0, 0, 0, 0]);
     for _ in 0..5 {

@@ -48,7 +48,7 @@ pub(crate) struct Guest {
 }
 
 /// What the guest asks the device, and where the data are.
-pub(crate) struct GuestRequest<'a> {
+pub(crate) struct Ask<'a> {
     pub kind: u32,
     pub sector: u64,
     /// Pieces of data: offset from the start of the data, and bytes.
@@ -133,7 +133,7 @@ impl Guest {
     }
 
     /// Ask, through a table of descriptors of its own.
-    pub(crate) fn ask(&mut self, ask: &GuestRequest<'_>) {
+    pub(crate) fn ask(&mut self, ask: &Ask<'_>) {
         let slot = self.asked % ENTRIES;
         let header = HEADERS + u64::from(slot) * 16;
         let mut bytes = [0; 16];
@@ -172,7 +172,7 @@ impl Guest {
     /// Ask and wait: the status, and how many bytes are said to have been written.
     pub(crate) fn exchange(&mut self, kind: u32, sector: u64, parts: &[(u64, u32)]) -> (u8, u32) {
         let slot = self.asked % ENTRIES;
-        self.ask(&GuestRequest { kind, sector, parts });
+        self.ask(&Ask { kind, sector, parts });
         self.wait();
         let used = self.get(USED + 4 + u64::from((self.answered - 1) % ENTRIES) * 8, 8);
         assert_eq!(used[..4], u32::from(slot).to_le_bytes());

@@ -22,7 +22,7 @@ use vhost::vhost_user::message::VhostUserConfigFlags;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
-const WAITS: [Wait; 3] = [Wait::Spin, Wait::PageBlock, Wait::Adaptive];
+const WAITS: [Wait; 3] = [Wait::Spin, Wait::Block, Wait::Adaptive];
 
 struct Running {
     path: PathBuf,
@@ -84,7 +84,7 @@ fn virtio_data_reads_back_with_all_wait_methods() {
 
 #[test]
 fn discard_and_write_zeroes_leave_zeros() {
-    let running = Running::in_memory("zeros", false, Wait::PageBlock);
+    let running = Running::in_memory("zeros", false, Wait::Block);
     let mut guest = Guest::connect(&running.path, FEATURES);
     guest.put(DATA, &[7; 8192]);
     assert_eq!(guest.exchange(WRITE, 0, &[(0, 8192)]), (0, 1));
@@ -132,7 +132,7 @@ fn invalid_virtio_request_gets_a_status_and_the_next_is_served() {
 fn writes_are_durable_for_drivers_without_flush() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("vhost-durable.store");
     let _ = std::fs::remove_file(&path);
-    let running = serve("durable", "nvme-polled", Store::open(&path, GEOMETRY).unwrap(), true, Wait::PageBlock);
+    let running = serve("durable", "nvme-polled", Store::open(&path, GEOMETRY).unwrap(), true, Wait::Block);
     let mut guest = Guest::connect(&running.path, FEATURES & !feature::FLUSH);
     guest.put(DATA, &[9; 512]);
     assert_eq!(guest.exchange(WRITE, 3, &[(0, 512)]), (0, 1));
@@ -145,7 +145,7 @@ fn writes_are_durable_for_drivers_without_flush() {
 #[test]
 fn virtio_requests_without_data_take_modelled_time() {
     for (features, flushes) in [(FEATURES, 1), (FEATURES & !feature::FLUSH, 4)] {
-        let running = serve("modelled", "tlc-gen4", Store::in_memory(GEOMETRY).unwrap(), true, Wait::PageBlock);
+        let running = serve("modelled", "tlc-gen4", Store::in_memory(GEOMETRY).unwrap(), true, Wait::Block);
         let mut guest = Guest::connect(&running.path, features);
         guest.put(DATA, &[9; 4096]);
         assert_eq!(guest.exchange(WRITE, 0, &[(0, 4096)]), (0, 1));
@@ -171,10 +171,10 @@ fn virtio_requests_without_data_take_modelled_time() {
 
 #[test]
 fn stopped_ring_resumes_at_its_index() {
-    let running = Running::in_memory("again", true, Wait::PageBlock);
+    let running = Running::in_memory("again", true, Wait::Block);
     let mut guest = Guest::connect(&running.path, FEATURES);
     for sector in 0..3 {
-        guest.ask(&GuestRequest { kind: READ, sector, parts: &[(0, 512)] });
+        guest.ask(&Ask { kind: READ, sector, parts: &[(0, 512)] });
     }
     // Requests that were taken complete before the ring is returned.
     let base = guest.frontend.get_vring_base(0).unwrap();
@@ -205,7 +205,7 @@ fn lost_guest_memory_harms_only_its_client() {
 
 #[test]
 fn vhost_user_features_are_offered() {
-    let running = Running::in_memory("offered", false, Wait::PageBlock);
+    let running = Running::in_memory("offered", false, Wait::Block);
     let mut guest = Guest::connect(&running.path, FEATURES);
     // Feature bits of the vhost-user protocol: multiple queues, REPLY_ACK, configuration, reset, memory slots.
     let expected = 1 | 1 << 3 | 1 << 9 | 1 << 13 | 1 << 15;
@@ -215,7 +215,7 @@ fn vhost_user_features_are_offered() {
 #[test]
 fn incomplete_client_message_does_not_block_shutdown() {
     use std::io::Write;
-    let running = Running::in_memory("silent", false, Wait::PageBlock);
+    let running = Running::in_memory("silent", false, Wait::Block);
     let mut stream = std::os::unix::net::UnixStream::connect(&running.path).unwrap();
     stream.write_all(&[1, 0]).unwrap();
     thread::sleep(Duration::from_millis(50));
@@ -226,7 +226,7 @@ fn incomplete_client_message_does_not_block_shutdown() {
 
 #[test]
 fn guest_is_notified_when_it_asks() {
-    let running = Running::in_memory("woken", false, Wait::PageBlock);
+    let running = Running::in_memory("woken", false, Wait::Block);
     for features in [FEATURES, FEATURES & !feature::EVENT_IDX] {
         let mut guest = Guest::connect(&running.path, features);
         guest.exchange(READ, 0, &[(0, 512)]);

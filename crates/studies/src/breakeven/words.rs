@@ -109,7 +109,7 @@ impl BreakEvenAnswer {
     /// Returns a plot of break-even times by block size, as stacked columns of their parts.
     fn break_even_parts_plot(&self) -> String {
         let y = PlotAxis { name: "break-even time", scale: AxisScale::Linear, shown: &time };
-        let causes = [CauseOfLatency::EngineStack, CauseOfLatency::Copy, CauseOfLatency::Memory];
+        let causes = [CauseOfLatency::Software, CauseOfLatency::Copy, CauseOfLatency::Memory];
         let key = |(name, cause): (&&str, CauseOfLatency)| LegendKey {
             name: (*name).into(),
             colour: colour::latency_cause_colour(cause),

@@ -14,7 +14,7 @@ const LOAD_SHARE: f64 = 0.8;
 
 /// Jobs of one line that offer every drive the same number of requests a second, at random times (Poisson process).
 #[derive(Clone, Debug)]
-pub struct EqualLoadJobs {
+pub struct EqualLoad {
     /// Sizes of the jobs.
     pub label: LineLabel,
     /// Offered load in requests per second.
@@ -32,7 +32,7 @@ pub struct EqualLoadGroup {
     pub group: ComparedGroup,
 }
 
-impl EqualLoadJobs {
+impl EqualLoad {
     /// Returns the results of the jobs, from the cells of the drives.
     pub fn with_cells(self, cells: Vec<Option<Cell>>) -> EqualLoadGroup {
         EqualLoadGroup { offered_iops: self.offered_iops, group: ComparedGroup { label: self.label, cells } }
@@ -45,13 +45,13 @@ impl EqualLoadJobs {
 pub fn lines_at_equal_load<'a>(
     points: impl IntoIterator<Item = &'a ComparedPoint>,
     groups: &[ComparedGroup],
-) -> Vec<EqualLoadJobs> {
+) -> Vec<EqualLoad> {
     let most = groups.iter().map(|group| group.label.outstanding()).max().unwrap_or(0);
     let loaded = points.into_iter().zip(groups).filter(|(_, group)| most > 1 && group.label.outstanding() == most);
     loaded.filter_map(|(point, group)| equal_load_of_group(point, group)).collect()
 }
 
-fn equal_load_of_group(point: &ComparedPoint, group: &ComparedGroup) -> Option<EqualLoadJobs> {
+fn equal_load_of_group(point: &ComparedPoint, group: &ComparedGroup) -> Option<EqualLoad> {
     let rates = group.cells.iter().flatten().map(|cell| cell.outcome.iops());
     let (least, most) = rates.fold((f64::INFINITY, 0.0_f64), |(least, most), iops| (iops.min(least), iops.max(most)));
     if least <= 0.0 || most < RATIO_MIN * least {
@@ -63,7 +63,7 @@ fn equal_load_of_group(point: &ComparedPoint, group: &ComparedGroup) -> Option<E
         None => Some(None),
     });
     let label = LineLabel { offered_iops: Some(offered_iops), ..group.label.clone() };
-    Some(EqualLoadJobs { label, offered_iops, jobs: jobs.collect::<Option<_>>()? })
+    Some(EqualLoad { label, offered_iops, jobs: jobs.collect::<Option<_>>()? })
 }
 
 /// Returns the job of a line that has one job; `None` for several jobs.

@@ -131,7 +131,7 @@ fn limit(drives: &[Drive], group: &ComparedGroup, named: NamedJobSizes) -> Optio
     let told: Vec<String> = limits.iter().map(SharedLimit::text).collect();
     let place = named.place(&group.label);
     (!limits.is_empty()).then(|| Finding {
-        kind: FindingKind::TokenRateLimit,
+        kind: FindingKind::Limit,
         at: Some(group.label.place()),
         parts: limits.iter().map(|limit| FindingPart::new(&limit.drives, limit.resource, None)).collect(),
         sentence: match &entries(drives, group)[..] {
@@ -182,8 +182,7 @@ fn limit_sentence(drive: &Drive, cell: &Cell, group: &ComparedGroup) -> String {
         format!(" (busiest: {}, {:.0}{UNBROKEN}%)", used.resource, 100.0 * used.share)
     });
     // If a job reads and writes, judge it by its reads, because applications wait for these.
-    let judged =
-        if cell.reads.ios > 0 && cell.writes.ios > 0 { AwaitedLatency::ReadRequestTags } else { AwaitedLatency::All };
+    let judged = if cell.reads.ios > 0 && cell.writes.ios > 0 { AwaitedLatency::Reads } else { AwaitedLatency::All };
     let requests = judged.requests(cell);
     let longest = means_ns(requests).into_iter().max_by(|left, right| left.1.total_cmp(&right.1));
     let share = longest.filter(|(_, ns)| *ns > 0.0).map_or_else(String::new, |(cause, ns)| {
@@ -445,7 +444,7 @@ fn equal_load_finding(
     let (slow_ns, fast_ns) = (judged.mean_ns(slow_cell), judged.mean_ns(fast_cell));
     let part = |drive: &Drive, ns| FindingPart::new(&[&drive.name], None, Some((ns, FindingUnit::Ns)));
     Some(Finding {
-        kind: FindingKind::EqualLoadJobs,
+        kind: FindingKind::EqualLoad,
         at: Some(loaded.group.label.place()),
         parts: vec![part(fast, fast_ns), part(slow, slow_ns)],
         sentence: format!(

@@ -57,7 +57,7 @@ fn entry(label: &LineLabel, drive: &Drive, cell: Option<&Cell>) -> ComparedCell 
     let Some(cell) = cell else {
         return ComparedCell::Short(ShortCell { labels, iodepth_max: drive.limits().queue_capacity() });
     };
-    ComparedCell::CommandOutput(Box::new(RanCell {
+    ComparedCell::Ran(Box::new(RanCell {
         labels,
         figures: CellFigures::of(&cell.figures),
         keeps_up: label.offered_iops.map(|offered| keeps_up(cell.outcome.iops(), offered)),

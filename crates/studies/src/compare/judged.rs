@@ -11,7 +11,7 @@ pub enum AwaitedLatency {
     /// All requests, which are either reads or writes.
     All,
     /// Reads of a mix of reads and writes.
-    ReadRequestTags,
+    Reads,
     /// Writes of a mix of reads and writes.
     Writes,
     /// Commits: each lasts from a write to the end of the flush that follows.
@@ -29,7 +29,7 @@ impl AwaitedLatency {
         match cells().any(|cell| cell.commits.ios > 0) {
             true => &[AwaitedLatency::Commits],
             false if cells().any(|cell| cell.queries.ios > 0) => &[AwaitedLatency::Queries],
-            false if is_mixed => &[AwaitedLatency::ReadRequestTags, AwaitedLatency::Writes],
+            false if is_mixed => &[AwaitedLatency::Reads, AwaitedLatency::Writes],
             false => &[AwaitedLatency::All],
         }
     }
@@ -38,7 +38,7 @@ impl AwaitedLatency {
     pub(super) fn requests(self, cell: &Cell) -> &DirectionOutcome {
         match self {
             AwaitedLatency::All => &cell.all,
-            AwaitedLatency::ReadRequestTags => &cell.reads,
+            AwaitedLatency::Reads => &cell.reads,
             AwaitedLatency::Writes => &cell.writes,
             AwaitedLatency::Commits => &cell.commits,
             AwaitedLatency::Queries => &cell.queries,
@@ -62,7 +62,7 @@ impl AwaitedLatency {
     pub(super) fn name(self, label: &LineLabel) -> &'static str {
         match self {
             AwaitedLatency::All => label.rw.map_or("requests", requests),
-            AwaitedLatency::ReadRequestTags => "reads",
+            AwaitedLatency::Reads => "reads",
             AwaitedLatency::Writes => "writes",
             AwaitedLatency::Commits => "commits",
             AwaitedLatency::Queries => "queries",

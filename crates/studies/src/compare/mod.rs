@@ -20,7 +20,7 @@ mod waits;
 
 pub use causes::means_ns;
 pub use cell::Cell;
-pub use equal_load::{EqualLoadGroup, EqualLoadJobs, keeps_up, lines_at_equal_load, overloaded};
+pub use equal_load::{EqualLoad, EqualLoadGroup, keeps_up, lines_at_equal_load, overloaded};
 pub use findings::{RunConclusionText, conclude_run, findings};
 pub use grid::{AT_LOAD, RequestedSizes};
 pub use group::{ComparedGroup, NamedJobSizes, named};

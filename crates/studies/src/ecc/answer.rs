@@ -1,7 +1,7 @@
 //! Answer of `ecc` as one type: the JSON document, from which the text is made.
 
 use phaselink_core::media::ecc::endurance::{
-    CELLS_OF_A_CHIP, CellEndurance, CellEnduranceSpread, EnduranceDistribution, least_endurance_spread,
+    CELLS_OF_A_CHIP, CellEnduranceSpread, Endurance, EnduranceDistribution, least_endurance_spread,
 };
 use phaselink_core::media::ecc::rates::{self, SampledDecoderRates, TrialProbability};
 use phaselink_core::media::ecc::{CORRECTED_BITS, DecodeOutcomeCounts, SectorDamage, latency};
@@ -202,9 +202,9 @@ impl PaperStatement {
 
 impl CellSpread {
     /// Returns the lognormal endurance of the cells that agrees with the statement, or none if there is none.
-    pub(super) fn lognormal_endurance(&self) -> Option<CellEndurance> {
+    pub(super) fn lognormal_endurance(&self) -> Option<Endurance> {
         let spread = CellEnduranceSpread::Lognormal { deviation: self.lognormal_sigma_needed? };
-        Some(CellEndurance { cells: self.cells, first_cycles: self.first_error_cycles, spread })
+        Some(Endurance { cells: self.cells, first_cycles: self.first_error_cycles, spread })
     }
 }
 

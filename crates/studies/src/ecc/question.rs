@@ -31,7 +31,7 @@ pub struct EccQuestion {
 #[derive(Clone, Copy, Debug)]
 pub enum EccTask {
     /// Decodes sectors with random bit errors.
-    RandomCaseLimits {
+    Sample {
         /// Raw bit error rate of the sectors.
         raw_bit_error_rate: f64,
         /// Number of decoded sectors.
@@ -78,11 +78,8 @@ impl EccQuestion {
         };
         Problems(wrong.map(problem).collect()).or(())?;
         let EccQuestion { trials, seed, .. } = *self;
-        let sampled = RAW_RATES.into_iter().map(|raw_bit_error_rate| EccTask::RandomCaseLimits {
-            raw_bit_error_rate,
-            trials,
-            seed,
-        });
+        let sampled =
+            RAW_RATES.into_iter().map(|raw_bit_error_rate| EccTask::Sample { raw_bit_error_rate, trials, seed });
         let injected = SectorDamage::ALL.into_iter().flat_map(|damage| self.damage_trials_in_tasks(damage));
         Ok(sampled.chain(injected).collect())
     }
@@ -107,7 +104,7 @@ impl EccTask {
     /// Decodes the sectors of the task.
     pub fn run(&self, codec: &SectorCodec) -> EccTaskResult {
         match *self {
-            EccTask::RandomCaseLimits { raw_bit_error_rate, trials, seed } => {
+            EccTask::Sample { raw_bit_error_rate, trials, seed } => {
                 EccTaskResult::Sampled(raw_bit_error_rate, sample(codec, raw_bit_error_rate, trials, seed))
             }
             EccTask::Inject { damage, trials, seed } => {

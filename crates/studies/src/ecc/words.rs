@@ -1,7 +1,7 @@
 //! Answer of `ecc` in words: text with tables of error rates, damage and endurance.
 
 use phaselink_core::media::ecc::rates;
-use phaselink_core::media::ecc::{STORED_BITS, endurance::CellEndurance};
+use phaselink_core::media::ecc::{STORED_BITS, endurance::Endurance};
 
 use super::{EccAnswer, SampledProbability};
 use crate::report::{Answer, Prose, Table};
@@ -91,7 +91,7 @@ impl EccAnswer {
     fn cycle_table(&self) -> Table {
         let of_chips = self.endurance.chunk_by(|one, other| one.claim == other.claim).filter_map(|rows| rows.first());
         let known = of_chips.filter_map(|row| Some((row.lognormal_sigma_needed?, row.lognormal_endurance()?)));
-        let endurances: Vec<(f64, CellEndurance)> = known.collect();
+        let endurances: Vec<(f64, Endurance)> = known.collect();
         let mut table = Table::new().right("cycles");
         for (sigma, _) in &endurances {
             table = table.right(format!("raw BER, sigma {sigma:.2}")).right("UBER");

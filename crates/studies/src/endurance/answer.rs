@@ -35,7 +35,7 @@ pub struct EnduranceAnswer {
 #[serde(untagged)]
 pub enum LifetimeRows {
     /// Lifetimes of flash behind a translation layer.
-    FlashDrive(Vec<FlashLifetimeRow>),
+    Flash(Vec<FlashLifetimeRow>),
     /// Lifetimes of a memory without a translation layer.
     Lines(Vec<LineLifetimeRow>),
 }

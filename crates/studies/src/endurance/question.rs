@@ -71,7 +71,7 @@ impl EnduranceQuestion {
             sizes.iter().map(move |bytes| (pattern, *bytes))
         });
         let row = |(pattern, bytes)| Ok(FlashLifetimeRow::new(flash_lifetime(drive, pattern, bytes)?, self.per_day));
-        Ok(LifetimeRows::FlashDrive(all(points.map(row))?))
+        Ok(LifetimeRows::Flash(all(points.map(row))?))
     }
 
     fn lines(&self, drive: &Drive) -> Result<LifetimeRows, Problems> {

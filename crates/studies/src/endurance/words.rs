@@ -16,7 +16,7 @@ impl Answer for EnduranceAnswer {
     fn text(&self) -> Prose {
         let drive = &self.constants;
         match &self.lifetimes {
-            LifetimeRows::FlashDrive(rows) => Prose::default()
+            LifetimeRows::Flash(rows) => Prose::default()
                 .paragraph(flash_lifetime_conclusion(&self.drive, rows), "")
                 .gap()
                 .table(flash_lifetime_table(rows, self.per_day))

@@ -26,7 +26,7 @@ pub(super) fn left_out(answer: &ExportAnswer) -> Vec<LeftOutCheck> {
     let axes =
         ["in_flight", "load_percent", "bytes"].into_iter().flat_map(|axis| CHECKED.map(|percent| (axis, percent)));
     let check = |(axis, percent): (&'static str, f64)| {
-        let levels = [(Level::InFlight, "in_flight"), (Level::ServerLoad, "load_percent")];
+        let levels = [(Level::InFlight, "in_flight"), (Level::Load, "load_percent")];
         let chosen = levels.into_iter().filter(|(_, name)| axis == "bytes" || axis == *name);
         let all = chosen.flat_map(|(level, _)| tables(level));
         let mut errors: Vec<f64> = all.flat_map(|table| interpolation_errors(&table, axis, percent / 100.0)).collect();
@@ -84,7 +84,7 @@ impl LoadPlan {
             seed: answer.seed,
         };
         let simulated = [&outcome.jobs[0].read.total, &outcome.jobs[0].write.total];
-        let by_load = tables(answer, Level::ServerLoad, self.read_percent);
+        let by_load = tables(answer, Level::Load, self.read_percent);
         let both = DIRECTIONS.into_iter().zip(simulated).zip(by_load).zip(drawn.run());
         both.filter_map(|(((direction, simulated), table), drawn)| {
             let at = |percent: f64| table.as_ref()?.ns(f64::from(self.bytes), self.load_percent, percent / 100.0);
@@ -120,7 +120,7 @@ impl ExportAnswer {
     /// Returns the median errors in per cent of p50 and p99 over all checks, by load or by requests in flight; `None` without
     /// checks.
     pub(super) fn median_check_errors(&self, level: Level) -> Option<[f64; 2]> {
-        let of = |check: &LoadCheck| if level == Level::ServerLoad { check.by_load } else { check.by_in_flight };
+        let of = |check: &LoadCheck| if level == Level::Load { check.by_load } else { check.by_in_flight };
         let errors = |place: usize| self.checks.iter().map(move |check| of(check).errors(check.simulated)[place]);
         Some([median_absolute_percent(errors(0))?, median_absolute_percent(errors(1))?])
     }

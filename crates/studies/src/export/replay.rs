@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::table::SimulatedLatencyTable;
 use phaselink_core::ledger::Latency;
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 use phaselink_core::time::{Span, Time};
 
 /// Random arrivals of requests of one size, of which latencies are drawn from tables.
@@ -27,7 +27,7 @@ impl DrawnLoad<'_> {
     /// Draws the latency of each request for the requests that it finds in flight, itself included. Returns latencies of
     /// reads and of writes, counted from arrival.
     pub(super) fn run(&self) -> [Latency; 2] {
-        let mut random = RandomStream::stream(self.seed, "export");
+        let mut random = Random::stream(self.seed, "export");
         let mut latencies = [Latency::default(), Latency::default()];
         let (mut now, mut ends, mut waiting) = (Time::ZERO, BinaryHeap::new(), VecDeque::new());
         for _ in 0..self.requests {
@@ -55,7 +55,7 @@ impl DrawnLoad<'_> {
         arrival: Time,
         start: Time,
         ends: &mut BinaryHeap<Reverse<Time>>,
-        random: &mut RandomStream,
+        random: &mut Random,
         latencies: &mut [Latency; 2],
     ) {
         let direction = usize::from(100.0 * random.unit() >= self.read_percent);

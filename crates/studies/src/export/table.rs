@@ -11,7 +11,7 @@ use phaselink_core::number::real_length;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     InFlight,
-    ServerLoad,
+    Load,
 }
 
 /// Latencies of reads or of writes at one mix, by size and level.

@@ -36,7 +36,7 @@ fn latency_table_returns_its_conditions_and_refuses_others() {
     for (bytes, in_flight) in [(4095.0, 4.0), (65_537.0, 4.0), (4096.0, 0.0), (4096.0, 17.0)] {
         assert_eq!(table.ns(bytes, in_flight, 0.5), None);
     }
-    assert!(answer.table(table::Level::ServerLoad, 100.0, "write").is_none());
+    assert!(answer.table(table::Level::Load, 100.0, "write").is_none());
 }
 
 #[test]

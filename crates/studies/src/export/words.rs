@@ -34,7 +34,7 @@ impl ExportAnswer {
         let percents = |level| {
             self.median_check_errors(level).map(|[p50, p99]| format!("{p50:.1} % at p50 and {p99:.1} % at p99"))
         };
-        let errors = percents(Level::ServerLoad).zip(percents(Level::InFlight));
+        let errors = percents(Level::Load).zip(percents(Level::InFlight));
         let errors = errors.map_or(String::new(), |(load, in_flight)| {
             let checked = self.checks.len();
             format!(

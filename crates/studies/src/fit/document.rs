@@ -5,14 +5,14 @@ use std::fmt::Write;
 use serde_json::Value as Json;
 
 use super::text::{number, sentences};
-use super::{FigureKind, FitRemark, FitResult, FitTask, FittedKeyValue, MeasuredFigure};
+use super::{FigureKind, Fit, FitRemark, FitTask, Fitted, MeasuredFigure};
 use crate::results::documents::{self, AlikeKeys, FigureUnit, FitDocument, FittedFigure, FittedKey};
 use phaselink_core::config::UncertainConstant;
 use phaselink_core::config::section::Section;
 
 /// Returns the JSON document of a fit, without the header that all documents share.
-pub fn document(question: &FitTask, fit: &FitResult) -> Json {
-    let key = |it: &FittedKeyValue| FittedKey {
+pub fn document(question: &FitTask, fit: &Fit) -> Json {
+    let key = |it: &Fitted| FittedKey {
         key: it.key.name.clone(),
         start: it.key.start,
         value: it.value,
@@ -52,7 +52,7 @@ pub fn document(question: &FitTask, fit: &FitResult) -> Json {
 
 /// Returns a drive file with the fitted values and their intervals. It is based on the drive `base`, changed by
 /// `changes` as with `--set`.
-pub fn drive_file(question: &FitTask, fit: &FitResult, base: &str, changes: &[String]) -> String {
+pub fn drive_file(question: &FitTask, fit: &Fit, base: &str, changes: &[String]) -> String {
     let values: Vec<f64> = fit.keys.iter().map(|it| rounded(it.value)).collect();
     let mut text = format!("preset = {}\n", toml::Value::from(base));
     for setting in changes.iter().cloned().chain(question.settings(&values)) {

@@ -16,7 +16,7 @@
 
 use super::matrix::{Rows, axes, scalar_product};
 use super::search::{FitSolution, KNOWN_LEAST, SEEDS, TOLERANCE, gradient_by_keys, information, squares};
-use super::{FitKey, FitResult, FitTask};
+use super::{Fit, FitKey, FitTask};
 use phaselink_core::number::{real_length, whole, wide_index};
 
 /// Quantiles of Student's distribution for 95 % with 1, 2, … degrees of freedom, for two-sided intervals of 90 %.
@@ -46,7 +46,7 @@ const AT_BOUND: f64 = 1e-6;
 
 /// Result of a fit for one key: value and confidence interval.
 #[derive(Clone, Debug)]
-pub struct FittedKeyValue {
+pub struct Fitted {
     /// Key of the drive that was fitted, with its start value and search range.
     pub key: FitKey,
     /// Fitted value of the key, in the key's unit.
@@ -98,7 +98,7 @@ pub enum FitRemark {
 }
 
 /// Computes confidence intervals and remarks for a solution of the search.
-pub(super) fn judge(question: &FitTask, solution: &FitSolution, simulations: u64) -> FitResult {
+pub(super) fn judge(question: &FitTask, solution: &FitSolution, simulations: u64) -> Fit {
     let alone = question.non_random_errors();
     let seen: Vec<usize> =
         (0..question.keys.len()).filter(|key| affects_any_figure(&solution.slopes.both[*key])).collect();
@@ -112,7 +112,7 @@ pub(super) fn judge(question: &FitTask, solution: &FitSolution, simulations: u64
         let deviations = variances.map(|variance| libm::sqrt(variance + TOLERANCE * TOLERANCE));
         let [below, above] = deviations.map(|deviation| (student * deviation + solution.left[place].abs()) * value);
         let [is_open_below, is_open_above] = undetermined_sides(solution, place);
-        FittedKeyValue {
+        Fitted {
             key: key.clone(),
             value,
             low: if is_open_below { key.low } else { (value - below).clamp(key.low, value) },
@@ -122,10 +122,10 @@ pub(super) fn judge(question: &FitTask, solution: &FitSolution, simulations: u64
             is_open_above,
         }
     };
-    let keys: Vec<FittedKeyValue> = question.keys.iter().enumerate().map(fitted).collect();
+    let keys: Vec<Fitted> = question.keys.iter().enumerate().map(fitted).collect();
     let findings = findings(solution, &keys, &seen, &slopes, misfit.is_checked);
     let figures = question.figures().zip(&solution.figures).map(|(figure, log)| (figure.clone(), libm::exp(*log)));
-    FitResult { findings, figures: figures.collect(), misfit: misfit.share(), keys, simulations }
+    Fit { findings, figures: figures.collect(), misfit: misfit.share(), keys, simulations }
 }
 
 /// True if any measured figure depends on a key, given the derivatives of all figures by it.
@@ -233,7 +233,7 @@ fn variances(solution: &FitSolution, slopes: &Rows, alone: &[f64], misfit: f64) 
 
 fn findings(
     solution: &FitSolution,
-    keys: &[FittedKeyValue],
+    keys: &[Fitted],
     seen: &[usize],
     slopes: &Rows,
     is_checked: bool,
@@ -241,8 +241,8 @@ fn findings(
     let unseen =
         (0..keys.len()).filter(|key| !seen.contains(key)).map(|key| FitRemark::Unseen(keys[key].key.name.clone()));
     let mut findings: Vec<FitRemark> = unseen.collect();
-    let open = |it: &&FittedKeyValue| it.is_open_below || it.is_open_above;
-    let one_sided = |it: &FittedKeyValue| FitRemark::OneSided { key: it.key.name.clone(), is_least: it.is_open_above };
+    let open = |it: &&Fitted| it.is_open_below || it.is_open_above;
+    let one_sided = |it: &Fitted| FitRemark::OneSided { key: it.key.name.clone(), is_least: it.is_open_above };
     findings.extend(keys.iter().filter(open).map(one_sided));
     findings.extend(interchangeable_keys(solution, keys, seen, slopes));
     let is_at = |bound: f64, value: f64| libm::log(bound / value).abs() < AT_BOUND;
@@ -253,12 +253,7 @@ fn findings(
 }
 
 /// Returns remarks on groups of keys whose effects on the figures are nearly interchangeable.
-fn interchangeable_keys(
-    solution: &FitSolution,
-    keys: &[FittedKeyValue],
-    seen: &[usize],
-    slopes: &Rows,
-) -> Vec<FitRemark> {
+fn interchangeable_keys(solution: &FitSolution, keys: &[Fitted], seen: &[usize], slopes: &Rows) -> Vec<FitRemark> {
     let information = information(slopes, &solution.weights);
     let length = |key: usize| libm::sqrt(information[key][key]);
     let alike: Rows = (0..seen.len())

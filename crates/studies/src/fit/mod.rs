@@ -25,7 +25,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use document::{document, drive_file};
-pub use doubt::{FitRemark, FittedKeyValue};
+pub use doubt::{FitRemark, Fitted};
 pub use key::{FitKey, keys};
 pub use observed::{FigureKind, MeasuredFigure, ObservedRun, RequestDirection, read};
 pub use text::text;
@@ -88,9 +88,9 @@ pub type SimulateEach<'a> = &'a dyn Fn(&[FitTrial], &(dyn Fn(&FitTrial) -> Trial
 
 /// Result of a fit: values of the keys with intervals, fitted figures, and remarks.
 #[derive(Clone, Debug)]
-pub struct FitResult {
+pub struct Fit {
     /// Fitted keys with their values and confidence intervals.
-    pub keys: Vec<FittedKeyValue>,
+    pub keys: Vec<Fitted>,
     /// Measured figures of all runs, each with the value that the fitted drive gives.
     pub figures: Vec<(MeasuredFigure, f64)>,
     /// Remarks on the fitted keys, the most important first.
@@ -163,7 +163,7 @@ impl FitTask {
 ///
 /// # Errors
 /// Problems that prevent the drive from running at the start values, or near the fitted ones.
-pub fn fit(question: &FitTask, each: SimulateEach) -> Result<FitResult, Problems> {
+pub fn fit(question: &FitTask, each: SimulateEach) -> Result<Fit, Problems> {
     let search = FitSearch::new(question, each);
     let solution = search.solution()?;
     Ok(doubt::judge(question, &solution, search.simulations()))

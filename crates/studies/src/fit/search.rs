@@ -6,7 +6,7 @@ use super::matrix::{Rows, axes, scalar_product};
 use super::{FitTask, SimulateEach, TrialFigures};
 use phaselink_core::number::{length, real, real_length};
 use phaselink_core::problem::Problems;
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 
 /// Number of seeds from which randomness is estimated for the first weights.
 const SEEDS_FIRST: u64 = 4;
@@ -106,7 +106,7 @@ impl<'a> FitSearch<'a> {
     /// value.
     fn best(&self, start: Vec<f64>, weights: &[f64]) -> Result<Vec<f64>, Problems> {
         let enough = ENOUGH * self.question.figures().map(|figure| figure.share()).sum::<f64>();
-        let mut random = RandomStream::stream(self.question.effort.seed, "starts");
+        let mut random = Random::stream(self.question.effort.seed, "starts");
         let (mut best, mut least) = self.descend_from(start.clone(), weights)?;
         for _ in 0..STARTS_MAX {
             if least < enough {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{FigureKind, FitRemark, FitResult, FittedKeyValue, MeasuredFigure};
+use super::{FigureKind, Fit, FitRemark, Fitted, MeasuredFigure};
 use crate::report::{Table, units};
 use phaselink_core::time::Span;
 
@@ -10,7 +10,7 @@ use phaselink_core::time::Span;
 const DIGITS: i32 = 5;
 
 /// Returns the result of a fit as text: values with their intervals, fitted beside measured figures, and remarks.
-pub fn text(fit: &FitResult) -> String {
+pub fn text(fit: &Fit) -> String {
     let mut text = format!("{}\n{}", values(fit), figures(fit));
     for sentence in sentences(fit) {
         let _ = write!(text, "\n{sentence}");
@@ -19,10 +19,10 @@ pub fn text(fit: &FitResult) -> String {
     text
 }
 
-fn values(fit: &FitResult) -> Table {
+fn values(fit: &Fit) -> Table {
     let mut table =
         Table::new().left("key").right("start").right("fitted").left("unit").right("from").right("to (90 %)");
-    for FittedKeyValue { key, value, low, high, is_determined, is_open_below, is_open_above } in &fit.keys {
+    for Fitted { key, value, low, high, is_determined, is_open_below, is_open_above } in &fit.keys {
         let end = |end, is_open: &bool| if *is_open { String::from("open") } else { number(end) };
         let ends = match is_determined {
             true => [end(*low, is_open_below), end(*high, is_open_above)],
@@ -34,7 +34,7 @@ fn values(fit: &FitResult) -> Table {
     table
 }
 
-fn figures(fit: &FitResult) -> Table {
+fn figures(fit: &Fit) -> Table {
     let mut table = Table::new().left("job").left("figure").right("measured").right("fitted").right("difference");
     for (figure, fitted) in &fit.figures {
         let difference = format!("{:+.1} %", 100.0 * (fitted / figure.value - 1.0));
@@ -52,7 +52,7 @@ fn figure_text(figure: &MeasuredFigure, value: f64) -> String {
 }
 
 /// Returns the remarks on a fit as sentences, such as keys that cannot be determined.
-pub(super) fn sentences(fit: &FitResult) -> Vec<String> {
+pub(super) fn sentences(fit: &Fit) -> Vec<String> {
     let misfit = fit.misfit.map(|share| {
         format!(
             "The figures differ by some {} more than chance explains: these keys alone do not make the drive the measured one. \

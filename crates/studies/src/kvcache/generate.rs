@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::request::{ConversationTurn, PromptRequest};
 use phaselink_core::number::{real, real_length, whole, wide_index};
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 
 /// Longest generated prompt in tokens. A conversation that reaches it ends.
 const INPUT_TOKENS_MAX: u64 = 131_072;
@@ -100,7 +100,7 @@ impl GeneratedTrace {
     /// Returns an iterator that generates all requests of the trace from the first. Every call generates equal
     /// requests.
     pub fn requests(&self) -> GeneratedRequests {
-        let mut random = RandomStream::stream(self.seed, "conversations");
+        let mut random = Random::stream(self.seed, "conversations");
         let statistics = self.mix.statistics();
         let begin_s = random.exponential() / (self.rate_per_s * (1.0 - statistics.goes_on));
         GeneratedRequests {
@@ -122,7 +122,7 @@ impl GeneratedTrace {
 pub struct GeneratedRequests {
     trace: GeneratedTrace,
     statistics: PromptStatistics,
-    random: RandomStream,
+    random: Random,
     /// Time at which the next conversation begins, in seconds since the start of the trace.
     next_begin_s: f64,
     /// Pending turns as a priority queue, earliest first: time in nanoseconds, and key in `conversations`.

@@ -132,32 +132,32 @@ fn shipped() -> std::collections::BTreeMap<String, LanguageModel> {
 #[serde(rename_all = "lowercase")]
 pub enum KvLayout {
     /// Block is one object: all layers of all its tokens.
-    PageBlock,
+    Block,
     /// Block has one object for each layer of the model, with all its tokens.
-    StageUnderConversion,
+    Layer,
     /// Block has one object for each token, with all layers.
-    PacketToken,
+    Token,
 }
 
 impl KvLayout {
     /// All ways to split a key-value block into objects: one per block, one per layer, one per token.
-    pub const ALL: [KvLayout; 3] = [KvLayout::PageBlock, KvLayout::StageUnderConversion, KvLayout::PacketToken];
+    pub const ALL: [KvLayout; 3] = [KvLayout::Block, KvLayout::Layer, KvLayout::Token];
 
     /// Returns the name of this key-value layout on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            KvLayout::PageBlock => "block",
-            KvLayout::StageUnderConversion => "layer",
-            KvLayout::PacketToken => "token",
+            KvLayout::Block => "block",
+            KvLayout::Layer => "layer",
+            KvLayout::Token => "token",
         }
     }
 
     /// Returns the number of storage objects of a block of `tokens` tokens, and the bytes of each object.
     pub fn objects(self, model: &LanguageModel, tokens: u64) -> (u64, u64) {
         match self {
-            KvLayout::PageBlock => (1, tokens * model.token_bytes()),
-            KvLayout::StageUnderConversion => (model.layers.into(), tokens * model.cached_bytes_per_token_layer()),
-            KvLayout::PacketToken => (tokens, model.token_bytes()),
+            KvLayout::Block => (1, tokens * model.token_bytes()),
+            KvLayout::Layer => (model.layers.into(), tokens * model.cached_bytes_per_token_layer()),
+            KvLayout::Token => (tokens, model.token_bytes()),
         }
     }
 }

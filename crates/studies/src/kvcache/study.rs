@@ -303,7 +303,7 @@ fn half_width(values: &[f64]) -> f64 {
 #[serde(untagged)]
 pub enum CacheLifetime {
     /// Lifetime of one drive's cells under the writes of the cache.
-    MeasuredConstant(CellLifetime),
+    Known(CellLifetime),
     /// Lifetime is unknown, because the drive lacks a value.
     Missing {
         /// Value of the drive without which the lifetime is unknown.
@@ -442,7 +442,7 @@ impl CacheMeasurement<'_> {
         if !drive.is_flash() {
             let capacity_bytes = real(drive.limits().capacity_bytes);
             let bytes = capacity_bytes * real(media.endurance_cycles);
-            return CacheLifetime::MeasuredConstant(CellLifetime {
+            return CacheLifetime::Known(CellLifetime {
                 write_amplification: 1.0,
                 years: bytes / bytes_per_day / YEAR_DAYS,
                 placed_years: None,
@@ -451,7 +451,7 @@ impl CacheMeasurement<'_> {
         }
         let write_bytes = self.plan.block_padded_bytes().min(WRITE_BYTES_MAX) as u32;
         match flash_lifetimes_of_cache(drive, write_bytes) {
-            Ok([mixed, placed]) => CacheLifetime::MeasuredConstant(CellLifetime {
+            Ok([mixed, placed]) => CacheLifetime::Known(CellLifetime {
                 write_amplification: mixed.write_amplification,
                 years: mixed.years_at(bytes_per_day),
                 placed_years: Some(placed.years_at(bytes_per_day)),
@@ -467,7 +467,7 @@ fn flash_lifetimes_of_cache(
     bytes: u32,
 ) -> Result<[crate::predict::lifetime::FlashLifetime; 2], Problems> {
     Ok([
-        flash_lifetime(drive, WrittenPattern::RandomStream, bytes)?,
+        flash_lifetime(drive, WrittenPattern::Random, bytes)?,
         flash_lifetime(drive, WrittenPattern::Sequential, bytes)?,
     ])
 }

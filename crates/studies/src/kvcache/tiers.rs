@@ -38,23 +38,22 @@ const DRIVE: usize = 2;
 #[serde(rename_all = "lowercase")]
 pub enum TierReplacement {
     /// Evicts the least recently used block.
-    LruReplacement,
+    Lru,
     /// Evicts the block that entered the tier first, whether used since or not.
-    FifoPolicy,
+    Fifo,
     /// Evicts the first block of the queue that was not used since it was last examined (second chance).
     Clock,
 }
 
 impl TierReplacement {
     /// All replacement policies of a tier.
-    pub const ALL: [TierReplacement; 3] =
-        [TierReplacement::LruReplacement, TierReplacement::FifoPolicy, TierReplacement::Clock];
+    pub const ALL: [TierReplacement; 3] = [TierReplacement::Lru, TierReplacement::Fifo, TierReplacement::Clock];
 
     /// Returns the name of this replacement policy on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            TierReplacement::LruReplacement => "lru",
-            TierReplacement::FifoPolicy => "fifo",
+            TierReplacement::Lru => "lru",
+            TierReplacement::Fifo => "fifo",
             TierReplacement::Clock => "clock",
         }
     }
@@ -550,11 +549,11 @@ impl Tiers {
     /// Tells the replacement policy of a tier that one of its blocks is used.
     fn touch_block(&mut self, tier: usize, block: u32) {
         match self.plan.replacement {
-            TierReplacement::LruReplacement => {
+            TierReplacement::Lru => {
                 self.unlink(tier, block);
                 self.link(tier, block);
             }
-            TierReplacement::FifoPolicy => {}
+            TierReplacement::Fifo => {}
             TierReplacement::Clock => self.blocks[index(block)].was_used[tier_link_index(tier)] = true,
         }
     }

@@ -6,9 +6,9 @@
 use super::tiers::{DriveAccess, RequestBlockParts};
 use phaselink_core::config::Precondition;
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{CompletedInjection, Engine, ExternalInput};
+use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::number::{index, narrow, real, short_length, whole, wide_index};
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
@@ -38,14 +38,14 @@ impl SampledWindow {
     /// Draws at most `windows` windows from `requests` requests, one from each equal part. A request has about
     /// `pieces_per_request` drive accesses; each window counts as many requests as make about `pieces` accesses.
     pub fn draw(requests: u64, windows: u64, pieces_per_request: f64, pieces: u64, seed: u64) -> Vec<SampledWindow> {
-        let mut random = RandomStream::stream(seed, "windows");
+        let mut random = Random::stream(seed, "windows");
         let windows = windows.min(requests / COUNTED_MIN).max(1);
         let part = requests / windows;
         let wanted = whole(real(pieces) / pieces_per_request.max(1e-9));
         let counted = wanted.clamp(COUNTED_MIN, COUNTED_MAX).min(part);
         let lead_in = (counted / LEAD_IN).max(1).min(part - counted);
         let room = part - counted - lead_in + 1;
-        let first = |window: u64, random: &mut RandomStream| window * part + whole(random.unit() * real(room));
+        let first = |window: u64, random: &mut Random| window * part + whole(random.unit() * real(room));
         (0..windows).map(|window| SampledWindow { first: first(window, &mut random), lead_in, counted }).collect()
     }
 
@@ -155,7 +155,7 @@ impl CacheDrive {
     pub fn new(drive: &Drive, writes: bool, seed: u64) -> CacheDrive {
         let mut drive = drive.as_only_drive();
         if drive.translation.precondition == Precondition::Auto {
-            drive.translation.precondition = if writes { Precondition::RandomStream } else { Precondition::Sequential };
+            drive.translation.precondition = if writes { Precondition::Random } else { Precondition::Sequential };
         }
         let mut engine = Engine::new(&drive, seed);
         let threads = THREADS.min(drive.host.processors().into()).max(1);
@@ -210,11 +210,10 @@ impl CacheDrive {
         let CacheDrive { mut engine, threads } = self.clone();
         let start = engine.now() + Span::from_us(100);
         let mut left = pieces.len();
-        let mut note =
-            |completed: CompletedInjection| on_done(&pieces[index(completed.token)], completed.at.since(start));
+        let mut note = |completed: Completed| on_done(&pieces[index(completed.token)], completed.at.since(start));
         for (token, piece) in (0..).zip(pieces) {
             let thread = threads[index(token) % threads.len()];
-            engine.inject(start + arrival(piece), ExternalInput::Request { thread, io: piece.io, token });
+            engine.inject(start + arrival(piece), Input::Request { thread, io: piece.io, token });
             while let Some(completed) = engine.take_completed() {
                 note(completed);
                 left -= 1;

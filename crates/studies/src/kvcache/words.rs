@@ -236,7 +236,7 @@ impl KvCacheAnswer {
         let seconds = |s: f64| quantity(s, "s");
         let y = PlotAxis { name: "mean time to the first token", scale: AxisScale::Linear, shown: &seconds };
         let keys = [
-            key("computing", CauseOfLatency::EngineStack),
+            key("computing", CauseOfLatency::Software),
             key("waiting for cached blocks", CauseOfLatency::DataTransfer),
         ];
         let requests_per_s = real(self.requests) / self.duration_s.max(1e-9);
@@ -264,7 +264,7 @@ impl KvCacheAnswer {
         let y = PlotAxis { name: "share of the bytes of prompts", scale: AxisScale::Linear, shown: &share };
         let causes = [CauseOfLatency::Copy, CauseOfLatency::Memory, CauseOfLatency::DataTransfer];
         let mut keys: Vec<LegendKey> = TIER_NAMES.iter().zip(causes).map(|(name, cause)| key(name, cause)).collect();
-        keys.push(key("computed", CauseOfLatency::EngineStack));
+        keys.push(key("computed", CauseOfLatency::Software));
         let column = |one: &KvCacheDrive| {
             let counts = one.blocks.hits().into_iter().chain([one.blocks.computed]);
             Column { name: self.title(one), parts: counts.map(|count| one.blocks.share(count.bytes)).collect() }
@@ -316,7 +316,7 @@ impl KvCacheDrive {
     /// Formats a figure of the cells' lifetime; `unknown` if the drive lacks a value for it.
     fn lifetime_figure_text(&self, value: impl Fn(&CellLifetime) -> Option<String>) -> String {
         match &self.lifetime {
-            CacheLifetime::MeasuredConstant(cells) => value(cells).unwrap_or(String::from("-")),
+            CacheLifetime::Known(cells) => value(cells).unwrap_or(String::from("-")),
             CacheLifetime::Missing { .. } => String::from("unknown"),
             CacheLifetime::NoWrites => String::from("-"),
         }
@@ -325,13 +325,13 @@ impl KvCacheDrive {
     /// Returns a phrase on the time until the drive's cells wear out; empty if that is unknown.
     fn lifetime_phrase(&self) -> String {
         match &self.lifetime {
-            CacheLifetime::MeasuredConstant(cells) if cells.years < YEARS_RATED => format!(
+            CacheLifetime::Known(cells) if cells.years < YEARS_RATED => format!(
                 "; its cells wear out in {}: it takes {} drive writes a day, and {} last five years",
                 years(cells.years),
                 figure(self.drive_writes_per_day),
                 figure(cells.rated_writes_per_day)
             ),
-            CacheLifetime::MeasuredConstant(cells) => format!("; its cells last {}", years(cells.years)),
+            CacheLifetime::Known(cells) => format!("; its cells last {}", years(cells.years)),
             CacheLifetime::NoWrites | CacheLifetime::Missing { .. } => String::new(),
         }
     }

@@ -1,6 +1,6 @@
 //! Slices of a run, and batches of consecutive slices, from which confidence intervals are computed.
 
-use super::{BATCHES, KnownFigure, PrecisionEstimate, TooShortReason};
+use super::{BATCHES, KnownFigure, PrecisionEstimate, TooShort};
 use phaselink_core::ledger::Latency;
 use phaselink_core::number::real_length;
 
@@ -52,24 +52,24 @@ impl RunSlices {
 
     /// Estimates mean and p99 latency from the slices after the warm-up, with their confidence intervals. Fails if the
     /// run is too short.
-    pub(super) fn estimate(&self) -> Result<PrecisionEstimate, TooShortReason> {
+    pub(super) fn estimate(&self) -> Result<PrecisionEstimate, TooShort> {
         let means: Vec<f64> = self.slices.iter().map(Latency::mean_ns).collect();
         if means.len() < 2 * BATCHES {
-            return Err(TooShortReason::Requests);
+            return Err(TooShort::Requests);
         }
-        let warm_up = warm_up(&means).ok_or(TooShortReason::WarmUpState)?;
+        let warm_up = warm_up(&means).ok_or(TooShort::WarmUp)?;
         let length = (self.slices.len() - warm_up) / BATCHES;
         // Leave out the oldest slices that do not fill a batch, because the warm-up has affected them most.
         let first = self.slices.len() - length * BATCHES;
         let batches: Vec<Latency> = self.slices[first..].chunks(length).map(merge_slice_latencies).collect();
         if batches.iter().any(|batch| batch.samples_beyond(99.0) < BEYOND_MIN) {
-            return Err(TooShortReason::Requests);
+            return Err(TooShort::Requests);
         }
         let all = merge_slice_latencies(&batches);
         let means: Vec<f64> = batches.iter().map(Latency::mean_ns).collect();
         let tails: Vec<f64> = batches.iter().map(|batch| batch.percentile(99.0).as_ns()).collect();
         if correlation(&means) > CORRELATION_MAX {
-            return Err(TooShortReason::Correlated);
+            return Err(TooShort::Correlated);
         }
         let p99_ns = all.percentile(99.0).as_ns();
         Ok(PrecisionEstimate {

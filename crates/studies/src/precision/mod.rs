@@ -57,11 +57,11 @@ pub struct PrecisionEstimate {
 
 /// Reason why a run is too short to estimate its precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TooShortReason {
+pub enum TooShort {
     /// Run has too few requests: each batch needs some that are slower than its p99.
     Requests,
     /// Warm-up reaches into the second half of the run, so that latencies still drift.
-    WarmUpState,
+    WarmUp,
     /// Consecutive batches are correlated, so that each of them is too short.
     Correlated,
 }
@@ -77,7 +77,7 @@ pub struct Measurement {
     can_end: bool,
     slices: RunSlices,
     seen: Latency,
-    estimate: Result<PrecisionEstimate, TooShortReason>,
+    estimate: Result<PrecisionEstimate, TooShort>,
 }
 
 /// Returns the relative precision of a figure: half width of its confidence interval over its value.
@@ -97,12 +97,12 @@ impl PrecisionEstimate {
     }
 }
 
-impl std::fmt::Display for TooShortReason {
+impl std::fmt::Display for TooShort {
     fn fmt(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
         formatter.write_str(match self {
-            TooShortReason::Requests => "the run has too few requests",
-            TooShortReason::WarmUpState => "the run ends while latencies still drift",
-            TooShortReason::Correlated => "the run is too short for batches that do not depend on each other",
+            TooShort::Requests => "the run has too few requests",
+            TooShort::WarmUp => "the run ends while latencies still drift",
+            TooShort::Correlated => "the run is too short for batches that do not depend on each other",
         })
     }
 }
@@ -110,7 +110,7 @@ impl std::fmt::Display for TooShortReason {
 impl Measurement {
     /// Returns a measurement until the goal is reached; a share, such as 0.01 for 1 %, is that of mean and p99.
     pub fn until_precision(goal: impl Into<PrecisionGoal>) -> Measurement {
-        let estimate = Err(TooShortReason::Requests);
+        let estimate = Err(TooShort::Requests);
         let (goal, slices) = (goal.into(), RunSlices::of(SLICE_IOS));
         Measurement { goal, tail: None, can_end: goal.tail.is_none(), slices, seen: Latency::default(), estimate }
     }
@@ -141,7 +141,7 @@ impl Measurement {
     }
 
     /// Returns the latest estimate of mean and p99, or the reason why there is none yet.
-    pub fn estimate(&self) -> Result<PrecisionEstimate, TooShortReason> {
+    pub fn estimate(&self) -> Result<PrecisionEstimate, TooShort> {
         self.estimate
     }
 

@@ -1,21 +1,21 @@
 use super::batches::{RunSlices, correlation, half_width, warm_up};
 use super::*;
 use phaselink_core::drive::Drive;
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 use phaselink_core::time::Span;
 use phaselink_core::workload::Job;
 
 /// Random latencies around 40 us, each correlated with the previous one by `memory`: an autoregressive process of first
 /// order.
-struct CorrelatedLatencies {
-    random: RandomStream,
+struct Series {
+    random: Random,
     memory: f64,
     last: f64,
 }
 
-impl CorrelatedLatencies {
-    fn new(seed: u64, memory: f64) -> CorrelatedLatencies {
-        CorrelatedLatencies { random: RandomStream::stream(seed, "series"), memory, last: 0.0 }
+impl Series {
+    fn new(seed: u64, memory: f64) -> Series {
+        Series { random: Random::stream(seed, "series"), memory, last: 0.0 }
     }
 
     /// Returns the next latency in nanoseconds. Its random part is the sum of twelve uniform numbers, nearly normal
@@ -46,7 +46,7 @@ fn half_width_matches_the_variance_of_a_correlated_series() {
     // For large n, the mean of n such values has the variance (3000 / (1 - memory))^2 / n.
     let (seeds, memory, slices, ios) = (40, 0.8, 80, 400);
     let widths: Vec<f64> = (0..seeds)
-        .filter_map(|seed| CorrelatedLatencies::new(seed, memory).slices(slices, ios, still).estimate().ok())
+        .filter_map(|seed| Series::new(seed, memory).slices(slices, ios, still).estimate().ok())
         .map(|estimate| estimate.mean.half_width_ns)
         .collect();
     let mean = widths.iter().sum::<f64>() / widths.len() as f64;
@@ -58,9 +58,8 @@ fn half_width_matches_the_variance_of_a_correlated_series() {
 #[test]
 fn confidence_interval_covers_the_true_mean_and_p99_as_stated() {
     for memory in [0.0, 0.9] {
-        let estimates: Vec<PrecisionEstimate> = (0..200)
-            .filter_map(|seed| CorrelatedLatencies::new(seed, memory).slices(64, 800, still).estimate().ok())
-            .collect();
+        let estimates: Vec<PrecisionEstimate> =
+            (0..200).filter_map(|seed| Series::new(seed, memory).slices(64, 800, still).estimate().ok()).collect();
         assert!(estimates.len() > 150, "{memory}: {} runs know", estimates.len());
         // The 99th percentile of a normal distribution is 2.326 deviations above its mean. The sum of twelve uniform
         // numbers has an excess kurtosis of -0.1, so there it is 2.303, or 2.324 with a memory of 0.9 (Cornish and
@@ -82,24 +81,24 @@ fn confidence_interval_covers_the_true_mean_and_p99_as_stated() {
 #[test]
 fn warm_up_requests_are_detected_and_excluded() {
     let warming = |place: usize| if place < 9 { 50_000.0 - 5_000.0 * place as f64 } else { 0.0 };
-    let estimate = CorrelatedLatencies::new(3, 0.5).slices(80, 400, warming).estimate().unwrap();
+    let estimate = Series::new(3, 0.5).slices(80, 400, warming).estimate().unwrap();
     assert!((8 * 400..=12 * 400).contains(&estimate.warm_up_ios), "{}", estimate.warm_up_ios);
     assert!((estimate.mean.value_ns - 40_000.0).abs() < 2.0 * estimate.mean.half_width_ns, "{:?}", estimate.mean);
-    let settled = CorrelatedLatencies::new(3, 0.5).slices(80, 400, still).estimate().unwrap();
+    let settled = Series::new(3, 0.5).slices(80, 400, still).estimate().unwrap();
     assert!(settled.warm_up_ios < 12 * 400, "{}", settled.warm_up_ios);
 }
 
 #[test]
 fn too_short_run_states_why_precision_is_unknown() {
-    let few = CorrelatedLatencies::new(1, 0.0).slices(30, 400, still).estimate();
-    assert_eq!(few, Err(TooShortReason::Requests));
+    let few = Series::new(1, 0.0).slices(30, 400, still).estimate();
+    assert_eq!(few, Err(TooShort::Requests));
     // In each of twenty batches of 800 requests, only eight are beyond the p99.
-    let no_tail = CorrelatedLatencies::new(1, 0.0).slices(40, 400, still).estimate();
-    assert_eq!(no_tail, Err(TooShortReason::Requests));
-    let drifting = CorrelatedLatencies::new(1, 0.0).slices(80, 400, |place| place as f64 * 1500.0).estimate();
-    assert_eq!(drifting, Err(TooShortReason::WarmUpState));
-    let slow = CorrelatedLatencies::new(2, 0.9999).slices(80, 400, still).estimate();
-    assert!(slow == Err(TooShortReason::Correlated) || slow == Err(TooShortReason::WarmUpState), "{slow:?}");
+    let no_tail = Series::new(1, 0.0).slices(40, 400, still).estimate();
+    assert_eq!(no_tail, Err(TooShort::Requests));
+    let drifting = Series::new(1, 0.0).slices(80, 400, |place| place as f64 * 1500.0).estimate();
+    assert_eq!(drifting, Err(TooShort::WarmUp));
+    let slow = Series::new(2, 0.9999).slices(80, 400, still).estimate();
+    assert!(slow == Err(TooShort::Correlated) || slow == Err(TooShort::WarmUp), "{slow:?}");
 }
 
 #[test]
@@ -109,7 +108,7 @@ fn equal_latencies_have_a_zero_width_interval() {
 
 #[test]
 fn merging_slices_in_pairs_keeps_the_estimate() {
-    let mut slices = CorrelatedLatencies::new(5, 0.5).slices(80, 800, still);
+    let mut slices = Series::new(5, 0.5).slices(80, 800, still);
     let before = slices.estimate().unwrap();
     slices.pair();
     assert_eq!((slices.count(), slices.ios_per_slice()), (40, 1600));
@@ -129,5 +128,5 @@ fn simulation_stops_as_soon_as_the_precision_goal_is_met() {
     };
     let (is_known, estimate, ios) = run(10_000_000);
     assert!(is_known && estimate.unwrap().is_within(0.05) && ios < 1_000_000, "{estimate:?} after {ios}");
-    assert_eq!(run(5000), (false, Err(TooShortReason::Requests), 5000));
+    assert_eq!(run(5000), (false, Err(TooShort::Requests), 5000));
 }

@@ -26,18 +26,18 @@ pub enum WrittenPattern {
     /// Writes of the whole drive in order, again and again, so that garbage collection finds empty blocks.
     Sequential,
     /// Writes of blocks at random over the whole drive, all with the same probability.
-    RandomStream,
+    Random,
 }
 
 impl WrittenPattern {
     /// All patterns of writes.
-    pub const ALL: [WrittenPattern; 2] = [WrittenPattern::Sequential, WrittenPattern::RandomStream];
+    pub const ALL: [WrittenPattern; 2] = [WrittenPattern::Sequential, WrittenPattern::Random];
 
     /// Returns the name of the pattern on the command line.
     pub fn name(self) -> &'static str {
         match self {
             WrittenPattern::Sequential => "sequential",
-            WrittenPattern::RandomStream => "random",
+            WrittenPattern::Random => "random",
         }
     }
 
@@ -50,7 +50,7 @@ impl WrittenPattern {
     fn fio_rw_value(self) -> &'static str {
         match self {
             WrittenPattern::Sequential => "write",
-            WrittenPattern::RandomStream => "randwrite",
+            WrittenPattern::Random => "randwrite",
         }
     }
 }
@@ -91,15 +91,15 @@ pub fn flash_lifetime(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) 
     let mut drive = drive.as_only_drive();
     drive.translation.precondition = match pattern {
         WrittenPattern::Sequential => Precondition::Sequential,
-        WrittenPattern::RandomStream => Precondition::RandomStream,
+        WrittenPattern::Random => Precondition::Random,
     };
     let shape = shape(&drive.media, &drive.translation);
     let unit_bytes = drive.translation.unit_bytes;
     let write_amplification = match pattern {
         WrittenPattern::Sequential => 1.0,
         // Each zone is written in order, so random writes to zones cause no write amplification.
-        WrittenPattern::RandomStream if drive.zones.is_there() => 1.0,
-        WrittenPattern::RandomStream => {
+        WrittenPattern::Random if drive.zones.is_there() => 1.0,
+        WrittenPattern::Random => {
             let unit_shares =
                 f64::from(block_bytes.div_ceil(unit_bytes)) * f64::from(unit_bytes) / f64::from(block_bytes);
             unit_shares * shape.steady_write_amplification(shape.units, block_bytes / unit_bytes)
@@ -169,12 +169,9 @@ mod tests {
 
     #[test]
     fn random_write_lifetime_counts_amplification_and_partial_units() {
-        let [sequential, random, small] = [
-            (WrittenPattern::Sequential, 4096),
-            (WrittenPattern::RandomStream, 4096),
-            (WrittenPattern::RandomStream, 512),
-        ]
-        .map(|(pattern, bytes)| lifetime("tlc-gen5", pattern, bytes));
+        let [sequential, random, small] =
+            [(WrittenPattern::Sequential, 4096), (WrittenPattern::Random, 4096), (WrittenPattern::Random, 512)]
+                .map(|(pattern, bytes)| lifetime("tlc-gen5", pattern, bytes));
         let ratio = sequential.written_bytes / random.written_bytes;
         assert!((ratio / random.write_amplification - 1.0).abs() < 1e-9 && ratio > 2.0, "{ratio}");
         assert!((small.write_amplification / random.write_amplification - 8.0).abs() < 1e-9, "{small:?}");
@@ -182,8 +179,7 @@ mod tests {
 
     #[test]
     fn lifetime_without_translation_layer_or_endurance_is_refused() {
-        let refused =
-            |drive: &Drive| flash_lifetime(drive, WrittenPattern::RandomStream, 4096).unwrap_err().to_string();
+        let refused = |drive: &Drive| flash_lifetime(drive, WrittenPattern::Random, 4096).unwrap_err().to_string();
         assert!(refused(&Drive::shipped("nvme").unwrap()).contains("no translation layer"));
         let mut eternal = Drive::shipped("tlc-gen4").unwrap();
         eternal.media.endurance_cycles = 0;

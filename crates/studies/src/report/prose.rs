@@ -10,7 +10,7 @@ enum ProsePart {
     Heading(String),
     Table(Table),
     Lines(String),
-    RequestGap,
+    Gap,
 }
 
 /// Text of an answer for people, in parts that each output fits to its width.
@@ -49,7 +49,7 @@ impl Prose {
 
     /// Adds an empty line.
     pub fn gap(mut self) -> Prose {
-        self.0.push(ProsePart::RequestGap);
+        self.0.push(ProsePart::Gap);
         self
     }
 
@@ -60,7 +60,7 @@ impl Prose {
             ProsePart::Heading(text) => heading(text) + "\n",
             ProsePart::Table(table) => shown(table),
             ProsePart::Lines(text) => format!("{text}\n"),
-            ProsePart::RequestGap => String::from("\n"),
+            ProsePart::Gap => String::from("\n"),
         };
         self.0.iter().map(part).collect()
     }
@@ -72,7 +72,7 @@ impl Prose {
             ProsePart::Heading(text) => html::page::heading(text),
             ProsePart::Table(table) => html::table(table),
             ProsePart::Lines(text) => format!("<pre>{}</pre>\n", html::escape(text)),
-            ProsePart::RequestGap => String::new(),
+            ProsePart::Gap => String::new(),
         };
         self.0.iter().map(part).collect()
     }

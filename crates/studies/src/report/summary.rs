@@ -193,7 +193,7 @@ pub(super) fn host(outcome: &Outcome) -> Table {
     if let Some(energy) = outcome.energy {
         table.row(["  of it idle".to_string(), units::quantity(energy.idle_w, "W")]);
     }
-    add_figure_rows(&mut table, &figures, RunFigureGroup::ServerEnergy, "");
+    add_figure_rows(&mut table, &figures, RunFigureGroup::Energy, "");
     table
 }
 

@@ -15,8 +15,8 @@ pub(super) enum Alignment {
 /// One line of a table below its headers: cells, or a rule.
 #[derive(Clone, Debug)]
 enum TableLine {
-    ProgramCells(Vec<String>),
-    FaultRule,
+    Cells(Vec<String>),
+    Rule,
 }
 
 /// Table under construction: columns first, then rows; `to_string` prints it.
@@ -79,8 +79,8 @@ impl Table {
             columns.iter().map(|column| cells.get(*column).cloned().unwrap_or_default()).collect::<Vec<_>>()
         };
         let line = |line: &TableLine| match line {
-            TableLine::ProgramCells(cells) => TableLine::ProgramCells(of_row(cells)),
-            TableLine::FaultRule => TableLine::FaultRule,
+            TableLine::Cells(cells) => TableLine::Cells(of_row(cells)),
+            TableLine::Rule => TableLine::Rule,
         };
         Table {
             columns: columns.iter().map(|column| self.columns[*column].clone()).collect(),
@@ -100,13 +100,13 @@ impl Table {
     {
         let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
         assert!(cells.len() <= self.columns.len(), "a row of {} cells in {} columns", cells.len(), self.columns.len());
-        self.lines.push(TableLine::ProgramCells(cells));
+        self.lines.push(TableLine::Cells(cells));
     }
 
     /// Begins a new group of rows with a rule, unless there is no row above it.
     pub fn group(&mut self) {
-        if matches!(self.lines.last(), Some(TableLine::ProgramCells(_))) {
-            self.lines.push(TableLine::FaultRule);
+        if matches!(self.lines.last(), Some(TableLine::Cells(_))) {
+            self.lines.push(TableLine::Rule);
         }
     }
 
@@ -139,8 +139,8 @@ impl Table {
     /// Returns the rows of the table without the rules between them.
     pub(super) fn rows(&self) -> impl Iterator<Item = &[String]> {
         self.lines.iter().filter_map(|line| match line {
-            TableLine::ProgramCells(cells) => Some(cells.as_slice()),
-            TableLine::FaultRule => None,
+            TableLine::Cells(cells) => Some(cells.as_slice()),
+            TableLine::Rule => None,
         })
     }
 
@@ -175,10 +175,10 @@ impl fmt::Display for Table {
         writeln!(f, "{rule}")?;
         for line in &self.lines {
             match line {
-                TableLine::ProgramCells(cells) => {
+                TableLine::Cells(cells) => {
                     writeln!(f, "{}", self.align_cells(cells.iter().map(String::as_str), &widths))?
                 }
-                TableLine::FaultRule => writeln!(f, "{rule}")?,
+                TableLine::Rule => writeln!(f, "{rule}")?,
             }
         }
         Ok(())

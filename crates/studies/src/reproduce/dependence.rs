@@ -67,7 +67,7 @@ impl Dependence {
     fn take(&mut self, fields: Vec<String>) -> Option<()> {
         let [id, fitted, assumed] = <[String; 3]>::try_from(fields).ok()?;
         let keys = |text: &str| text.split_whitespace().map(|key| key.replace(BLANK, " ")).collect::<Vec<_>>();
-        let fitted = keys(&fitted).into_iter().map(|key| (UncertaintyCause::FittedKeyValue, key));
+        let fitted = keys(&fitted).into_iter().map(|key| (UncertaintyCause::Fitted, key));
         let assumed = keys(&assumed).into_iter().map(|key| (UncertaintyCause::Assumed, key));
         self.rows.insert(id, fitted.chain(assumed).collect());
         Some(())
@@ -95,14 +95,14 @@ impl Dependence {
                     keys.iter().filter(|(of, _)| *of == cause).map(|(_, key)| key.replace(' ', &String::from(BLANK)));
                 csv::quoted(keys.collect::<Vec<_>>().join(" "))
             };
-            format!("{id},{},{}\n", list(UncertaintyCause::FittedKeyValue), list(UncertaintyCause::Assumed))
+            format!("{id},{},{}\n", list(UncertaintyCause::Fitted), list(UncertaintyCause::Assumed))
         };
         format!("{HEAD}\n{}", self.rows.iter().map(line).collect::<String>())
     }
 
     pub(super) fn of(&self, id: &str) -> ResultDependence {
         let Some(keys) = self.rows.get(id) else { return ResultDependence::default() };
-        let fitted = keys.iter().filter(|(cause, _)| *cause == UncertaintyCause::FittedKeyValue);
+        let fitted = keys.iter().filter(|(cause, _)| *cause == UncertaintyCause::Fitted);
         let mut depends_on: Vec<String> = keys.iter().map(|(_, key)| key.clone()).collect();
         depends_on.sort();
         depends_on.dedup();
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn dependence_reads_back_from_its_csv() {
         let mut noted = Dependence::default();
-        noted.note(UncertaintyCause::FittedKeyValue, "link.one_way_ns", ["A", "B"]);
+        noted.note(UncertaintyCause::Fitted, "link.one_way_ns", ["A", "B"]);
         noted.note(UncertaintyCause::Assumed, "stack.stages.I/O scheduler.submit_ns", ["B"]);
         noted.note(UncertaintyCause::Assumed, "media.read_ns", []);
         noted.note(UncertaintyCause::Assumed, "stack.stages.call (\"read\", guarded).submit_ns", ["D"]);

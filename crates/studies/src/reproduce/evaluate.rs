@@ -18,7 +18,7 @@ pub(super) enum ExpressionValue {
     Number(f64),
     Truth(bool),
     /// One value (`values`) for each swept value (`points`).
-    CorrelatedLatencies {
+    Series {
         points: Vec<f64>,
         values: Vec<f64>,
     },
@@ -29,7 +29,7 @@ impl ExpressionValue {
         match self {
             ExpressionValue::Number(_) => "a number",
             ExpressionValue::Truth(_) => "a truth",
-            ExpressionValue::CorrelatedLatencies { .. } => "a series",
+            ExpressionValue::Series { .. } => "a series",
         }
     }
 
@@ -38,7 +38,7 @@ impl ExpressionValue {
         match self {
             ExpressionValue::Number(number) => Some(*number),
             ExpressionValue::Truth(truth) => Some(f64::from(u8::from(*truth))),
-            ExpressionValue::CorrelatedLatencies { .. } => None,
+            ExpressionValue::Series { .. } => None,
         }
     }
 }
@@ -66,7 +66,7 @@ pub(super) fn evaluate(
         Expression::Binary(operator, left, right) => {
             apply_binary_operator(*operator, value_of(left)?, value_of(right)?)
         }
-        Expression::EngineCall(function, arguments) => {
+        Expression::Call(function, arguments) => {
             let values: Result<Vec<ExpressionValue>, String> = arguments.iter().map(value_of).collect();
             call_function(*function, values?)
         }
@@ -84,7 +84,7 @@ fn measured(
 /// Returns the values of an experiment as a series over its swept values, or as a number if it sweeps nothing.
 fn series_or_number(experiment: &PlanExperiment, values: Vec<f64>) -> ExpressionValue {
     match &experiment.swept {
-        Some(points) => ExpressionValue::CorrelatedLatencies { points: points.clone(), values },
+        Some(points) => ExpressionValue::Series { points: points.clone(), values },
         None => ExpressionValue::Number(values[0]),
     }
 }
@@ -92,11 +92,11 @@ fn series_or_number(experiment: &PlanExperiment, values: Vec<f64>) -> Expression
 fn swept_value_series(experiment: &PlanExperiment) -> Result<ExpressionValue, String> {
     let points = experiment.swept.clone();
     let points = points.ok_or_else(|| format!("x({}), but this experiment sweeps nothing", experiment.name))?;
-    Ok(ExpressionValue::CorrelatedLatencies { values: points.clone(), points })
+    Ok(ExpressionValue::Series { values: points.clone(), points })
 }
 
 fn at(series: ExpressionValue, point: f64) -> Result<ExpressionValue, String> {
-    let ExpressionValue::CorrelatedLatencies { points, values } = series else {
+    let ExpressionValue::Series { points, values } = series else {
         return Err(format!("at(…, {point}) of {}", series.kind()));
     };
     let place = points.iter().position(|swept| *swept == point);
@@ -113,8 +113,8 @@ fn truth(value: ExpressionValue, operator: &str) -> Result<bool, String> {
 fn map(value: ExpressionValue, name: &str, change: impl Fn(f64) -> f64) -> Result<ExpressionValue, String> {
     match value {
         ExpressionValue::Number(number) => Ok(ExpressionValue::Number(change(number))),
-        ExpressionValue::CorrelatedLatencies { points, values } => {
-            Ok(ExpressionValue::CorrelatedLatencies { points, values: values.into_iter().map(change).collect() })
+        ExpressionValue::Series { points, values } => {
+            Ok(ExpressionValue::Series { points, values: values.into_iter().map(change).collect() })
         }
         ExpressionValue::Truth(_) => Err(format!("`{name}` of a truth")),
     }
@@ -154,14 +154,14 @@ fn zip(
         (ExpressionValue::Number(left), right) => map(right, symbol, |number| combine(left, number)),
         (left, ExpressionValue::Number(right)) => map(left, symbol, |number| combine(number, right)),
         (
-            ExpressionValue::CorrelatedLatencies { points, values: left },
-            ExpressionValue::CorrelatedLatencies { points: others, values: right },
+            ExpressionValue::Series { points, values: left },
+            ExpressionValue::Series { points: others, values: right },
         ) => {
             if points != others {
                 return Err(format!("`{symbol}` of series over different points: {points:?} and {others:?}"));
             }
             let values = left.into_iter().zip(right).map(|(left, right)| combine(left, right)).collect();
-            Ok(ExpressionValue::CorrelatedLatencies { points, values })
+            Ok(ExpressionValue::Series { points, values })
         }
         (left, right) => Err(format!("`{symbol}` of {} and {}", left.kind(), right.kind())),
     }
@@ -175,7 +175,7 @@ fn compare_pointwise(
 ) -> Result<ExpressionValue, String> {
     let verdicts = zip(left, right, symbol, |left, right| f64::from(u8::from(holds(left, right))))?;
     match verdicts {
-        ExpressionValue::CorrelatedLatencies { values, .. } => {
+        ExpressionValue::Series { values, .. } => {
             Ok(ExpressionValue::Truth(values.iter().all(|verdict| *verdict == 1.0)))
         }
         single => Ok(ExpressionValue::Truth(single.as_scalar() == Some(1.0))),
@@ -195,7 +195,7 @@ fn apply_unary_function(function: Function, argument: ExpressionValue) -> Result
         return map(argument, function.name(), f64::abs);
     }
     match argument {
-        ExpressionValue::CorrelatedLatencies { points, values } => Ok(function_of_series(function, &points, &values)),
+        ExpressionValue::Series { points, values } => Ok(function_of_series(function, &points, &values)),
         other => Err(format!("`{}` of {}", function.name(), other.kind())),
     }
 }
@@ -207,7 +207,7 @@ fn function_of_series(function: Function, points: &[f64], values: &[f64]) -> Exp
         Function::Sum => values.iter().sum(),
         Function::First => values[0],
         Function::Last => values[values.len() - 1],
-        Function::ErrorQuantiles => range_of_values(values) / mean(values).abs(),
+        Function::Spread => range_of_values(values) / mean(values).abs(),
         Function::Slope => slope(points, values),
         Function::Bend => nonlinearity(points, values),
         Function::Argmin => points[index_of_least(values, f64::total_cmp)],
@@ -232,7 +232,7 @@ fn extreme_value(
     for argument in arguments {
         match argument {
             ExpressionValue::Number(number) => numbers.push(number),
-            ExpressionValue::CorrelatedLatencies { values, .. } => numbers.extend(values),
+            ExpressionValue::Series { values, .. } => numbers.extend(values),
             ExpressionValue::Truth(_) => return Err(format!("`{}` of a truth", function.name())),
         }
     }

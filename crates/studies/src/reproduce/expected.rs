@@ -16,7 +16,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::printed::{PrintedNumber, Words};
+use super::printed::{Printed, Words};
 pub use crate::results::documents::ClaimKind;
 use phaselink_core::config::document::Place;
 use phaselink_core::problem::{InputProblem, Problems};
@@ -31,7 +31,7 @@ pub(super) struct PublishedResult {
     pub quantity: String,
     pub unit: String,
     /// Printed number; `None` for a statement.
-    pub printed: Option<PrintedNumber>,
+    pub printed: Option<Printed>,
     pub words: Words,
     pub kind: ClaimKind,
     pub source: String,
@@ -191,9 +191,9 @@ impl RowReader<'_> {
         text
     }
 
-    fn printed(&mut self) -> Option<PrintedNumber> {
+    fn printed(&mut self) -> Option<Printed> {
         let text = self.field("printed");
-        let printed = PrintedNumber::parse(&text);
+        let printed = Printed::parse(&text);
         if printed.is_none() && !text.is_empty() {
             self.refuse(format!("printed `{text}`"), "digits above 0, with a power of ten, as in 2.432e3");
         }
@@ -210,7 +210,7 @@ impl RowReader<'_> {
 
     fn kind(&mut self) -> ClaimKind {
         match self.field("kind").as_str() {
-            "input" => ClaimKind::ExternalInput,
+            "input" => ClaimKind::Input,
             "number" => ClaimKind::Number,
             "shape" => ClaimKind::Shape,
             other => {

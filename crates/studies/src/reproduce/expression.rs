@@ -31,7 +31,7 @@ pub(super) enum Expression {
     Negate(Box<Expression>),
     Not(Box<Expression>),
     Binary(Operator, Box<Expression>, Box<Expression>),
-    EngineCall(Function, Vec<Expression>),
+    Call(Function, Vec<Expression>),
 }
 
 /// Operator of an expression between two operands.
@@ -67,7 +67,7 @@ pub(super) enum Function {
     First,
     Last,
     /// Spread of a series, (largest - smallest) / |mean|: 0 for a constant.
-    ErrorQuantiles,
+    Spread,
     /// Slope of the least-squares line of a series over its swept values.
     Slope,
     /// Largest distance of a series from its least-squares line, as a share of the line's rise: 0 for a straight line.
@@ -106,7 +106,7 @@ const FUNCTIONS: [(&str, Function); 15] = [
     ("mean", Function::Mean),
     ("first", Function::First),
     ("last", Function::Last),
-    ("spread", Function::ErrorQuantiles),
+    ("spread", Function::Spread),
     ("slope", Function::Slope),
     ("bend", Function::Bend),
     ("argmin", Function::Argmin),
@@ -332,7 +332,7 @@ impl<'a> Parser<'a> {
         if arguments.len() > 1 && !function.is_variadic() {
             return Err(ExpressionMistake::new(format!("{} arguments of `{name}`", arguments.len()), "one argument"));
         }
-        Ok(Expression::EngineCall(*function, arguments))
+        Ok(Expression::Call(*function, arguments))
     }
 }
 
@@ -354,7 +354,7 @@ impl Expression {
                 left.visit(visit);
                 right.visit(visit);
             }
-            Expression::EngineCall(_, arguments) => arguments.iter().for_each(|argument| argument.visit(visit)),
+            Expression::Call(_, arguments) => arguments.iter().for_each(|argument| argument.visit(visit)),
         }
     }
 }

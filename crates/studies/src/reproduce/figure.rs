@@ -83,7 +83,7 @@ impl Reproduction {
         let mut over = Vec::new();
         let series = figure.lines.iter().filter_map(|(name, expression)| {
             match evaluate(expression, &self.plan.experiments, read) {
-                Ok(ExpressionValue::CorrelatedLatencies { points, values }) => {
+                Ok(ExpressionValue::Series { points, values }) => {
                     over = points;
                     Some((name.clone(), values))
                 }
@@ -102,12 +102,10 @@ impl Reproduction {
             let mut over: Option<Vec<f64>> = None;
             for (name, expression) in &figure.lines {
                 match evaluate(expression, experiments, &|_, _| 1.0) {
-                    Ok(ExpressionValue::CorrelatedLatencies { points, .. })
-                        if over.as_ref().is_none_or(|over| *over == points) =>
-                    {
+                    Ok(ExpressionValue::Series { points, .. }) if over.as_ref().is_none_or(|over| *over == points) => {
                         over = Some(points)
                     }
-                    Ok(ExpressionValue::CorrelatedLatencies { .. }) => {
+                    Ok(ExpressionValue::Series { .. }) => {
                         return Some((
                             format!("`{name}` has other points than the curve before it"),
                             "the same swept values",

@@ -307,7 +307,7 @@ impl Reproduction {
             let found = format!("`{}` is what a closed form returns", row.id);
             return (!is_told).then(|| row.place.problem(found, "provenance = \"returned\""));
         }
-        let is_idle = !reads_runs && expected.kind != ClaimKind::ExternalInput;
+        let is_idle = !reads_runs && expected.kind != ClaimKind::Input;
         is_idle.then(|| expected.place.problem(format!("`{}` reads no result of a run", row.id), "the kind input"))
     }
 
@@ -345,7 +345,7 @@ impl Reproduction {
 /// True if a simulated value has changed by enough to depend on the constant that was set to another value.
 fn has_moved(expected: &PublishedResult, before: Option<f64>, after: Option<f64>) -> bool {
     let share = match expected.kind {
-        ClaimKind::ExternalInput => return false,
+        ClaimKind::Input => return false,
         ClaimKind::Shape => 0.0,
         ClaimKind::Number => MOVED_SHARE.min(expected.tolerance_pct() / 100.0 / 2.0),
     };

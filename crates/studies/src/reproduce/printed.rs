@@ -33,7 +33,7 @@ const ROUNDING: f64 = 1e-9;
 
 /// Number as a paper prints it, with its precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct PrintedNumber {
+pub(super) struct Printed {
     pub value: f64,
     /// Half a unit of the last printed digit, in the unit of the number.
     pub half_unit: f64,
@@ -86,16 +86,16 @@ const WORDS: &[(&str, Words)] = &[
     ("exactly", Words::Exactly),
 ];
 
-impl PrintedNumber {
+impl Printed {
     /// Parses printed digits with an optional power of ten that takes them into the row's unit: `2.432e3`, `75e3`,
     /// `0.52`. Returns none unless the number is above 0.
-    pub(super) fn parse(text: &str) -> Option<PrintedNumber> {
+    pub(super) fn parse(text: &str) -> Option<Printed> {
         let value: f64 = text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)?;
         let (digits, power) = text.split_once('e').unwrap_or((text, "0"));
         let power: i32 = power.parse().ok()?;
         let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         let last_digit = power.checked_sub(i32::try_from(decimals).ok()?)?;
-        Some(PrintedNumber { value, half_unit: 0.5 * libm::pow(10.0, f64::from(last_digit)) })
+        Some(Printed { value, half_unit: 0.5 * libm::pow(10.0, f64::from(last_digit)) })
     }
 
     /// Returns the lowest and the highest simulated value that count as this printed number with these words.
@@ -136,7 +136,7 @@ mod tests {
 
     /// Returns the tolerance below and above a printed number with these words, in per cent.
     fn tolerance_of_words(text: &str, words: &str) -> (f64, f64) {
-        let printed = PrintedNumber::parse(text).unwrap();
+        let printed = Printed::parse(text).unwrap();
         let (low, high) = printed.accepted(Words::parse(words).unwrap());
         let pct = |bound: f64| (100.0 * (bound / printed.value - 1.0) * 100.0).round() / 100.0;
         (pct(low), pct(high))
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn text_without_a_printed_number_is_refused() {
         for text in ["", "x", "-1", "0", "1e", "1e400", "nan", "inf", "1.2.3"] {
-            assert_eq!(PrintedNumber::parse(text), None, "{text}");
+            assert_eq!(Printed::parse(text), None, "{text}");
         }
         assert_eq!(Words::parse("roughly speaking"), None);
     }

@@ -4,7 +4,7 @@ use super::Facts;
 use phaselink_core::config::UncertaintyCause;
 use phaselink_core::ledger::stage::Ledger;
 use phaselink_core::ledger::{
-    CpuUtilisation, DirectionOutcome, JobOutcome, Latency, Outcome, ServerEnergy, Stage, StageTimes, WireUse,
+    CpuUtilisation, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, Stage, StageTimes, WireUse,
 };
 use phaselink_core::time::{Span, Time};
 
@@ -44,7 +44,7 @@ pub(super) fn outcome_of(latencies_ns: &[u64]) -> Outcome {
         counters: vec![("queue_reads", 2 * read.ios)],
         jobs: vec![JobOutcome { read, ..JobOutcome::default() }],
         cpu: CpuUtilisation { cores: 1, spinning: elapsed / 2, ..CpuUtilisation::default() },
-        energy: Some(ServerEnergy { server_w: 100.0, idle_w: 80.0 }),
+        energy: Some(Energy { server_w: 100.0, idle_w: 80.0 }),
         stack_stages: vec![String::from("read() call")],
         finished: true,
         ..Outcome::default()
@@ -55,7 +55,7 @@ pub(super) fn outcome_of(latencies_ns: &[u64]) -> Outcome {
 pub(super) fn facts() -> Facts {
     Facts {
         doubts: vec![
-            (UncertaintyCause::FittedKeyValue, String::from("link.one_way_ns")),
+            (UncertaintyCause::Fitted, String::from("link.one_way_ns")),
             (UncertaintyCause::Assumed, String::from("media.read_ns")),
         ],
         description: serde_json::json!({

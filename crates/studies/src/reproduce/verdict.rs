@@ -36,7 +36,7 @@ pub(super) fn judge(
     let (verdict, reason) = match (remarks.unexplained, rejection_reason(expected, simulated)) {
         (Some(reason), _) => (Verdict::Unexplained, String::from(reason)),
         (None, Some(reason)) => (Verdict::Off, reason_with_cause(reason, remarks.because)),
-        (None, None) if expected.kind == ClaimKind::ExternalInput => (Verdict::Given, String::new()),
+        (None, None) if expected.kind == ClaimKind::Input => (Verdict::Given, String::new()),
         (None, None) => (Verdict::Reproduced, String::new()),
     };
     Row {
@@ -52,10 +52,10 @@ pub(super) fn judge(
         kind: expected.kind,
         verdict,
         provenance: match (expected.kind, remarks.provenance) {
-            (ClaimKind::ExternalInput, _) => Provenance::Given,
+            (ClaimKind::Input, _) => Provenance::Given,
             (_, Some(provenance)) => provenance,
             _ if dependence.fitted.is_empty() => Provenance::Predicted,
-            _ => Provenance::FittedKeyValue,
+            _ => Provenance::Fitted,
         },
         fitted: dependence.fitted.len(),
         fitted_keys: dependence.fitted,

@@ -25,7 +25,7 @@ pub enum Unit {
     /// Time in nanoseconds.
     Ns,
     /// Fraction from 0 to 1.
-    ShareOption,
+    Share,
     /// Number of processor cores.
     Cores,
     /// Power in watts.
@@ -70,7 +70,7 @@ pub struct Figure {
 #[derive(Clone, Copy, Debug)]
 enum FigureFormula {
     /// Function that computes the figure of a run, for figures that every run has.
-    MeasuredConstant(fn(&MeasuredRun) -> f64),
+    Known(fn(&MeasuredRun) -> f64),
     /// Function that computes the figure of a run, or `None` for runs that do not have it.
     Unknown(fn(&MeasuredRun) -> Option<f64>),
     /// Statistic of the latencies of some requests; unknown if there are no such requests.
@@ -83,9 +83,9 @@ enum FigureFormula {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum LatencySource {
     All,
-    ReadRequestTags,
+    Reads,
     Writes,
-    FlushSchedule,
+    Flushes,
     Commits,
     Queries,
 }
@@ -115,7 +115,7 @@ macro_rules! figures {
         /// Latencies cover reads and writes of all jobs together, unless the figure's name begins with a kind of
         /// request.
         pub const FIGURES: [Figure; COUNT] = {
-            use CompareTable::{Alike, Commits, ServerEnergy, Intervals, Mixes, Queries};
+            use CompareTable::{Alike, Commits, Energy, Intervals, Mixes, Queries};
             [$(Figure { name: stringify!($name), about: $about.trim_ascii(), ..$figure }),+]
         };
     };
@@ -157,15 +157,15 @@ figures! {
     /// Longest latency of a read or write, in ns; unknown without requests.
     max_ns: latency("max", LatencySource::All, |latency| latency.max().as_ns());
     /// Mean latency of reads, in ns; unknown without reads.
-    read_mean_ns: latency("read mean", LatencySource::ReadRequestTags, Latency::mean_ns).column("read mean us", 1e3).in_compare(30, &[Mixes, Queries]);
+    read_mean_ns: latency("read mean", LatencySource::Reads, Latency::mean_ns).column("read mean us", 1e3).in_compare(30, &[Mixes, Queries]);
     /// Median latency of reads, in ns; unknown with too few independent ones beyond it.
-    read_p50_ns: percentile("read p50", LatencySource::ReadRequestTags, P50);
+    read_p50_ns: percentile("read p50", LatencySource::Reads, P50);
     /// 99th percentile of the latency of reads, in ns; unknown with too few independent ones beyond it.
-    read_p99_ns: percentile("read p99", LatencySource::ReadRequestTags, P99).in_intervals().in_compare(31, &[Mixes]);
+    read_p99_ns: percentile("read p99", LatencySource::Reads, P99).in_intervals().in_compare(31, &[Mixes]);
     /// 99.9th percentile of the latency of reads, in ns; unknown with too few independent ones beyond it.
-    read_p99_9_ns: percentile("read p99.9", LatencySource::ReadRequestTags, P99_9).in_intervals().in_compare(34, &[Mixes]);
+    read_p99_9_ns: percentile("read p99.9", LatencySource::Reads, P99_9).in_intervals().in_compare(34, &[Mixes]);
     /// 99.99th percentile of the latency of reads, in ns; unknown with too few independent ones beyond it.
-    read_p99_99_ns: percentile("read p99.99", LatencySource::ReadRequestTags, P99_99).in_intervals().in_compare(35, &[Mixes]);
+    read_p99_99_ns: percentile("read p99.99", LatencySource::Reads, P99_99).in_intervals().in_compare(35, &[Mixes]);
     /// Mean latency of writes, in ns; unknown without writes.
     write_mean_ns: latency("write mean", LatencySource::Writes, Latency::mean_ns)
         .column("write mean us", 1e3).in_compare(32, &[Mixes, Commits]);
@@ -180,9 +180,9 @@ figures! {
     /// Number of flushes that the host sends to the drive.
     flushes: known("flushes", Unit::Requests, |run| real(run.flushes.count())).in_compare(41, &[Commits]);
     /// Mean latency of flushes that the host sends to the drive, in ns; unknown without flushes.
-    flush_mean_ns: latency("flush mean", LatencySource::FlushSchedule, Latency::mean_ns).column("flush mean us", 1e3).in_compare(40, &[Commits]);
+    flush_mean_ns: latency("flush mean", LatencySource::Flushes, Latency::mean_ns).column("flush mean us", 1e3).in_compare(40, &[Commits]);
     /// 99th percentile of the latency of flushes, in ns; unknown with too few independent ones beyond it.
-    flush_p99_ns: percentile("flush p99", LatencySource::FlushSchedule, P99);
+    flush_p99_ns: percentile("flush p99", LatencySource::Flushes, P99);
     /// Number of commits: flushes by the application after at least one write, even if the drive needs no flush command.
     commits: known("commits", Unit::Requests, |run| real(run.commits.count())).in_compare(12, &[Commits]);
     /// Mean latency of commits, in ns, from the first write since the previous flush to the end of the flush; unknown without commits.
@@ -203,11 +203,11 @@ figures! {
     /// 99th percentile of the latency of queries (rounds of dependent reads), in ns; unknown with too few independent ones beyond it.
     query_p99_ns: percentile("query p99", LatencySource::Queries, P99).in_compare(11, &[Queries]);
     /// Utilisation of the busier direction of the PCI Express link, 0 to 1.
-    link_busy_share: known("link busy", Unit::ShareOption, |run| run.link_busy_share()).in_sweeps(8);
+    link_busy_share: known("link busy", Unit::Share, |run| run.link_busy_share()).in_sweeps(8);
     /// Utilisation of the PCI Express link in the direction from device to host, 0 to 1.
-    upstream_busy_share: known("to host", Unit::ShareOption, |run| run.busy_share(&run.outcome.upstream)).outside_cells();
+    upstream_busy_share: known("to host", Unit::Share, |run| run.busy_share(&run.outcome.upstream)).outside_cells();
     /// Utilisation of the PCI Express link in the direction from host to device, 0 to 1.
-    downstream_busy_share: known("to device", Unit::ShareOption, |run| run.busy_share(&run.outcome.downstream)).outside_cells();
+    downstream_busy_share: known("to device", Unit::Share, |run| run.busy_share(&run.outcome.downstream)).outside_cells();
     /// Mean number of busy cores of the host during the run; spinning for completions counts as busy.
     busy_cores: known("cores", Unit::Cores, |run| run.outcome.busy_cores())
         .in_sweeps(7).in_intervals().in_run(RunFigureGroup::Cores, "cores busy").in_compare(70, &[Alike, Mixes, Queries, Intervals]);
@@ -222,19 +222,19 @@ figures! {
         .in_intervals().in_run(RunFigureGroup::Power, "server power").outside_cells();
     /// Energy of the whole server for each read or write, in joules; unknown if the drive file gives no power of the idle server.
     joules_per_io: unknown("energy", Unit::J, |run| run.outcome.joules_per_io())
-        .column("uJ/IO", 1e-6).in_intervals().in_run(RunFigureGroup::ServerEnergy, "energy per request").in_compare(80, &[ServerEnergy, Intervals]);
+        .column("uJ/IO", 1e-6).in_intervals().in_run(RunFigureGroup::Energy, "energy per request").in_compare(80, &[Energy, Intervals]);
     /// Energy of the server beyond that of the idle server, for each read or write, in joules; unknown without the power of the idle server.
     joules_per_io_above_idle: unknown("energy above idle", Unit::J, |run| run.outcome.joules_per_io_above_idle())
-        .column("active", 1e-6).in_compare(81, &[ServerEnergy]);
+        .column("active", 1e-6).in_compare(81, &[Energy]);
     /// Energy of the device's memory medium for each read or write, in joules; unknown if the drive file gives no energy of an access.
     memory_joules_per_io: unknown("energy of memory", Unit::J, |run| run.outcome.memory_joules_per_io())
-        .in_run(RunFigureGroup::ServerEnergy, "  and in the memory");
+        .in_run(RunFigureGroup::Energy, "  and in the memory");
     /// Relative precision: half width of the 95 % confidence interval over the value, the larger of mean and p99 latency; known for runs with `--precision`.
-    precision_share: unknown("known to", Unit::ShareOption, |_| None).outside_cells();
+    precision_share: unknown("known to", Unit::Share, |_| None).outside_cells();
 }
 
 const fn known(heading: &'static str, unit: Unit, read: fn(&MeasuredRun) -> f64) -> Figure {
-    figure(heading, unit, FigureFormula::MeasuredConstant(read))
+    figure(heading, unit, FigureFormula::Known(read))
 }
 
 const fn unknown(heading: &'static str, unit: Unit, read: fn(&MeasuredRun) -> Option<f64>) -> Figure {
@@ -250,7 +250,7 @@ const fn percentile(heading: &'static str, of: LatencySource, percentile: Percen
 }
 
 const fn figure(heading: &'static str, unit: Unit, reading: FigureFormula) -> Figure {
-    let may_be_unknown = !matches!(reading, FigureFormula::MeasuredConstant(_));
+    let may_be_unknown = !matches!(reading, FigureFormula::Known(_));
     let column = (heading, 1.0);
     Figure {
         name: "",
@@ -411,9 +411,9 @@ impl MeasuredRun<'_> {
     fn latency(&self, of: LatencySource) -> &Latency {
         match of {
             LatencySource::All => &self.all,
-            LatencySource::ReadRequestTags => &self.reads,
+            LatencySource::Reads => &self.reads,
             LatencySource::Writes => &self.writes,
-            LatencySource::FlushSchedule => &self.flushes,
+            LatencySource::Flushes => &self.flushes,
             LatencySource::Commits => &self.commits,
             LatencySource::Queries => &self.queries,
         }
@@ -421,7 +421,7 @@ impl MeasuredRun<'_> {
 
     fn read(&self, reading: FigureFormula) -> Option<f64> {
         match reading {
-            FigureFormula::MeasuredConstant(read) => Some(read(self)),
+            FigureFormula::Known(read) => Some(read(self)),
             FigureFormula::Unknown(read) => read(self),
             FigureFormula::Of(of, read) => Some(self.latency(of)).filter(|latency| latency.count() > 0).map(read),
             FigureFormula::Percentile(of, percentile) => percentile.of_ns(self.latency(of)),

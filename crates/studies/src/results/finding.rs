@@ -44,10 +44,10 @@ pub enum FindingKind {
     Throughput,
     /// Drives with the lowest and the highest mean latency at the same offered load, one part for each. Amount of a
     /// part: mean latency.
-    EqualLoadJobs,
+    EqualLoad,
     /// Resources that limit the throughput of drives, with a part for each resource. The cause of a part is the
     /// resource; null if only latency limits its drives.
-    TokenRateLimit,
+    Limit,
     /// Drives behind a network, with three parts for each: mean time that a request spends on network and target, and
     /// busy cores of the initiator and of the target, without polling in vain.
     Network,
@@ -104,10 +104,7 @@ pub enum FindingUnit {
 impl FindingKind {
     /// True if findings of this kind answer the question of a run or a comparison, so that they are printed first.
     pub fn answers_the_question(self) -> bool {
-        matches!(
-            self,
-            FindingKind::Result | FindingKind::Fastest | FindingKind::Throughput | FindingKind::EqualLoadJobs
-        )
+        matches!(self, FindingKind::Result | FindingKind::Fastest | FindingKind::Throughput | FindingKind::EqualLoad)
     }
 }
 

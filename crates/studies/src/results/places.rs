@@ -10,7 +10,7 @@ pub enum RunFigureGroup {
     /// Power of the server.
     Power,
     /// Energy for each request.
-    ServerEnergy,
+    Energy,
 }
 
 /// Table of a comparison, which has a column for each figure whose row names the table.
@@ -25,7 +25,7 @@ pub enum CompareTable {
     /// Table of jobs whose reads belong to queries (`query_rounds`).
     Queries,
     /// Additional columns with `--energy`: energy of the whole server for each request, in total and above idle.
-    ServerEnergy,
+    Energy,
     /// Table of prediction intervals (`--intervals`).
     Intervals,
 }

@@ -86,7 +86,7 @@ pub fn figure(unit: Unit, value: Option<f64>) -> String {
         Unit::Requests | Unit::PerS => count(value),
         Unit::BytesPerS => quantity(value, "B/s"),
         Unit::Ns => quantity(value / 1e9, "s"),
-        Unit::ShareOption => percent(value),
+        Unit::Share => percent(value),
         Unit::Cores => format!("{value:.2}"),
         Unit::W => quantity(value, "W"),
         Unit::J => quantity(value, "J"),

@@ -86,11 +86,11 @@ pub(super) enum RangeSpacing {
 }
 
 /// Error in a range: a text of what was found, and a text of what is allowed.
-pub(super) type RangeMistake = (String, &'static str);
+pub(super) type Wrong = (String, &'static str);
 
 /// Returns the values of a range from `from` to `to`. If a step or factor does not hit `to` exactly, the last value is
 /// below it.
-pub(super) fn range(from: f64, to: f64, spacing: RangeSpacing) -> Result<Vec<f64>, RangeMistake> {
+pub(super) fn range(from: f64, to: f64, spacing: RangeSpacing) -> Result<Vec<f64>, Wrong> {
     if !from.is_finite() || !to.is_finite() || from > to {
         return Err((format!("a range from {from} to {to}"), "from no larger than to, both finite"));
     }
@@ -114,7 +114,7 @@ pub(super) fn range(from: f64, to: f64, spacing: RangeSpacing) -> Result<Vec<f64
 }
 
 /// Returns the number of values of a range. A last step that exceeds the end only by rounding errors counts as well.
-fn count(from: f64, to: f64, spacing: RangeSpacing) -> Result<f64, RangeMistake> {
+fn count(from: f64, to: f64, spacing: RangeSpacing) -> Result<f64, Wrong> {
     const SLACK: f64 = 1e-9;
     match spacing {
         RangeSpacing::Step(step) if step > 0.0 => Ok(((to - from) / step + SLACK).floor() + 1.0),

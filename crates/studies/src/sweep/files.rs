@@ -11,7 +11,7 @@ use phaselink_core::workload::{Trace, WrittenJobFile, fio};
 
 /// Contents of all files that the plan of a sweep names.
 #[derive(Clone, Debug)]
-pub struct PlanFiles {
+pub struct Files {
     /// Drive files by their name in the plan: path for messages, and text.
     pub drives: BTreeMap<String, (String, String)>,
     /// Job file of the plan. `None` if the plan does not name one.
@@ -22,14 +22,14 @@ pub struct PlanFiles {
     pub others: DescriptionReader,
 }
 
-impl Default for PlanFiles {
-    fn default() -> PlanFiles {
+impl Default for Files {
+    fn default() -> Files {
         let (drives, traces) = Default::default();
-        PlanFiles { drives, job: None, traces, others: refuse_files }
+        Files { drives, job: None, traces, others: refuse_files }
     }
 }
 
-impl PlanFiles {
+impl Files {
     /// Reads all files that a plan names. `text` reads drive and job files, `trace` reads traces; relative paths start
     /// at `folder`. Drives in `at_hand` are already read.
     ///
@@ -41,9 +41,9 @@ impl PlanFiles {
         at_hand: BTreeMap<String, (String, String)>,
         text: DescriptionReader,
         trace: impl Fn(&NamedJobTrace) -> Result<Trace, Problems>,
-    ) -> Result<PlanFiles, Problems> {
+    ) -> Result<Files, Problems> {
         let path = |name: &str| folder.join(name).display().to_string();
-        let mut files = PlanFiles { drives: at_hand, others: text, ..PlanFiles::default() };
+        let mut files = Files { drives: at_hand, others: text, ..Files::default() };
         let mut problems = Problems::default();
         for wanted in plan.unshipped_drives() {
             if files.drives.contains_key(wanted.name) {

@@ -116,7 +116,7 @@ mod tests {
     fn stored_hashes_stay_valid_across_versions_and_machines() {
         // State files store these hashes. If the value changes, all kept runs are lost, so the state format needs a new
         // version.
-        let job = Job { ios: Some(1000), distribution: Distribution::ZipfDistribution(1.2), ..Job::named("job") };
+        let job = Job { ios: Some(1000), distribution: Distribution::Zipf(1.2), ..Job::named("job") };
         let drive = serde_json::json!({ "media": { "read_ns": 110 } });
         let run = HashedRunInputs { version: "1.2.3", drive: &drive, jobs: &[job], seed: 7 };
         expect_test::expect!["13e174c911e0686fa2c8f16944ab7a9b"].assert_eq(&Hash::of_json(&run).to_string());

@@ -25,7 +25,7 @@ pub mod state;
 pub mod text;
 
 pub use crate::results::{Figure, Figures};
-pub use files::PlanFiles;
+pub use files::Files;
 pub use hash::Hash;
 pub use refusals::PointProblems;
 pub use resolve::{PointResolver, Sweep};
@@ -36,12 +36,12 @@ use phaselink_core::config::document::Place;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::problem::{InputProblem, Problems};
 use phaselink_core::workload::trace;
-use plan::{PlanJobText, SweepPlanText, Word};
+use plan::{PlanJobText, Text, Word};
 
 /// Sweep plan that is valid in itself. Resolving its points shows whether each of them can run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    text: SweepPlanText,
+    text: Text,
     points: usize,
     /// Requests per thread for jobs that nothing else ends. `None` for the general default.
     ios_default: Option<u64>,
@@ -123,7 +123,7 @@ impl Plan {
         for path in self.option_values_as_text("read_iolog") {
             for (device, format) in devices.iter().flat_map(|device| formats.iter().map(move |format| (device, format)))
             {
-                let format = format.as_deref().and_then(trace::TraceFileFormat::named);
+                let format = format.as_deref().and_then(trace::Format::named);
                 let selection = trace::TraceSelection { device: device.clone(), format };
                 wanted.push(trace::NamedJobTrace { path: path.clone(), selection });
             }

@@ -60,7 +60,7 @@ pub(super) enum PlanJobText {
 
 /// Sweep plan as written, after each part has been checked by itself.
 #[derive(Clone, Debug)]
-pub(super) struct SweepPlanText {
+pub(super) struct Text {
     pub file: String,
     /// Drive of all runs of the sweep. `None` if an axis varies the drive.
     pub drive: Option<Word>,
@@ -79,7 +79,7 @@ pub(super) struct SweepPlanText {
 ///
 /// # Errors
 /// All problems of the plan, in the order of its lines.
-pub(super) fn read(file: &str, text: &str) -> Result<SweepPlanText, Problems> {
+pub(super) fn read(file: &str, text: &str) -> Result<Text, Problems> {
     let document = document::parse(file, text);
     let whole = Place::whole(file);
     let mut reader =
@@ -100,10 +100,10 @@ struct SweepReader {
 }
 
 impl SweepReader {
-    fn text(&mut self, file: &str, table: &Table) -> SweepPlanText {
+    fn text(&mut self, file: &str, table: &Table) -> Text {
         self.refuse_others(table, &["drive", "set", "job", "seed", "columns", "axis"]);
         let axes = self.axes(table);
-        SweepPlanText {
+        Text {
             file: String::from(file),
             drive: self.drive(table, &axes),
             set: self.set(table),

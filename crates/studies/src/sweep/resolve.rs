@@ -2,7 +2,7 @@
 
 use super::Plan;
 use super::axis::SweptPlanPart;
-use super::files::PlanFiles;
+use super::files::Files;
 use super::hash::Hash;
 use super::plan::{PlanJobText, PlanOption};
 use crate::precision;
@@ -17,7 +17,7 @@ use phaselink_core::workload::{Job, JobPlace, WrittenJobFile, add_default_option
 #[derive(Clone, Debug)]
 pub struct Sweep {
     plan: Plan,
-    files: PlanFiles,
+    files: Files,
     /// Job of the sweep's plan before any axis changes its options.
     job: WrittenJobFile,
     /// Relative precision of mean and p99 latency at which a run ends. `None` if runs end by their jobs alone.
@@ -32,7 +32,7 @@ impl Sweep {
     ///
     /// # Panics
     /// If the plan names a job file that `files` does not have.
-    pub fn new(plan: Plan, mut files: PlanFiles) -> Result<Sweep, Problems> {
+    pub fn new(plan: Plan, mut files: Files) -> Result<Sweep, Problems> {
         let job = match &plan.text.job {
             PlanJobText::File(_) => files.job.take().expect("the plan's job file has been read"),
             PlanJobText::Options(place, given) => {
@@ -69,7 +69,7 @@ impl Sweep {
     }
 
     /// Returns the files that the plan of this sweep names.
-    pub fn files(&self) -> &PlanFiles {
+    pub fn files(&self) -> &Files {
         &self.files
     }
 

@@ -13,7 +13,7 @@ fn plan(text: &str) -> Plan {
 }
 
 fn sweep(text: &str) -> Sweep {
-    Sweep::new(plan(text), PlanFiles::default()).unwrap_or_else(|problems| panic!("{problems}"))
+    Sweep::new(plan(text), Files::default()).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 fn problems(text: &str) -> String {
@@ -162,7 +162,7 @@ fn swept_option_applies_to_all_jobs_of_a_job_file() {
     assert_eq!(plan.job_file_of_plan().map(|wanted| wanted.name), Some("j.fio"));
     let job =
         phaselink_core::workload::fio::parse("j.fio", "[a]\nnumber_ios=9\n[b]\nnumber_ios=8\niodepth=1\n").unwrap();
-    let sweep = Sweep::new(plan, PlanFiles { job: Some(job), ..PlanFiles::default() }).unwrap();
+    let sweep = Sweep::new(plan, Files { job: Some(job), ..Files::default() }).unwrap();
     let mut run = sweep.resolver().simulation(0).unwrap();
     while run.step(1 << 20) {}
     assert!(run.outcome().jobs.iter().all(|job| job.iodepth == 2));

@@ -2,7 +2,7 @@
 
 use phaselink_core::ledger::stage::Ledger;
 use phaselink_core::ledger::{
-    CpuUtilisation, DirectionOutcome, JobOutcome, Outcome, ServerEnergy, Stage, StageTimes, Step, Trace, WireUse,
+    CpuUtilisation, DirectionOutcome, Energy, JobOutcome, Outcome, Stage, StageTimes, Step, Trace, WireUse,
 };
 use phaselink_core::time::{Span, Time};
 
@@ -42,7 +42,7 @@ pub(crate) fn outcome() -> Outcome {
             interrupts: 1010,
             context_switches: 2020,
         },
-        energy: Some(ServerEnergy { server_w: 101.0, idle_w: 80.0 }),
+        energy: Some(Energy { server_w: 101.0, idle_w: 80.0 }),
         memory_j: Some(2e-5),
         stack_stages: vec!["system call".to_string(), "block layer".to_string()],
         counters: vec![("queue reads", 12_345), ("tag collisions", 0)],

@@ -18,7 +18,7 @@ use phaselink_core::config::UncertainConstant;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::KeyOverride;
 use phaselink_core::number::{real_length, whole, wide_index};
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 
 pub use crate::results::documents::{Contribution, Interval};
 pub use figure_intervals::{FigureWithInterval, NamedFigures, RunFigureIntervals, of_run};
@@ -99,7 +99,7 @@ fn uncertain_keys_of(drive: &Drive) -> Vec<String> {
 /// Returns one random quantile from each of `count` equal parts of 0 to 1, in random order. It depends only on key and
 /// seed, not on other constants.
 fn levels(key: &str, count: usize, seed: u64) -> Vec<f64> {
-    let mut random = RandomStream::stream(seed, key);
+    let mut random = Random::stream(seed, key);
     let mut levels: Vec<f64> =
         (0..count).map(|part| (real_length(part) + random.unit()) / real_length(count)).collect();
     for place in (1..count).rev() {

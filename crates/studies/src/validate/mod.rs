@@ -224,7 +224,7 @@ impl ValidationRow {
             low: None,
             high: None,
             provenance: answered.filter(|_| predicted.is_some()).map(|(answer, _)| match answer.provenance {
-                Provenance::Predicted if self.is_fitted => Provenance::FittedKeyValue,
+                Provenance::Predicted if self.is_fitted => Provenance::Fitted,
                 provenance => provenance,
             }),
             left_out,

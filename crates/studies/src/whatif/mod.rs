@@ -18,9 +18,9 @@ pub use answer::{DrivePays, RankedDrive, WhatIfAnswer};
 pub use question::{RecordedDrive, Recording, WhatIfQuestion, WhatIfStudy};
 
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{Engine, ExternalInput};
+use phaselink_core::engine::{Engine, Input};
 use phaselink_core::number::{index, length, real, real_length, short_length, whole, wide_index};
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::trace::{TimedTraceRequest, TraceRequests};
@@ -46,7 +46,7 @@ pub fn windows(recording: &TraceRequests, requests: u64, windows: u64, seed: u64
     let all = recording.summary().request_count_with_flushes();
     let (windows, length) = if all <= requests { (1, all) } else { (windows, (requests / windows).max(1)) };
     let part = all / windows;
-    let mut random = RandomStream::stream(seed, "windows of a recording");
+    let mut random = Random::stream(seed, "windows of a recording");
     let mut first = |window: u64| window * part + whole(random.unit() * real(part - length + 1));
     let firsts: Vec<u64> = (0..windows).map(&mut first).collect();
     let mut drawn: Vec<RecordedWindow> = Vec::new();
@@ -157,7 +157,7 @@ impl AttachedDrive {
         let mut engine = Engine::new(&drive, seed);
         let limits = drive.limits();
         let thread = engine.add_client(DEPTH.min(limits.queue_capacity()));
-        AttachedDrive { engine, thread, has_flush: limits.supports(Op::DeepFlush) && limits.is_volatile }
+        AttachedDrive { engine, thread, has_flush: limits.supports(Op::Flush) && limits.is_volatile }
     }
 
     /// Issues each request at its recorded time, whether or not earlier ones have completed, and returns the completion
@@ -182,9 +182,9 @@ impl AttachedDrive {
             let io = requests[index(place)].io;
             replay.issued[index(place)] = at;
             // If acknowledged writes are durable, the drive has no flush command, so complete the flush at once.
-            match io.op == Op::DeepFlush && !has_flush {
+            match io.op == Op::Flush && !has_flush {
                 true => replay.complete(place, at),
-                false => engine.inject(at, ExternalInput::Request { thread, io, token: place }),
+                false => engine.inject(at, Input::Request { thread, io, token: place }),
             }
             while let Some(completed) = engine.take_completed() {
                 replay.complete(completed.token, completed.at);
@@ -282,7 +282,7 @@ impl<'a> DependentReplay<'a> {
 fn kind(op: Op) -> usize {
     match op {
         Op::Read => 0,
-        Op::DeepFlush => 2,
+        Op::Flush => 2,
         _ => 1,
     }
 }
@@ -293,7 +293,7 @@ pub fn bootstrap_weights(windows: usize, draw: usize, seed: u64) -> Vec<f64> {
     if draw == 0 || windows == 1 {
         return vec![1.0; windows];
     }
-    let mut random = RandomStream::stream(seed.wrapping_add(length(draw)), "choice of windows");
+    let mut random = Random::stream(seed.wrapping_add(length(draw)), "choice of windows");
     let mut weights = vec![0.0; windows];
     for _ in 0..windows {
         weights[wide_index(whole(random.unit() * real_length(windows)))] += 1.0;

@@ -3,7 +3,7 @@ use crate::report::{Answer, Table};
 use phaselink_core::drive_file::{Described, KeyOverride, refuse_files};
 use phaselink_core::problem::{Problems, all};
 use phaselink_core::workload::Trace;
-use phaselink_core::workload::trace::{TraceFileFormat, TraceRequests};
+use phaselink_core::workload::trace::{Format, TraceRequests};
 
 const US: u64 = 1_000_000;
 
@@ -99,8 +99,7 @@ fn bootstrap_weights_sum_to_the_number_of_windows() {
 /// Returns the study of lone reads of 4 KiB, 100 us apart, that were recorded on a drive without latency.
 fn study(question: WhatIfQuestion, names: &[&str]) -> Result<WhatIfStudy, Problems> {
     let requests: TraceRequests = recorded(&(0..200).map(|read| 100 * read).collect::<Vec<_>>()).into_iter().collect();
-    let trace =
-        Trace { format: TraceFileFormat::MsrCambridge, device: String::from("disk"), requests, left_out: Vec::new() };
+    let trace = Trace { format: Format::MsrCambridge, device: String::from("disk"), requests, left_out: Vec::new() };
     let recording = Recording { file: "t.csv", trace: &trace, drive: RecordedDrive::Instant };
     question.study(recording, |stack| {
         let stack = KeyOverride::parse(&format!("stack.preset={stack}"))?;

@@ -131,7 +131,7 @@ impl WhatIfAnswer {
     fn gain_plot(&self) -> String {
         let y = PlotAxis { name: "times as fast as now", scale: AxisScale::Linear, shown: &figure };
         let keys = [
-            key("lower end", CauseOfLatency::EngineStack),
+            key("lower end", CauseOfLatency::Software),
             key("up to the value", CauseOfLatency::Copy),
             key("up to the upper end", CauseOfLatency::Completion),
         ];

@@ -138,13 +138,13 @@ fn capi_writes_wait_for_memory_once_the_buffer_is_full() {
 
 #[test]
 fn malformed_capi_doorbell_changes_nothing() {
-    use phaselink_core::engine::{Engine, ExternalInput};
+    use phaselink_core::engine::{Engine, Input};
     use phaselink_core::time::Time;
     let drive = calm("capi-pcm-next", &[]);
     let mut engine = Engine::new(&drive, 1);
     for (number, (address, value)) in [(0x1000, 3), (0x1000, u32::MAX), (0, 0), (0x1000, 3)].into_iter().enumerate() {
         let at = Time::ZERO + Span::from_us(10 * number as u64);
-        engine.inject(at, ExternalInput::RegisterWrite { address, value });
+        engine.inject(at, Input::RegisterWrite { address, value });
     }
     engine.run_until(Time::ZERO + Span::from_us(100));
     let outcome = engine.outcome(&drive, 1);

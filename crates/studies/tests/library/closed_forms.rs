@@ -95,7 +95,7 @@ fn closed_form_of_a_single_page_type_flash_read_is_exact() {
         (reads(&outcome).total.min(), reads(&outcome).total.max()),
         (latency.stages.total(), latency.stages.total())
     );
-    assert_eq!(reads(&outcome).stages.get(Stage::FirmwareCores), latency.stages.get(Stage::FirmwareCores) * 50);
+    assert_eq!(reads(&outcome).stages.get(Stage::Firmware), latency.stages.get(Stage::Firmware) * 50);
 }
 
 /// Rates of random writes of 4 KiB in the steady state, with the write buffer full: names of the drives, predicted and

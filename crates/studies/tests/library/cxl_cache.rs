@@ -96,7 +96,7 @@ fn stages_of_a_cache_miss_name_the_device_parts() {
     let figures = figures(&outcome);
     let mean = |stage| figures.stages.get(stage) / 20;
     assert_eq!(mean(Stage::DeviceCache), drive.cxl.cache);
-    assert_eq!(mean(Stage::FirmwareCores), drive.controller.read_core + drive.controller.read_pipeline);
+    assert_eq!(mean(Stage::Firmware), drive.controller.read_core + drive.controller.read_pipeline);
     assert_eq!(mean(Stage::Parse), drive.cxl.controller);
     assert_eq!(mean(Stage::MediaWait), Span::ZERO);
 }

@@ -3,11 +3,9 @@
 use crate::common;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, KeyOverride, refuse_files};
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 use phaselink_core::simulation::simulate;
-use phaselink_studies::fit::{
-    self, FitEffort, FitRemark, FitResult, FitTask, FitTrial, MODEL_ERROR_DEFAULT, TrialFigures,
-};
+use phaselink_studies::fit::{self, Fit, FitEffort, FitRemark, FitTask, FitTrial, MODEL_ERROR_DEFAULT, TrialFigures};
 use phaselink_studies::report;
 
 /// Requests of a measurement, and of each simulation of a fit.
@@ -84,7 +82,7 @@ fn question(base: &str, keys: &[&str], results: &[String], effort: FitEffort) ->
     FitTask::new(described, keys, runs, effort).unwrap()
 }
 
-fn fitted(base: &str, keys: &[&str], results: &[String], seed: u64) -> FitResult {
+fn fitted(base: &str, keys: &[&str], results: &[String], seed: u64) -> Fit {
     fit::fit(&question(base, keys, results, effort(seed, MODEL_ERROR_DEFAULT)), &in_turn).unwrap()
 }
 
@@ -96,7 +94,7 @@ fn effort(seed: u64, model_error: f64) -> FitEffort {
 fn hidden(number: u64) -> Vec<(f64, bool)> {
     let case = &CASES[number as usize % CASES.len()];
     let base = described(case.drive);
-    let mut random = RandomStream::stream(number, "hidden values");
+    let mut random = Random::stream(number, "hidden values");
     let values: Vec<f64> = case
         .keys
         .iter()
@@ -110,7 +108,7 @@ fn hidden(number: u64) -> Vec<(f64, bool)> {
     let seeds = (0..).map(|job| 1000 + 100 * number + job);
     let results: Vec<String> = case.jobs.iter().zip(seeds).map(|(job, seed)| measured(&drive, job, seed)).collect();
     let fit = fitted(case.drive, case.keys, &results, number);
-    let found = |(fitted, value): (&fit::FittedKeyValue, f64)| {
+    let found = |(fitted, value): (&fit::Fitted, f64)| {
         let is_inside = fitted.low <= value && value <= fitted.high;
         println!(
             "{number:3} {} {}: {value:.5} in {:.5} .. {:.5}, found {:.5}{}{}",

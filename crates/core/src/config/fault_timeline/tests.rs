@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::FaultOperation;
-use crate::random::RandomStream;
+use crate::random::Random;
 
 fn read(text: &str) -> Result<Vec<Fault>, String> {
     let told =
@@ -128,7 +128,7 @@ fn fault_rule_prints_as_the_line_it_was_read_from() {
 type FaultKeySetter = fn(&mut Fault, u64);
 
 /// Returns a fault rule with random values in random keys, as a drive file may have it.
-fn random_fault_rule(random: &mut RandomStream) -> Fault {
+fn random_fault_rule(random: &mut Random) -> Fault {
     let action = FaultAction::ALL[(random.bits() % 24) as usize];
     let moment = [PowerCutMoment::Time, PowerCutMoment::Event, PowerCutMoment::Request][(random.bits() % 3) as usize];
     let mut fault = of(action);
@@ -156,7 +156,7 @@ fn random_fault_rule(random: &mut RandomStream) -> Fault {
 
 #[test]
 fn random_fault_rule_reads_back_from_its_printed_form() {
-    let mut random = RandomStream::stream(1, "lines of trouble");
+    let mut random = Random::stream(1, "lines of trouble");
     let mut lines = 0;
     for _ in 0..20_000 {
         let fault = random_fault_rule(&mut random);

@@ -79,7 +79,7 @@ impl DriveReader {
         section.reset();
         for (key, value) in values {
             let setting = self.settings.remove(&full_key_name(path, key));
-            if setting.is_some_and(|setting| setting.origin != ValueOrigin::PresetRow) && !KEPT.contains(&(path, key)) {
+            if setting.is_some_and(|setting| setting.origin != ValueOrigin::Preset) && !KEPT.contains(&(path, key)) {
                 self.drive.sources.replaced.push(ReplacedValue { section: path, key, value, is_set });
             }
         }
@@ -95,13 +95,13 @@ impl DriveReader {
         let of_section = format!("{path}.");
         self.drive.sources.presets.insert(path, file);
         let settings = other.settings.iter().filter(|(key, _)| key.starts_with(&of_section));
-        let taken = |setting: &Setting| Setting { origin: ValueOrigin::PresetRow, rank, place: setting.place.clone() };
+        let taken = |setting: &Setting| Setting { origin: ValueOrigin::Preset, rank, place: setting.place.clone() };
         self.settings.extend(settings.map(|(key, setting)| (key.clone(), taken(setting))));
         let marks = std::mem::take(&mut other.marks).into_iter().filter(|mark| {
             let applies = mark.applies(mark.setting(&other.settings)) && mark.origin != ValueOrigin::Default;
             applies && mark.doubt.key.starts_with(&of_section)
         });
-        self.marks.extend(marks.map(|mark| Mark { origin: ValueOrigin::PresetRow, rank, ..mark }));
+        self.marks.extend(marks.map(|mark| Mark { origin: ValueOrigin::Preset, rank, ..mark }));
         self.faulty.append(&mut other.faulty);
         self.drive.take_section(path, other.drive);
     }

@@ -54,7 +54,7 @@ fn marked_lines_of_presets_are_in_their_lists() {
 
 /// Every preset in a drive of its own, and every shipped drive.
 fn drives_and_presets() -> Vec<Drive> {
-    let alone = |preset: &presets::PresetRow| {
+    let alone = |preset: &presets::Preset| {
         read(&format!("interface = 'nvme'\n[{}]\npreset = '{}'\n", preset.section, preset.name)).unwrap()
     };
     let shipped = shipped::names().map(|name| Drive::shipped(name).unwrap());

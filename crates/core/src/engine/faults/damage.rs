@@ -9,7 +9,7 @@ use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
 use crate::number::{length, wide_index};
 use crate::protocol::ports::Settled;
-use crate::random::{RandomStream, mix};
+use crate::random::{Random, mix};
 
 const SECTOR: u64 = length(SECTOR_BYTES);
 /// Bytes of each sector that a failed chip returns.
@@ -19,7 +19,7 @@ const OF_A_FAILED_CHIP: [u8; CHIP_BYTES] = [0x5a; CHIP_BYTES];
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SectorFaultDamage {
     /// Number of wrong bits, at positions that follow from the seed and the sector.
-    LayoutBits { bits: u16, seed: u64 },
+    Bits { bits: u16, seed: u64 },
     /// Number of a chip that is known to have failed.
     Chip(usize),
 }
@@ -29,7 +29,7 @@ impl SectorFaultDamage {
     pub(super) fn of(fault: &Fault, request: u64) -> SectorFaultDamage {
         match fault.action {
             FaultAction::FailChip => SectorFaultDamage::Chip(fault.chip.into()),
-            _ => SectorFaultDamage::LayoutBits { bits: fault.bits, seed: request },
+            _ => SectorFaultDamage::Bits { bits: fault.bits, seed: request },
         }
     }
 
@@ -50,7 +50,7 @@ impl SectorFaultDamage {
                 chips[chip] = OF_A_FAILED_CHIP;
                 Some(chip)
             }
-            SectorFaultDamage::LayoutBits { bits, seed } => {
+            SectorFaultDamage::Bits { bits, seed } => {
                 let flat = chips.as_flattened_mut();
                 distinct_bit_positions(bits, mix(seed) ^ sector).for_each(|place| flat[place / 8] ^= 1 << (place % 8));
                 None
@@ -79,7 +79,7 @@ impl SectorFaultDamage {
 
 /// Returns the positions of `bits` different bits of a stored sector, which follow from `seed`.
 fn distinct_bit_positions(bits: u16, seed: u64) -> impl Iterator<Item = usize> {
-    let mut random = RandomStream::stream(seed, "flipped bits");
+    let mut random = Random::stream(seed, "flipped bits");
     let mut all: Vec<u16> = (0..STORED_BITS as u16).collect();
     (0..usize::from(bits)).map(move |place| {
         let other = place + wide_index(random.bits() % length(STORED_BITS - place));
@@ -102,12 +102,12 @@ mod tests {
             (verdict, bytes == sector)
         };
         for bits in [1, 2, CORRECTED_BITS as u16] {
-            let damage = SectorFaultDamage::LayoutBits { bits, seed: 3 };
+            let damage = SectorFaultDamage::Bits { bits, seed: 3 };
             assert_eq!(read(damage), (DecodeVerdict::Corrected { bits: bits.into() }, true));
             assert!(!damage.is_fatal());
         }
         for bits in [CORRECTED_BITS as u16 + 1, 41, 200, STORED_BITS as u16] {
-            assert!(SectorFaultDamage::LayoutBits { bits, seed: 3 }.is_fatal(), "{bits}");
+            assert!(SectorFaultDamage::Bits { bits, seed: 3 }.is_fatal(), "{bits}");
         }
         assert!((0..9).all(|chip| read(SectorFaultDamage::Chip(chip)) == (DecodeVerdict::Restored { chip }, true)));
     }

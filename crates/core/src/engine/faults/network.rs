@@ -198,7 +198,7 @@ impl Engine {
     /// taken again when the connection does.
     #[cold]
     pub(in crate::engine) fn is_held_back(&mut self, now: Time, step: FabricCommandStep, context: u32) -> bool {
-        if !matches!(step, FabricCommandStep::GuestRequest | FabricCommandStep::SendData | FabricCommandStep::Respond) {
+        if !matches!(step, FabricCommandStep::Ask | FabricCommandStep::SendData | FabricCommandStep::Respond) {
             return false;
         }
         let network = self.faults.as_ref().and_then(|faults| faults.network.as_ref());

@@ -8,7 +8,7 @@ use super::{DeviceAvailability, Faults, PendingFaultEffect};
 use crate::data::Data;
 use crate::drive::Drive;
 use crate::engine::Engine;
-use crate::faults::FaultRule;
+use crate::faults::Rule;
 use crate::media::Media;
 use crate::scheduler::Event;
 use crate::time::{Span, Time};
@@ -16,7 +16,7 @@ use crate::time::{Span, Time};
 impl Faults {
     /// Returns the number of the event after which power fails next; `u64::MAX` if it does not fail any more.
     fn next_cut(&self) -> u64 {
-        self.events.iter().filter_map(FaultRule::next_trigger_event).min().unwrap_or(u64::MAX)
+        self.events.iter().filter_map(Rule::next_trigger_event).min().unwrap_or(u64::MAX)
     }
 }
 
@@ -58,7 +58,7 @@ impl Engine {
     pub(in crate::engine) fn cut_power_if_due(&mut self) {
         let (now, events) = (self.now(), self.events());
         let Some(faults) = &mut self.faults else { return };
-        let is_due = |rule: &&mut FaultRule| rule.next_trigger_event().is_some_and(|next| next <= events);
+        let is_due = |rule: &&mut Rule| rule.next_trigger_event().is_some_and(|next| next <= events);
         let Some(rule) = faults.events.iter_mut().find(is_due) else { return };
         rule.count_effect_at(now);
         let outage = rule.fault.outage;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::engine::Engine;
 use crate::protocol::dispatch::AnyDriver;
-use crate::random::RandomStream;
+use crate::random::Random;
 use crate::request::{Op, RequestId};
 use crate::time::{Span, Time};
 
@@ -49,7 +49,7 @@ pub(crate) struct Planted {
     late: VecDeque<(u64, Vec<u8>, Time)>,
     /// Unit whose newest bytes a power cut would lose, with these bytes.
     volatile: Option<(u64, Vec<u8>)>,
-    random: Option<RandomStream>,
+    random: Option<Random>,
     /// Tail seen last in the shadow doorbell.
     tail: u32,
     is_done: bool,

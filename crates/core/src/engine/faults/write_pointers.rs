@@ -39,7 +39,7 @@ impl WritePointers {
                 return Some(offset);
             }
             Op::Discard => *written = 0,
-            Op::Read | Op::WriteZeroes | Op::DeepFlush => {}
+            Op::Read | Op::WriteZeroes | Op::Flush => {}
         }
         Some(io.offset)
     }

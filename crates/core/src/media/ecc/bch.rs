@@ -5,7 +5,7 @@
 //! only. A word with up to t errors is decoded to the only codeword that near. For any other word the decoder reports
 //! that there is none, or finds a wrong codeword within t bits of it.
 
-use super::field::GaloisField;
+use super::field::Field;
 use crate::number::low_u16;
 
 /// Largest number of wrong bits that a code of this module can correct in a word.
@@ -25,7 +25,7 @@ const LANES: usize = 4;
 /// Binary BCH code that corrects up to `errors` wrong bits in words of `length` bits, with its tables.
 #[derive(Clone, Debug)]
 pub(super) struct Bch {
-    field: GaloisField,
+    field: Field,
     errors: usize,
     length: usize,
     /// Values of x^j at a^0, a^-1, a^-2, ..., in a row for each exponent j from 1. Each value takes two bytes, the
@@ -42,7 +42,7 @@ impl Bch {
     /// # Panics
     /// If the order of the field is not prime (it is for 2^5, 2^7 and 2^13 elements), or the word is longer than the
     /// order.
-    pub(super) fn new(field: GaloisField, errors: usize, length: usize) -> Bch {
+    pub(super) fn new(field: Field, errors: usize, length: usize) -> Bch {
         assert!(errors <= ERRORS_MAX && length <= field.order(), "{errors} errors in {length} bits");
         let order = field.order();
         let values = order + length.next_multiple_of(BLOCK);

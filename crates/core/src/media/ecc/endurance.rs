@@ -39,7 +39,7 @@ pub enum EnduranceDistribution {
 
 /// Endurance of memory cells: its distribution, fixed by the number of cycles after which the first of `cells` is worn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CellEndurance {
+pub struct Endurance {
     /// Number of cells of which, on average, one is worn after `first_cycles` write cycles.
     pub cells: f64,
     /// Number of write cycles after which, on average, one of `cells` cells is worn.
@@ -48,7 +48,7 @@ pub struct CellEndurance {
     pub spread: CellEnduranceSpread,
 }
 
-impl CellEndurance {
+impl Endurance {
     /// Returns the share of cells, from 0 to 1, that are worn after `cycles` write cycles.
     pub fn worn(&self, cycles: f64) -> f64 {
         let log_ratio = libm::log(cycles / self.first_cycles);

@@ -3,18 +3,18 @@
 /// Galois field of 2^m elements. Each element is a bit pattern below 2^m: a polynomial over GF(2) in a root `a` of the
 /// field's primitive polynomial. Zero has a logarithm too, so large that every sum with it leads to zero.
 #[derive(Clone, Debug)]
-pub(super) struct GaloisField {
+pub(super) struct Field {
     order: usize,
     powers: Vec<u16>,
     logarithms: Vec<u16>,
 }
 
-impl GaloisField {
+impl Field {
     /// Creates the Galois field of a primitive polynomial over GF(2), whose highest bit is the leading coefficient.
     ///
     /// # Panics
     /// If the polynomial is not primitive, or its degree is above 13.
-    pub(super) fn new(primitive: u16) -> GaloisField {
+    pub(super) fn new(primitive: u16) -> Field {
         let degree = primitive.ilog2();
         assert!((2..=13).contains(&degree), "a field of 2^{degree} elements");
         let order = (1 << degree) - 1;
@@ -30,7 +30,7 @@ impl GaloisField {
                 element ^= primitive;
             }
         }
-        GaloisField { order, powers, logarithms }
+        Field { order, powers, logarithms }
     }
 
     /// Returns the number of field elements other than zero, which is the order of the primitive element `a`.

@@ -4,7 +4,7 @@
 use super::sector::{
     self, CHIP_BYTES, CHIPS, CORRECTED_BITS, Chips, DecodeVerdict, SECTOR_BYTES, STORED_BITS, SectorCodec,
 };
-use crate::random::RandomStream;
+use crate::random::Random;
 
 /// Number of bits of a sector in each chip.
 const CHIP_BITS: usize = CHIP_BYTES * 8;
@@ -15,7 +15,7 @@ const WRONG_BITS_MAX: usize = 3 * CORRECTED_BITS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SectorDamage {
     /// Wrong bits anywhere in the sector: from 1 to as many as the code corrects.
-    LayoutBits,
+    Bits,
     /// Wrong bits in one chip: from 1 to as many as the code corrects.
     BitsOfOneChip,
     /// One chip with arbitrary content, which the decoder is told has failed.
@@ -57,7 +57,7 @@ pub struct DecodeOutcomeCounts {
 impl SectorDamage {
     /// All kinds of sector damage; the kinds that the code corrects come first.
     pub const ALL: [SectorDamage; 8] = [
-        SectorDamage::LayoutBits,
+        SectorDamage::Bits,
         SectorDamage::BitsOfOneChip,
         SectorDamage::FailedChip,
         SectorDamage::TooManyBits,
@@ -69,13 +69,13 @@ impl SectorDamage {
 
     /// True if the sector code corrects every sector with damage of this kind.
     pub fn is_within_power(self) -> bool {
-        matches!(self, SectorDamage::LayoutBits | SectorDamage::BitsOfOneChip | SectorDamage::FailedChip)
+        matches!(self, SectorDamage::Bits | SectorDamage::BitsOfOneChip | SectorDamage::FailedChip)
     }
 
     /// Returns the damage in words, for tables, such as "1 to 39 wrong bits anywhere".
     pub fn description(self) -> &'static str {
         match self {
-            SectorDamage::LayoutBits => "1 to 39 wrong bits anywhere",
+            SectorDamage::Bits => "1 to 39 wrong bits anywhere",
             SectorDamage::BitsOfOneChip => "1 to 39 wrong bits in one chip",
             SectorDamage::FailedChip => "a failed chip that is known",
             SectorDamage::TooManyBits => "40 to 117 wrong bits anywhere",
@@ -116,7 +116,7 @@ impl std::iter::Sum for DecodeOutcomeCounts {
 /// Damages `trials` encoded sectors of random bytes, decodes them and compares them with the originals. Returns the
 /// number of sectors with each outcome; `seed` determines bytes and damage.
 pub fn inject(codec: &SectorCodec, fault: SectorDamage, trials: u64, seed: u64) -> DecodeOutcomeCounts {
-    let mut random = RandomStream::stream(seed, fault.description());
+    let mut random = Random::stream(seed, fault.description());
     let mut counts = DecodeOutcomeCounts::default();
     for _ in 0..trials {
         counts.add(run_damage_trial(codec, fault, &mut random));
@@ -125,7 +125,7 @@ pub fn inject(codec: &SectorCodec, fault: SectorDamage, trials: u64, seed: u64) 
 }
 
 /// Flips `bits` random bits of an encoded sector of random bytes, decodes the sector, and returns the outcome.
-pub(super) fn run_bit_flip_trial(codec: &SectorCodec, bits: usize, random: &mut RandomStream) -> SectorDecodeOutcome {
+pub(super) fn run_bit_flip_trial(codec: &SectorCodec, bits: usize, random: &mut Random) -> SectorDecodeOutcome {
     let address = random.bits();
     let written = codec.encode(&bytes(random), address);
     let mut chips = written;
@@ -134,11 +134,11 @@ pub(super) fn run_bit_flip_trial(codec: &SectorCodec, bits: usize, random: &mut 
     outcome(verdict, chips == written)
 }
 
-fn run_damage_trial(codec: &SectorCodec, fault: SectorDamage, random: &mut RandomStream) -> SectorDecodeOutcome {
+fn run_damage_trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Random) -> SectorDecodeOutcome {
     let few = from(random, 1, CORRECTED_BITS);
     let chip = below(random, CHIPS);
     match fault {
-        SectorDamage::LayoutBits => return run_bit_flip_trial(codec, few, random),
+        SectorDamage::Bits => return run_bit_flip_trial(codec, few, random),
         SectorDamage::TooManyBits => {
             let many = from(random, CORRECTED_BITS + 1, WRONG_BITS_MAX);
             return run_bit_flip_trial(codec, many, random);
@@ -149,7 +149,7 @@ fn run_damage_trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Rando
     let written = codec.encode(&bytes(random), address);
     let (mut chips, mut reader_address, mut failed) = (written, address, None);
     match fault {
-        SectorDamage::LayoutBits | SectorDamage::TooManyBits => unreachable!("these trials have ended above"),
+        SectorDamage::Bits | SectorDamage::TooManyBits => unreachable!("these trials have ended above"),
         SectorDamage::BitsOfOneChip => flip_bits(&mut chips, chip_bit_positions(chip), few, random),
         SectorDamage::UnnoticedFailedChip => overwrite_chip(&mut chips, chip, random),
         SectorDamage::OtherAddress => {
@@ -182,7 +182,7 @@ fn outcome(verdict: DecodeVerdict, is_true: bool) -> SectorDecodeOutcome {
 }
 
 /// Overwrites chip number `chip` with zeros, with ones (a bus that nothing drives) or, half of the time, with noise.
-fn overwrite_chip(chips: &mut Chips, chip: usize, random: &mut RandomStream) {
+fn overwrite_chip(chips: &mut Chips, chip: usize, random: &mut Random) {
     match below(random, 4) {
         0 => chips[chip] = [0; CHIP_BYTES],
         1 => chips[chip] = [0xff; CHIP_BYTES],
@@ -190,7 +190,7 @@ fn overwrite_chip(chips: &mut Chips, chip: usize, random: &mut RandomStream) {
     }
 }
 
-fn other_chip(chip: usize, random: &mut RandomStream) -> usize {
+fn other_chip(chip: usize, random: &mut Random) -> usize {
     (chip + from(random, 1, CHIPS - 1)) % CHIPS
 }
 
@@ -201,7 +201,7 @@ fn chip_bit_positions(chip: usize) -> std::ops::Range<usize> {
 }
 
 /// Flips `count` different random bits of a sector, all at positions within `range`.
-fn flip_bits(chips: &mut Chips, range: std::ops::Range<usize>, count: usize, random: &mut RandomStream) {
+fn flip_bits(chips: &mut Chips, range: std::ops::Range<usize>, count: usize, random: &mut Random) {
     let mut taken = [0u64; STORED_BITS / 64];
     let mut left = count;
     while left > 0 {
@@ -215,7 +215,7 @@ fn flip_bits(chips: &mut Chips, range: std::ops::Range<usize>, count: usize, ran
     }
 }
 
-fn bytes<const N: usize>(random: &mut RandomStream) -> [u8; N] {
+fn bytes<const N: usize>(random: &mut Random) -> [u8; N] {
     let mut bytes = [0; N];
     for chunk in bytes.as_chunks_mut::<8>().0 {
         *chunk = random.bits().to_le_bytes();
@@ -224,12 +224,12 @@ fn bytes<const N: usize>(random: &mut RandomStream) -> [u8; N] {
 }
 
 /// Returns a uniform random number from 0 to `limit` - 1. Its bias is below 2^-50 for all limits used here.
-fn below(random: &mut RandomStream, limit: usize) -> usize {
+fn below(random: &mut Random, limit: usize) -> usize {
     ((u128::from(random.bits()) * limit as u128) >> 64) as usize
 }
 
 /// Returns a uniform random number from `low` to `high`, both included.
-fn from(random: &mut RandomStream, low: usize, high: usize) -> usize {
+fn from(random: &mut Random, low: usize, high: usize) -> usize {
     low + below(random, high - low + 1)
 }
 

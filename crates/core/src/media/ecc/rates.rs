@@ -8,7 +8,7 @@ use super::inject::{SectorDecodeOutcome, run_bit_flip_trial};
 use super::sector::{CORRECTED_BITS, SECTOR_BYTES, STORED_BITS, SectorCodec};
 use super::{CHIPS, find_crossing};
 use crate::number::{real, real_length};
-use crate::random::RandomStream;
+use crate::random::Random;
 
 /// Distance of the 95 % confidence limits from the mean, in standard errors.
 const STANDARD_ERRORS: f64 = 1.959_964;
@@ -112,7 +112,7 @@ pub struct SampledDecoderRates {
 /// number. The rate of an event that never happens is bounded by the weight of 40 wrong bits, the greatest weight
 /// beyond the code's power, times 3 / trials.
 pub fn sample(codec: &SectorCodec, raw_bit_error_rate: f64, trials: u64, seed: u64) -> SampledDecoderRates {
-    let mut random = RandomStream::stream(seed, "bit errors");
+    let mut random = Random::stream(seed, "bit errors");
     let interesting = real_length(CORRECTED_BITS + 1) / real_length(STORED_BITS);
     let drawn_at = raw_bit_error_rate.max(interesting);
     let numbers = WrongBitCounts::new(drawn_at);
@@ -144,7 +144,7 @@ impl WrongBitCounts {
         WrongBitCounts(below.collect())
     }
 
-    fn draw(&self, random: &mut RandomStream) -> usize {
+    fn draw(&self, random: &mut Random) -> usize {
         let share = random.unit();
         self.0.partition_point(|&below| below <= share).min(STORED_BITS)
     }

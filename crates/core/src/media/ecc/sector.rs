@@ -1,7 +1,7 @@
 //! Codec of a sector with error correction: nine chips of 64 bytes hold 512 user bytes and the check bits.
 
 use super::bch::{self, Bch, ERRORS_MAX, WrongBitPositions};
-use super::field::GaloisField;
+use super::field::Field;
 use super::remainder::{BITS, GeneratorDivider, GeneratorRemainder, WORDS, sum};
 use crate::number::index;
 
@@ -76,7 +76,7 @@ impl Default for SectorCodec {
 impl SectorCodec {
     /// Creates the codec of sectors and computes its tables.
     pub fn new() -> SectorCodec {
-        let bch = Bch::new(GaloisField::new(FIELD), CORRECTED_BITS, STORED_BITS);
+        let bch = Bch::new(Field::new(FIELD), CORRECTED_BITS, STORED_BITS);
         let check: Vec<bool> = (0..=CHECK.ilog2()).map(|degree| CHECK >> degree & 1 == 1).collect();
         let divider = GeneratorDivider::new(&bch::times(&bch.generator(), &check));
         let values = (0..BITS).map(|degree| values_of_power(&bch, degree)).collect();

@@ -1,7 +1,7 @@
 //! Garbage collection while the drive is idle: the SLC cache is folded, and blocks are erased ahead, so that the next
 //! writes find room.
 
-use super::FlashDrive;
+use super::Flash;
 use crate::time::{Span, Time};
 
 /// Settings and state of garbage collection in idle time.
@@ -23,7 +23,7 @@ impl IdleCollection {
     }
 }
 
-impl FlashDrive {
+impl Flash {
     /// Runs the garbage collection of the idle time before a request at `now`. Each step begins when the dies have
     /// ended the last one. A step that is running at `now` continues beside the request.
     #[inline]

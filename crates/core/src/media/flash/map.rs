@@ -1,12 +1,12 @@
 //! Accesses to the mapping table of a flash drive, if the drive's memory does not hold all of it: reads of map pages
 //! that are not cached, and programs of changed map pages that have left the cache.
 
-use super::{FlashDrive, OpenLine, units};
+use super::{Flash, OpenLine, units};
 use crate::media::translation::FlashUnitLocation;
 use crate::number::index;
 use crate::time::Time;
 
-impl FlashDrive {
+impl Flash {
     /// Looks up the locations of the mapping units that the `bytes` from `offset` touch, and queues the reads and
     /// programs of map pages for it. Returns the time at which the locations are known: `at` for a write, which places
     /// its units later.

@@ -61,7 +61,7 @@ use zoned::ZonedFlashState;
 
 /// Flash drive behind its controller: write buffer, translation layer or zones, dies, channels and read-ahead.
 #[derive(Clone, Debug)]
-pub struct FlashDrive {
+pub struct Flash {
     layout: FlashUnitLayout,
     costs: FlashCosts,
     spread: Option<ArrayTimeSpread>,
@@ -205,16 +205,11 @@ const TURNOVERS_UNFILLED: u64 = 4;
 /// Capacity of the write buffer divided by the largest use at which the buffer counts as one that does not fill.
 const UNFILLED_PART: u64 = 8;
 
-impl FlashDrive {
+impl Flash {
     /// Creates a flash drive from a configuration that has been checked, preconditioned as the configuration says:
     /// empty, written in order, or overwritten at random.
-    pub fn new(
-        media: &config::Media,
-        buffer: &config::Buffer,
-        translation: &config::Translation,
-        seed: u64,
-    ) -> FlashDrive {
-        FlashDrive::with_translation_shape(shape(media, translation), media, buffer, translation, seed)
+    pub fn new(media: &config::Media, buffer: &config::Buffer, translation: &config::Translation, seed: u64) -> Flash {
+        Flash::with_translation_shape(shape(media, translation), media, buffer, translation, seed)
     }
 
     /// Creates a flash drive from a configuration that has been checked, with a translation layer of the given shape.
@@ -224,18 +219,18 @@ impl FlashDrive {
         buffer: &config::Buffer,
         translation: &config::Translation,
         seed: u64,
-    ) -> FlashDrive {
+    ) -> Flash {
         let layout = FlashUnitLayout { first_slc: shape.blocks, ..FlashUnitLayout::of(media, translation) };
         let user_streams = shape.placement.map_or(Policy::streams(translation.policy).0, |streams| streams.user());
         let dies = layout.channels * layout.dies_per_channel;
-        FlashDrive {
+        Flash {
             layout,
             costs: FlashCosts::of(media),
             spread: ArrayTimeSpread::of(media, seed),
             translation: match translation.precondition {
                 Precondition::None => TranslationLayer::new(shape, seed),
                 Precondition::Sequential | Precondition::Auto => TranslationLayer::written_in_order(shape, seed),
-                Precondition::RandomStream => TranslationLayer::overwritten_at_random(shape, seed),
+                Precondition::Random => TranslationLayer::overwritten_at_random(shape, seed),
             },
             buffer: FlashWriteBuffer::new(buffer),
             admission: WriteAdmission::new(buffer),

@@ -1,7 +1,7 @@
 //! Writes to streams that hosts choose (flexible data placement), and the bytes written and programmed for each
 //! placement handle.
 
-use super::FlashDrive;
+use super::Flash;
 use super::late::Progress;
 use crate::config;
 use crate::media::translation::{FlashWriteStream, HostStreams, TranslationLayer};
@@ -85,7 +85,7 @@ impl HostPlacedWrites {
     }
 }
 
-impl FlashDrive {
+impl Flash {
     /// Creates a flash drive with data placement, whose hosts may choose streams, from a configuration that has been
     /// checked.
     pub fn placed(
@@ -94,8 +94,8 @@ impl FlashDrive {
         translation: &config::Translation,
         placement: &config::DataPlacement,
         seed: u64,
-    ) -> FlashDrive {
-        FlashDrive::with_translation_shape(
+    ) -> Flash {
+        Flash::with_translation_shape(
             super::shape_with_placement(media, translation, placement),
             media,
             buffer,

@@ -3,7 +3,7 @@
 
 use super::layout::FlashRow;
 use super::lone::HostRowRead;
-use super::{FlashDrive, units};
+use super::{Flash, units};
 use crate::media::ReadTiming;
 use crate::media::translation::FlashUnitLocation;
 use crate::number::{index, narrow};
@@ -32,10 +32,10 @@ enum UnitDataSource {
     Controller,
     /// Nowhere: the mapping unit was never written, or deallocated since, and the controller returns zeros.
     Nowhere,
-    ProgramCells(FlashUnitLocation),
+    Cells(FlashUnitLocation),
 }
 
-impl FlashDrive {
+impl Flash {
     /// Reads `bytes` from `offset` and returns the times of the read. The call comes at `now`; the drive's processors
     /// and limits pass the read on at `at`. The first `first_bytes` are the bytes that the caller needs before it can
     /// begin to send.
@@ -127,7 +127,7 @@ impl FlashDrive {
                     first_left = first_left.saturating_sub(part);
                     continue;
                 }
-                UnitDataSource::ProgramCells(place) => place,
+                UnitDataSource::Cells(place) => place,
             };
             let row = match &self.zoned {
                 Some(zoned) => zoned.row(place),
@@ -189,7 +189,7 @@ impl FlashDrive {
             None => self.translation.location(unit),
         };
         match self.is_in_cells(now, place) {
-            true => UnitDataSource::ProgramCells(place),
+            true => UnitDataSource::Cells(place),
             false if place == FlashUnitLocation::NONE => UnitDataSource::Nowhere,
             false => UnitDataSource::Controller,
         }

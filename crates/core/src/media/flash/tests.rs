@@ -39,8 +39,8 @@ fn translation_keys(precondition: Precondition) -> TranslationKeys {
     TranslationKeys { mapping: Mapping::Page, over_provisioning: 0.5, precondition, ..TranslationKeys::default() }
 }
 
-fn flash(precondition: Precondition) -> FlashDrive {
-    FlashDrive::new(&media(), &buffer_keys(), &translation_keys(precondition), 1)
+fn flash(precondition: Precondition) -> Flash {
+    Flash::new(&media(), &buffer_keys(), &translation_keys(precondition), 1)
 }
 
 fn at(us: u64) -> Time {
@@ -49,7 +49,7 @@ fn at(us: u64) -> Time {
 
 /// Writes mapping units one after the other, each when the write before it is acknowledged. Returns the time at which
 /// the last write is acknowledged.
-fn write_units_in_sequence(flash: &mut FlashDrive, from: Time, units: impl Iterator<Item = u64>) -> Time {
+fn write_units_in_sequence(flash: &mut Flash, from: Time, units: impl Iterator<Item = u64>) -> Time {
     units.fold(from, |now, unit| flash.write(now, now, unit * UNIT, UNIT as u32).acknowledged_at)
 }
 
@@ -114,9 +114,8 @@ fn unwritten_and_deallocated_units_need_no_cell_reads() {
 #[test]
 fn counters_report_the_share_of_unwritten_reads() {
     let mut flash = flash(Precondition::Sequential);
-    let count =
-        |flash: &FlashDrive, name: &str| flash.counters().iter().find(|(known, _)| *known == name).map(|it| it.1);
-    let counts = |flash: &FlashDrive| ["unwritten_read_bytes", "unwritten_read_percent"].map(|name| count(flash, name));
+    let count = |flash: &Flash, name: &str| flash.counters().iter().find(|(known, _)| *known == name).map(|it| it.1);
+    let counts = |flash: &Flash| ["unwritten_read_bytes", "unwritten_read_percent"].map(|name| count(flash, name));
     flash.read(at(0), at(0), 8192, 4096, 4096);
     assert_eq!(counts(&flash), [None, None]);
     flash.discard(0, 8192);
@@ -165,7 +164,7 @@ fn missing_parts_of_a_unit_are_read_from_the_cells() {
 fn counters_report_write_amplification_and_over_provisioning() {
     let mut flash = flash(Precondition::None);
     let count =
-        |flash: &FlashDrive, name| flash.counters().iter().find(|(other, _)| *other == name).map(|(_, count)| *count);
+        |flash: &Flash, name| flash.counters().iter().find(|(other, _)| *other == name).map(|(_, count)| *count);
     assert_eq!([count(&flash, "spare_percent"), count(&flash, "write_amplification_percent")], [Some(50), None]);
     let now = write_units_in_sequence(&mut flash, at(0), 0..16);
     assert_eq!(count(&flash, "write_amplification_percent"), Some(100));
@@ -193,7 +192,7 @@ fn flush_waits_for_cells_without_power_loss_protection() {
     safe.write(at(0), at(0), 0, 4096);
     assert_eq!(safe.flush(at(10)), at(10));
     let unsafe_keys = BufferKeys { power_loss_protection: false, ..keys };
-    let mut flash = FlashDrive::new(&media(), &unsafe_keys, &translation_keys(Precondition::Sequential), 1);
+    let mut flash = Flash::new(&media(), &unsafe_keys, &translation_keys(Precondition::Sequential), 1);
     flash.write(at(0), at(0), 0, 4096);
     let flushed = flash.flush(at(10));
     // Four pages of 8 KiB cross the bus with gaps of one page time (7 x 8 us), then the die programs for 500 us.
@@ -205,7 +204,7 @@ fn flush_waits_for_cells_without_power_loss_protection() {
 #[test]
 fn late_acknowledged_write_completes_after_its_program() {
     let late = MediaKeys { acknowledge: Acknowledge::Late, ..media() };
-    let mut flash = FlashDrive::new(&late, &buffer_keys(), &translation_keys(Precondition::None), 1);
+    let mut flash = Flash::new(&late, &buffer_keys(), &translation_keys(Precondition::None), 1);
     let write = flash.write(at(0), at(0), 0, 4096);
     assert_eq!(write.acknowledged_at, at(6 + 8 * 7 + 500));
     assert_eq!(write.programmed_at, write.acknowledged_at);
@@ -225,10 +224,10 @@ fn full_buffer_accepts_writes_at_the_cells_rate() {
 
 #[test]
 fn steady_state_writes_slow_down_by_the_write_amplification() {
-    let mut flash = flash(Precondition::RandomStream);
+    let mut flash = flash(Precondition::Random);
     let units = flash.translation.shape().units;
-    let mut random = crate::random::RandomStream::stream(1, "writes");
-    let mut draw = |flash: &mut FlashDrive, now, count| {
+    let mut random = crate::random::Random::stream(1, "writes");
+    let mut draw = |flash: &mut Flash, now, count| {
         (0..count).fold(now, |now, _| {
             let unit = (random.unit() * units as f64) as u64;
             flash.write(now, now, unit * UNIT, UNIT as u32).acknowledged_at
@@ -251,10 +250,10 @@ fn writes_after_a_pause_find_collected_blocks() {
     let keys = |idle_us| TranslationKeys {
         idle: Span::from_us(idle_us),
         idle_blocks: 6,
-        ..translation_keys(Precondition::RandomStream)
+        ..translation_keys(Precondition::Random)
     };
     let [busy, idle] = [0, 1000].map(|idle_us| {
-        let mut flash = FlashDrive::new(&media(), &buffer_keys(), &keys(idle_us), 1);
+        let mut flash = Flash::new(&media(), &buffer_keys(), &keys(idle_us), 1);
         let now = at(2_000_000);
         // Write four blocks of 128 units.
         let end = write_units_in_sequence(&mut flash, now, (0..512).map(|write| write * 7 % 4096));
@@ -275,7 +274,7 @@ fn slc_cache_is_fast_until_full_and_folded_when_idle() {
     // The cache has two blocks of 128 units. A line has two rows of 4 units each.
     let keys =
         TranslationKeys { slc_cache_mib: 1, idle: Span::from_us(1000), ..translation_keys(Precondition::Sequential) };
-    let mut flash = FlashDrive::new(&media, &buffer_keys(), &keys, 1);
+    let mut flash = Flash::new(&media, &buffer_keys(), &keys, 1);
     assert_eq!(
         flash.translation.shape().slc,
         Some(crate::media::translation::SlcCacheShape { blocks: 2, block_units: 128 })
@@ -285,7 +284,7 @@ fn slc_cache_is_fast_until_full_and_folded_when_idle() {
     assert!(flash.translation.is_slc_used_up());
     end = write_units_in_sequence(&mut flash, end, 256..272);
     assert_eq!(flash.activity.banks_busy, Span::from_us(256 / 8 * 2 * 100 + 2 * 500), "then as without the cache");
-    let read = |flash: &mut FlashDrive, now: Time| flash.read(now, now, 0, 4096, 4096).last_at.since(now);
+    let read = |flash: &mut Flash, now: Time| flash.read(now, now, 0, 4096, 4096).last_at.since(now);
     let late = end + Span::from_us(900);
     assert_eq!(read(&mut flash, late), Span::from_us(1 + 10 + 4 + 2));
     // Half a second later, all 256 units have been moved out of the cache.
@@ -308,7 +307,7 @@ fn reads_precede_waiting_programs_and_suspend_the_running_one() {
 #[test]
 fn sequential_reads_find_prefetched_data() {
     let ahead = BufferKeys { read_ahead_kib: 128, ..buffer_keys() };
-    let mut flash = FlashDrive::new(&media(), &ahead, &translation_keys(Precondition::Sequential), 1);
+    let mut flash = Flash::new(&media(), &ahead, &translation_keys(Precondition::Sequential), 1);
     let mut now = at(0);
     let mut slow = 0;
     for unit in 0..100 {
@@ -323,21 +322,21 @@ fn sequential_reads_find_prefetched_data() {
 fn read_with_an_uncached_map_page_reads_that_page_first() {
     // The mapping table has four pages of 1024 entries, and the cache holds one of them.
     let keys = TranslationKeys { map_cache_kib: 4, ..translation_keys(Precondition::Sequential) };
-    let mut flash = FlashDrive::new(&media(), &buffer_keys(), &keys, 1);
+    let mut flash = Flash::new(&media(), &buffer_keys(), &keys, 1);
     for (ms, unit, us) in [(0, 0, 27), (1, 2048, 27 + 27), (2, 2049, 27), (3, 16, 27 + 27)] {
         let now = at(ms * 1000);
         let read = flash.read(now, now, unit * UNIT, 4096, 4096);
         assert_eq!(read.last_at, now + Span::from_us(us), "{unit}");
     }
     let count =
-        |flash: &FlashDrive, name| flash.counters().iter().find(|(other, _)| *other == name).map(|(_, count)| *count);
+        |flash: &Flash, name| flash.counters().iter().find(|(other, _)| *other == name).map(|(_, count)| *count);
     assert_eq!([count(&flash, "map_reads"), count(&flash, "map_writes")], [Some(2), Some(0)]);
 }
 
 #[test]
 fn dirty_map_pages_are_programmed_by_line_and_counted() {
     let keys = TranslationKeys { map_cache_kib: 4, ..translation_keys(Precondition::Sequential) };
-    let mut flash = FlashDrive::new(&media(), &buffer_keys(), &keys, 1);
+    let mut flash = Flash::new(&media(), &buffer_keys(), &keys, 1);
     // The writes alternate between two pages of the mapping table, so each write has to load its page.
     let end = write_units_in_sequence(&mut flash, at(0), (0..40).map(|write| write % 2 * 2048 + write));
     assert_eq!(flash.translation.counts().map_writes, 39);
@@ -351,9 +350,9 @@ fn dirty_map_pages_are_programmed_by_line_and_counted() {
 }
 
 /// Creates flash whose commands travel on the given wires, with planes that read independently.
-fn with_command_bus(command_bus: CommandBusSharing) -> FlashDrive {
+fn with_command_bus(command_bus: CommandBusSharing) -> Flash {
     let media = MediaKeys { command_bus, plane_reads: ReadablePages::Independent, ..media() };
-    FlashDrive::new(&media, &buffer_keys(), &translation_keys(Precondition::Sequential), 1)
+    Flash::new(&media, &buffer_keys(), &translation_keys(Precondition::Sequential), 1)
 }
 
 #[test]
@@ -394,8 +393,8 @@ fn command_bus_usage_is_counted_only_with_a_command_bus() {
 #[test]
 fn prioritised_collection_reads_let_writes_proceed_sooner() {
     let time = |collection_reads| {
-        let translation = TranslationKeys { collection_reads, ..translation_keys(Precondition::RandomStream) };
-        let mut flash = FlashDrive::new(&media(), &buffer_keys(), &translation, 1);
+        let translation = TranslationKeys { collection_reads, ..translation_keys(Precondition::Random) };
+        let mut flash = Flash::new(&media(), &buffer_keys(), &translation, 1);
         let units = (0..4096u64).map(|number| number * 7919 % 4096);
         write_units_in_sequence(&mut flash, at(0), units)
     };
@@ -407,7 +406,7 @@ fn prioritised_collection_reads_let_writes_proceed_sooner() {
 fn rows_of_a_word_line_are_collected_together_if_configured() {
     // The rows at positions 0 and 8 are the two pages of one word line: 20 and 30 us, with 4 units of 4 us each.
     let reads = |collection_rows| {
-        let mut flash = FlashDrive::new(
+        let mut flash = Flash::new(
             &media(),
             &buffer_keys(),
             &TranslationKeys { collection_rows, ..translation_keys(Precondition::Sequential) },

@@ -1,11 +1,11 @@
 //! Busy time of dies, channels and command buses of a flash drive, from which utilisation is computed.
 
-use super::FlashDrive;
+use super::Flash;
 use crate::ledger::PartBusyTime;
 use crate::media::timing::ChannelBus;
 use crate::time::{Span, Time};
 
-impl FlashDrive {
+impl Flash {
     /// Returns the number and the busy time up to `now` of dies, channels and, if there are any, command buses and
     /// servers of write commands. Work that is queued for later does not count. A read of some planes of an otherwise idle die counts with the share of
     /// these planes, because other reads may use the other planes.

@@ -17,7 +17,7 @@
 
 use super::die::DieWorkKind;
 use super::layout::{FlashRow, FlashUnitLayout};
-use super::{FlashDrive, ProgrammingLine};
+use super::{Flash, ProgrammingLine};
 use crate::config;
 use crate::media::translation::FlashUnitLocation;
 use crate::number::{index, narrow};
@@ -236,7 +236,7 @@ impl ZonedFlashState {
     }
 }
 
-impl FlashDrive {
+impl Flash {
     /// Adds `bytes` of a mapping unit, which are in the write buffer at `at`, to the line of its zone. Programs the
     /// line if it is then full, and frees its buffer space at the end of the programs.
     pub(super) fn add_to_zone(&mut self, now: Time, at: Time, unit: u32, bytes: u32) {

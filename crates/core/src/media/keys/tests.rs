@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::random::RandomStream;
+use crate::random::Random;
 
 const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: 64 * 512, granule_bytes: 512, keys_max: 12 };
 
@@ -121,7 +121,7 @@ fn values_are_restored_only_into_matching_free_space() {
 #[test]
 fn random_key_requests_match_a_reference_map() {
     for seed in 0..20 {
-        let mut random = RandomStream::stream(seed, "keys");
+        let mut random = Random::stream(seed, "keys");
         let layout = KeyLayout { capacity_bytes: 256 * 64, granule_bytes: 64, keys_max: 40 };
         let mut space = if seed % 2 == 0 { KeySpace::new(layout) } else { KeySpace::holding(layout) };
         let mut model: BTreeMap<Key, u32> = BTreeMap::new();

@@ -2,7 +2,7 @@
 //! of the mapping table.
 
 use crate::number::{index, length, real};
-use crate::random::RandomStream;
+use crate::random::Random;
 
 /// Physical location of one mapping unit on flash: a block, and the position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(super) struct BlockLogEntry {
 
 /// All erase blocks of a drive, and the clock of user writes.
 #[derive(Clone, Debug)]
-pub struct EraseBlocks {
+pub struct Blocks {
     /// State of each block by number. SLC blocks follow the ordinary ones, and no policy sees them.
     pub(super) all: Vec<EraseBlockState>,
     /// Number of ordinary blocks, which are not part of the SLC cache.
@@ -84,9 +84,9 @@ pub struct EraseBlocks {
     pub(super) now: u64,
 }
 
-impl EraseBlocks {
-    pub(super) fn new(main: u32, units: u32, slc: u32, slc_units: u32) -> EraseBlocks {
-        EraseBlocks { all: vec![EraseBlockState::default(); index(main + slc)], main, units, slc_units, now: 0 }
+impl Blocks {
+    pub(super) fn new(main: u32, units: u32, slc: u32, slc_units: u32) -> Blocks {
+        Blocks { all: vec![EraseBlockState::default(); index(main + slc)], main, units, slc_units, now: 0 }
     }
 
     /// Returns the number of mapping units that a block can hold; SLC blocks hold fewer.
@@ -155,7 +155,7 @@ impl EraseBlocks {
 
     /// Draws one of the full blocks at random, all with equal probability; `None` if as many draws as there are blocks
     /// hit no full block.
-    pub fn draw_full_block(&self, random: &mut RandomStream) -> Option<u32> {
+    pub fn draw_full_block(&self, random: &mut Random) -> Option<u32> {
         (0..self.count()).find_map(|_| {
             let block = (random.unit() * f64::from(self.count())) as u32;
             self.is_full(block).then_some(block)

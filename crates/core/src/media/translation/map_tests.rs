@@ -29,7 +29,7 @@ fn pages(shape: &TranslationShape) -> u32 {
 
 #[test]
 fn uniform_reads_miss_the_uncached_share_of_map_pages() {
-    let shape = shape(TranslationPolicyName::GreedyPolicy, 300);
+    let shape = shape(TranslationPolicyName::Greedy, 300);
     let mut writer = RandomUnitWriter::new(TranslationLayer::written_in_order(shape, 1));
     let misses = (0..200_000).filter(|_| {
         let unit = (writer.random.unit() * shape.units as f64) as u32;
@@ -42,7 +42,7 @@ fn uniform_reads_miss_the_uncached_share_of_map_pages() {
 
 #[test]
 fn working_set_that_fits_the_map_cache_misses_once() {
-    let mut drive = TranslationLayer::written_in_order(shape(TranslationPolicyName::GreedyPolicy, 20), 1);
+    let mut drive = TranslationLayer::written_in_order(shape(TranslationPolicyName::Greedy, 20), 1);
     let misses = (0..10).map(|_| (0..20).filter(|page| drive.look_up(page * 64 + 7, false).is_some()).count());
     // One of the twenty pages is in the cache at the start, so 19 of the first accesses miss.
     assert_eq!(misses.collect::<Vec<_>>(), [19, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -54,7 +54,7 @@ fn working_set_that_fits_the_map_cache_misses_once() {
 #[test]
 fn dirty_map_page_is_written_on_eviction() {
     let mut writer =
-        RandomUnitWriter::new(TranslationLayer::written_in_order(shape(TranslationPolicyName::GreedyPolicy, 8), 1));
+        RandomUnitWriter::new(TranslationLayer::written_in_order(shape(TranslationPolicyName::Greedy, 8), 1));
     writer.drive.look_up(64 * 100, true);
     let written: Vec<u32> =
         (101..109).filter_map(|page| writer.drive.look_up(64 * page, false)).filter_map(|miss| miss.written).collect();
@@ -66,7 +66,7 @@ fn dirty_map_page_is_written_on_eviction() {
 
 #[test]
 fn map_pages_add_to_write_amplification() {
-    for policy in [TranslationPolicyName::GreedyPolicy, TranslationPolicyName::HotColdPolicy] {
+    for policy in [TranslationPolicyName::Greedy, TranslationPolicyName::HotCold] {
         let whole = TranslationShape { map: None, ..shape(policy, 1) };
         let shape = shape(policy, 300);
         let mut overwritten = RandomUnitWriter::new(TranslationLayer::written_in_order(shape, 1));
@@ -98,7 +98,6 @@ fn wear_aware_policy_evicts_clean_map_pages_first() {
         }
         writer.drive.counts().map_writes
     };
-    let (greedy, aware) =
-        (map_writes(TranslationPolicyName::GreedyPolicy), map_writes(TranslationPolicyName::WearAwarePolicy));
+    let (greedy, aware) = (map_writes(TranslationPolicyName::Greedy), map_writes(TranslationPolicyName::WearAware));
     assert!(aware * 100 < greedy * 97, "{aware}, {greedy} by least recent use alone");
 }

@@ -40,8 +40,8 @@ use std::collections::BTreeSet;
 
 use crate::config::TranslationPolicyName;
 use crate::number::{index, length, narrow, whole};
-use crate::random::RandomStream;
-use blocks::{BlockLogEntry, EraseBlockState, EraseBlocks};
+use crate::random::Random;
+use blocks::{BlockLogEntry, Blocks, EraseBlockState};
 pub use blocks::{FlashUnitLocation, FlashWriteStream};
 use cohorts::UnitCohorts;
 use map_cache::{MapCache, MapCacheMiss};
@@ -166,7 +166,7 @@ pub struct TranslationLayer {
     placed: Option<Box<UnitStreamRecord>>,
     map: Option<MapCache>,
     slc: Option<SlcCache>,
-    blocks: EraseBlocks,
+    blocks: Blocks,
     /// Numbers of the ordinary (not SLC) flash blocks that are erased and empty.
     free: Vec<u32>,
     /// Open block of each stream: user streams first, then the stream of map pages if there is one, then streams of
@@ -175,7 +175,7 @@ pub struct TranslationLayer {
     collection: Option<CollectionProgress>,
     cohorts: UnitCohorts,
     overlay: ChangedLocations,
-    random: RandomStream,
+    random: Random,
     /// Number of times that a block has been filled up, which gives full blocks their order.
     sealed: u64,
     counts: TranslationCounts,
@@ -213,15 +213,15 @@ impl TranslationLayer {
             map: shape.map.map(|map| MapCache::new(shape.units, map.page_units, map.cached_pages, false)),
             slc: shape.slc.map(|slc| SlcCache::new(shape.blocks, slc)),
             blocks: match shape.slc {
-                Some(slc) => EraseBlocks::new(shape.blocks, shape.block_units, slc.blocks, slc.block_units),
-                None => EraseBlocks::new(shape.blocks, shape.block_units, 0, 0),
+                Some(slc) => Blocks::new(shape.blocks, shape.block_units, slc.blocks, slc.block_units),
+                None => Blocks::new(shape.blocks, shape.block_units, 0, 0),
             },
             free: (0..shape.blocks).rev().collect(),
             open: vec![None; shape.streams()],
             collection: None,
             cohorts: UnitCohorts::none(),
             overlay: ChangedLocations::new(),
-            random: RandomStream::stream(seed, "blocks to clean"),
+            random: Random::stream(seed, "blocks to clean"),
             sealed: 0,
             counts: TranslationCounts::default(),
         }

@@ -298,7 +298,7 @@ impl TranslationLayer {
     /// The sum over classes is least if s is proportional to the square root of w d, so that blocks of a class are
     /// collected once an invalid share proportional to the square root of w / d is reached.
     pub(super) fn greedy_victim_by_class(&self) -> Option<u32> {
-        let is_greedy = self.shape.policy == TranslationPolicyName::GreedyPolicy;
+        let is_greedy = self.shape.policy == TranslationPolicyName::Greedy;
         let placed = self.placed.as_ref().filter(|placed| placed.shares_reserve && is_greedy)?;
         let class_of = |block: u32| {
             let stream = self.blocks.stream(block);

@@ -11,7 +11,7 @@ fn shape(handles: u8, groups: u8, isolation: PlacementIsolation) -> TranslationS
         block_units,
         blocks,
         line_units: 4,
-        policy: TranslationPolicyName::GreedyPolicy,
+        policy: TranslationPolicyName::Greedy,
         settings: TranslationPolicySettings { choices: 2 },
         map: None,
         slc: None,
@@ -33,7 +33,7 @@ fn write(layer: &mut TranslationLayer, unit: u32, stream: u8) -> (Vec<MovedUnitR
 /// amplification after the fill.
 fn run(shape: TranslationShape, hot: u8, cold: u8) -> (TranslationLayer, f64) {
     let mut layer = TranslationLayer::new(shape, 1);
-    let mut random = RandomStream::stream(3, "hot units");
+    let mut random = Random::stream(3, "hot units");
     let (units, hot_units) = (shape.units as u32, shape.units as u32 / 10);
     for unit in 0..units {
         write(&mut layer, unit, if unit < hot_units { hot } else { cold });
@@ -87,7 +87,7 @@ fn collection_mixes_handles_only_if_initially_isolated() {
     for isolation in [PlacementIsolation::Initial, PlacementIsolation::Persistent] {
         let shape = TranslationShape { units: 9_000, ..shape(3, 2, isolation) };
         let mut layer = TranslationLayer::new(shape, 1);
-        let mut random = RandomStream::stream(5, "units");
+        let mut random = Random::stream(5, "units");
         let mut stream_of = vec![0; shape.units as usize];
         for turn in 0..100_000_u32 {
             let unit = if turn < 9_000 { turn } else { (random.unit() * 9_000.0) as u32 };
@@ -133,7 +133,7 @@ fn overwritten_drive_starts_like_one_without_placement() {
         let placed = TranslationShape { blocks: 230, ..placed };
         let run = |shape: TranslationShape| {
             let mut layer = precondition(shape, 7);
-            let mut random = RandomStream::stream(5, "units");
+            let mut random = Random::stream(5, "units");
             for _ in 0..30_000 {
                 write(&mut layer, (random.unit() * 11_130.0) as u32, 0);
             }
@@ -160,7 +160,7 @@ fn overwrite_by_tenants(tenants: u32, is_apart: bool, is_log: bool, rates: i32, 
         ..shape(tenants as u8, 1, PlacementIsolation::Initial)
     };
     let mut layer = TranslationLayer::new(shape, 1);
-    let mut random = RandomStream::stream(9, "objects");
+    let mut random = Random::stream(9, "objects");
     let weights: Vec<f64> = (0..tenants).map(|tenant| 1.0 / f64::from(tenant + 1).powi(rates)).collect();
     let all: f64 = weights.iter().sum();
     let mut next = vec![0; index(tenants)];

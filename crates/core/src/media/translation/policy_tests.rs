@@ -43,9 +43,7 @@ fn assert_run_in_has_its_closed_form(policy: TranslationPolicyName, spare: f64) 
 
 #[test]
 fn run_in_drive_has_the_amplification_of_a_drawn_one() {
-    for policy in
-        [TranslationPolicyName::FifoPolicy, TranslationPolicyName::GreedyPolicy, TranslationPolicyName::DChoicesPolicy]
-    {
+    for policy in [TranslationPolicyName::Fifo, TranslationPolicyName::Greedy, TranslationPolicyName::DChoices] {
         assert_run_in_has_its_closed_form(policy, 0.5);
     }
 }
@@ -53,9 +51,7 @@ fn run_in_drive_has_the_amplification_of_a_drawn_one() {
 #[test]
 #[ignore = "ten seconds: make flash"]
 fn run_in_drives_match_drawn_ones_at_all_spares() {
-    for policy in
-        [TranslationPolicyName::FifoPolicy, TranslationPolicyName::GreedyPolicy, TranslationPolicyName::DChoicesPolicy]
-    {
+    for policy in [TranslationPolicyName::Fifo, TranslationPolicyName::Greedy, TranslationPolicyName::DChoices] {
         [0.07, 0.15, 0.28, 0.5].into_iter().for_each(|spare| assert_run_in_has_its_closed_form(policy, spare));
     }
 }
@@ -121,11 +117,11 @@ fn overwrite_hot_tenth(writer: &mut RandomUnitWriter) -> f64 {
 fn hot_cold_policies_write_less_under_skewed_writes() {
     // Figures from docs/adding-a-policy.md.
     let figures = [
-        (TranslationPolicyName::GreedyPolicy, 4.4),
-        (TranslationPolicyName::FifoPolicy, 5.0),
-        (TranslationPolicyName::CostBenefitPolicy, 2.7),
-        (TranslationPolicyName::WearAwarePolicy, 2.8),
-        (TranslationPolicyName::HotColdPolicy, 2.6),
+        (TranslationPolicyName::Greedy, 4.4),
+        (TranslationPolicyName::Fifo, 5.0),
+        (TranslationPolicyName::CostBenefit, 2.7),
+        (TranslationPolicyName::WearAware, 2.8),
+        (TranslationPolicyName::HotCold, 2.6),
     ];
     let found = figures.map(|(policy, _)| {
         let mut writer = written(policy, 300, 128, 0.15);
@@ -138,17 +134,15 @@ fn hot_cold_policies_write_less_under_skewed_writes() {
 
 #[test]
 fn wear_aware_policy_spreads_erases_more_evenly() {
-    let [greedy, cost_benefit, aware] = [
-        TranslationPolicyName::GreedyPolicy,
-        TranslationPolicyName::CostBenefitPolicy,
-        TranslationPolicyName::WearAwarePolicy,
-    ]
-    .map(|policy| {
-        let mut writer = written(policy, 200, 128, 0.15);
-        (0..12).for_each(|_| _ = overwrite_hot_tenth(&mut writer));
-        let erases = writer.drive.blocks.all.iter().map(|block| block.erases);
-        erases.clone().max().unwrap() - erases.min().unwrap()
-    });
+    let [greedy, cost_benefit, aware] =
+        [TranslationPolicyName::Greedy, TranslationPolicyName::CostBenefit, TranslationPolicyName::WearAware].map(
+            |policy| {
+                let mut writer = written(policy, 200, 128, 0.15);
+                (0..12).for_each(|_| _ = overwrite_hot_tenth(&mut writer));
+                let erases = writer.drive.blocks.all.iter().map(|block| block.erases);
+                erases.clone().max().unwrap() - erases.min().unwrap()
+            },
+        );
     assert!(aware < cost_benefit && 2 * aware < greedy, "{aware}, {cost_benefit} by cost and benefit, {greedy} greedy");
 }
 

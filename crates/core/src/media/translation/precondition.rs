@@ -9,7 +9,7 @@ use super::stationary::{VictimPolicy, valid_units, write_amplification};
 use super::{TranslationLayer, TranslationShape};
 use crate::media::randomiser::LineRandomiser;
 use crate::number::{index, narrow, real, whole};
-use crate::random::{RandomStream, mix};
+use crate::random::{Random, mix};
 
 impl TranslationShape {
     /// Returns the write amplification in the steady state of random writes of `request_units` at a time, to a region
@@ -83,7 +83,7 @@ impl TranslationLayer {
     /// In this steady state garbage collection continues from the first write on. For a policy without a closed form,
     /// the state is scaled up from a small drive that was run in.
     pub fn overwritten_at_random(shape: TranslationShape, seed: u64) -> TranslationLayer {
-        let mut random = RandomStream::stream(seed, "steady state of flash");
+        let mut random = Random::stream(seed, "steady state of flash");
         let open = shape.open_units_in_steady_state();
         let sealed_units =
             shape.units_on_preconditioned_drive().saturating_sub(open.iter().map(|units| u64::from(*units)).sum());

@@ -12,7 +12,7 @@ use super::policy::Policy;
 use super::{TranslationLayer, TranslationShape, map_cache};
 use crate::config::TranslationPolicyName;
 use crate::number::{index, low_u32, real, short_length, whole};
-use crate::random::RandomStream;
+use crate::random::Random;
 
 /// Number of full blocks of the small drive on which a policy's steady state is found.
 const BLOCKS: u32 = 2048;
@@ -141,14 +141,13 @@ impl RunInState {
 /// Small drive that is being run in, and the random numbers of its writes.
 struct RunInDrive {
     drive: TranslationLayer,
-    random: RandomStream,
+    random: Random,
 }
 
 impl RunInDrive {
     /// Creates the small drive that is run in: every mapping unit has been written once, in order.
     fn new(shape: TranslationShape) -> RunInDrive {
-        let mut run =
-            RunInDrive { drive: TranslationLayer::new(shape, SEED), random: RandomStream::stream(SEED, "run in") };
+        let mut run = RunInDrive { drive: TranslationLayer::new(shape, SEED), random: Random::stream(SEED, "run in") };
         let (mut moved, mut erased) = (Vec::new(), Vec::new());
         for unit in 0..low_u32(shape.units) {
             run.write(unit, &mut moved, &mut erased);

@@ -15,7 +15,7 @@
 //! collection makes room for `c b / (1 + a)` user writes.
 
 use crate::number::{index, length, narrow, real, real_length, whole, wide_index};
-use crate::random::RandomStream;
+use crate::random::Random;
 
 /// Largest number of levels in the distribution of valid mapping units. Blocks with more units are modelled more
 /// coarsely, because their relative deviation is smaller.
@@ -60,13 +60,7 @@ pub fn oldest_block_valid_share(spare: f64) -> f64 {
 
 /// Draws the number of valid mapping units for each of `blocks` full blocks that hold `units` in all. The oldest block
 /// comes first if the victim choice depends on age; otherwise the order is random.
-pub fn valid_units(
-    choice: VictimPolicy,
-    blocks: u32,
-    block_units: u32,
-    units: u64,
-    random: &mut RandomStream,
-) -> Vec<u32> {
+pub fn valid_units(choice: VictimPolicy, blocks: u32, block_units: u32, units: u64, random: &mut Random) -> Vec<u32> {
     let spare = f64::from(blocks) * f64::from(block_units) / real(units) - 1.0;
     let mut valid = match choice {
         VictimPolicy::Oldest => draw_valid_counts_by_age(blocks, block_units, spare, random),
@@ -81,7 +75,7 @@ pub fn valid_units(
 
 /// Draws the number of valid mapping units of each block under oldest-first collection, the oldest block first. The
 /// deviation is that of units which are overwritten independently.
-fn draw_valid_counts_by_age(blocks: u32, block_units: u32, spare: f64, random: &mut RandomStream) -> Vec<u32> {
+fn draw_valid_counts_by_age(blocks: u32, block_units: u32, spare: f64, random: &mut Random) -> Vec<u32> {
     let decay = (1.0 + spare) * (1.0 - oldest_block_valid_share(spare));
     let valid = (0..blocks).rev().map(|younger| {
         let left = libm::exp(-decay * (f64::from(younger) + 0.5) / f64::from(blocks));
@@ -110,7 +104,7 @@ pub(super) fn adjust_counts_to_sum(valid: &mut [u32], block_units: u32, units: u
     }
 }
 
-fn shuffle(valid: &mut [u32], random: &mut RandomStream) {
+fn shuffle(valid: &mut [u32], random: &mut Random) {
     for last in (1..valid.len()).rev() {
         valid.swap(last, wide_index(whole(random.unit() * real_length(last + 1))));
     }
@@ -238,7 +232,7 @@ mod tests {
     fn steady_state_blocks_contain_exactly_the_users_units() {
         for choice in [VictimPolicy::Oldest, VictimPolicy::EmptiestOf(10), VictimPolicy::Emptiest] {
             for (blocks, block_units, units) in [(100, 256, 20_000), (300, 1_000_000, 270_000_000), (7, 16, 100)] {
-                let valid = valid_units(choice, blocks, block_units, units, &mut RandomStream::stream(1, "test"));
+                let valid = valid_units(choice, blocks, block_units, units, &mut Random::stream(1, "test"));
                 assert_eq!(valid.iter().map(|valid| u64::from(*valid)).sum::<u64>(), units);
                 assert!(valid.iter().all(|valid| *valid <= block_units));
             }

@@ -22,14 +22,14 @@ impl TranslationLayer {
 
 pub(super) struct RandomUnitWriter {
     pub drive: TranslationLayer,
-    pub random: RandomStream,
+    pub random: Random,
     moved: Vec<MovedUnitRun>,
     erased: Vec<u32>,
 }
 
 impl RandomUnitWriter {
     pub(super) fn new(drive: TranslationLayer) -> RandomUnitWriter {
-        RandomUnitWriter { drive, random: RandomStream::stream(7, "writer"), moved: Vec::new(), erased: Vec::new() }
+        RandomUnitWriter { drive, random: Random::stream(7, "writer"), moved: Vec::new(), erased: Vec::new() }
     }
 
     pub(super) fn write(&mut self, unit: u32) -> FlashUnitLocation {
@@ -84,11 +84,9 @@ fn shape(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64)
 /// Returns a policy, with its settings, that has this closed form.
 fn policy_with_closed_form(form: VictimPolicy) -> (TranslationPolicyName, TranslationPolicySettings) {
     match form {
-        VictimPolicy::Oldest => (TranslationPolicyName::FifoPolicy, TranslationPolicySettings { choices: 1 }),
-        VictimPolicy::Emptiest => (TranslationPolicyName::GreedyPolicy, TranslationPolicySettings { choices: 1 }),
-        VictimPolicy::EmptiestOf(choices) => {
-            (TranslationPolicyName::DChoicesPolicy, TranslationPolicySettings { choices })
-        }
+        VictimPolicy::Oldest => (TranslationPolicyName::Fifo, TranslationPolicySettings { choices: 1 }),
+        VictimPolicy::Emptiest => (TranslationPolicyName::Greedy, TranslationPolicySettings { choices: 1 }),
+        VictimPolicy::EmptiestOf(choices) => (TranslationPolicyName::DChoices, TranslationPolicySettings { choices }),
     }
 }
 
@@ -312,7 +310,7 @@ fn units_moved_together_make_one_move() {
         block_units: 8,
         blocks: 6,
         line_units: 1,
-        policy: TranslationPolicyName::FifoPolicy,
+        policy: TranslationPolicyName::Fifo,
         settings: TranslationPolicySettings { choices: 1 },
         map: None,
         slc: None,

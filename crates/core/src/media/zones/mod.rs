@@ -141,7 +141,7 @@ pub enum ZoneAction {
     /// Makes a zone full, however many of its blocks have been written.
     Finish,
     /// Opens an empty or closed zone, or makes an implicitly open one explicitly open.
-    FileOpener,
+    Open,
     /// Empties a zone: its data is lost, and it can be written from its first block on.
     Reset,
     /// Takes a read-only zone offline.
@@ -154,7 +154,7 @@ impl ZoneAction {
         match self {
             ZoneAction::Close => state.is_open(),
             ZoneAction::Finish => state.is_active(),
-            ZoneAction::FileOpener => state == ZoneState::Closed,
+            ZoneAction::Open => state == ZoneState::Closed,
             ZoneAction::Reset => state.is_active() || state == ZoneState::Full,
             ZoneAction::TakeOffline => state == ZoneState::ReadOnly,
         }
@@ -376,7 +376,7 @@ impl Zones {
     pub fn act_on_all(&mut self, action: ZoneAction) -> Result<Vec<u32>, ZoneRequestRefusal> {
         let selected: Vec<u32> =
             (0..self.layout.zones).filter(|zone| action.applies_to_state(self.zones[index(*zone)].state)).collect();
-        let opened = if action == ZoneAction::FileOpener { length(selected.len()) } else { 0 };
+        let opened = if action == ZoneAction::Open { length(selected.len()) } else { 0 };
         if self.layout.open_max > 0 && u64::from(self.open) + opened > self.layout.open_max.into() {
             return Err(ZoneRequestRefusal::TooManyOpen);
         }
@@ -495,11 +495,11 @@ impl Zones {
         let next = match (action, state) {
             (ZoneAction::Close, _) if state.is_open() => ZoneState::Closed,
             (ZoneAction::Close, ZoneState::Closed) => ZoneState::Closed,
-            (ZoneAction::FileOpener, ZoneState::Empty | ZoneState::Closed) => {
+            (ZoneAction::Open, ZoneState::Empty | ZoneState::Closed) => {
                 self.make_room_for_open_zone(state)?;
                 ZoneState::ExplicitlyOpen
             }
-            (ZoneAction::FileOpener, _) if state.is_open() => ZoneState::ExplicitlyOpen,
+            (ZoneAction::Open, _) if state.is_open() => ZoneState::ExplicitlyOpen,
             (ZoneAction::Reset | ZoneAction::Finish, ZoneState::ReadOnly | ZoneState::Offline) => {
                 return Err(ZoneRequestRefusal::InvalidTransition);
             }

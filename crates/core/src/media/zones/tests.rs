@@ -2,7 +2,7 @@
 //! and every count is taken by a pass over all zones.
 
 use super::*;
-use crate::random::RandomStream;
+use crate::random::Random;
 
 const LAYOUT: ZoneLayout = ZoneLayout { zones: 12, zone_blocks: 16, capacity_blocks: 11, active_max: 0, open_max: 0 };
 
@@ -13,7 +13,7 @@ const LETTERS: &str = "EIXCFRO";
 const TRANSITIONS: [(ZoneAction, &str); 5] = [
     (ZoneAction::Close, "!CCC!!!"),
     (ZoneAction::Finish, "FFFFF!!"),
-    (ZoneAction::FileOpener, "XXXX!!!"),
+    (ZoneAction::Open, "XXXX!!!"),
     (ZoneAction::Reset, "EEEEE!!"),
     (ZoneAction::TakeOffline, "!!!!!OO"),
 ];
@@ -109,8 +109,7 @@ impl Model {
             (0..self.letters.len()).filter(|zone| SELECTED[row].contains(self.letters[*zone])).collect();
         let before = self.clone();
         for zone in &selected {
-            if action == ZoneAction::FileOpener && self.layout.open_max > 0 && self.count("IX") == self.layout.open_max
-            {
+            if action == ZoneAction::Open && self.layout.open_max > 0 && self.count("IX") == self.layout.open_max {
                 *self = before;
                 return Err(ZoneRequestRefusal::TooManyOpen);
             }
@@ -144,7 +143,7 @@ impl Model {
 }
 
 /// Draws a random request, applies it to the zones and to the model, and asserts equal results.
-fn request(random: &mut RandomStream, zones: &mut Zones, model: &mut Model) {
+fn request(random: &mut Random, zones: &mut Zones, model: &mut Model) {
     let mut draw = |below: u64| random.bits() % below;
     let (zone, blocks) = (draw(12), 1 + draw(5));
     let (place, start, action) = (zone as usize, zone * 16, TRANSITIONS[draw(5) as usize].0);
@@ -197,7 +196,7 @@ fn request(random: &mut RandomStream, zones: &mut Zones, model: &mut Model) {
 
 #[test]
 fn zones_equal_their_model_on_random_requests() {
-    let mut random = RandomStream::stream(1, "zones");
+    let mut random = Random::stream(1, "zones");
     for (active_max, open_max) in [(0, 0), (3, 2), (4, 4), (6, 1)] {
         for _ in 0..25 {
             let layout = ZoneLayout { active_max, open_max, ..LAYOUT };
@@ -213,13 +212,13 @@ fn zones_equal_their_model_on_random_requests() {
 #[test]
 fn oldest_implicitly_open_zone_is_closed_first() {
     let mut zones = Zones::new(ZoneLayout { open_max: 2, ..LAYOUT });
-    zones.act(ZoneAction::FileOpener, 0).unwrap();
+    zones.act(ZoneAction::Open, 0).unwrap();
     for start in [16, 32] {
         zones.write(start, 1).unwrap();
     }
     let states = |zones: &Zones| [0, 1, 2].map(|zone| zones.zone(zone).0);
     assert_eq!(states(&zones), [ZoneState::ExplicitlyOpen, ZoneState::Closed, ZoneState::ImplicitlyOpen]);
-    zones.act(ZoneAction::FileOpener, 32).unwrap();
+    zones.act(ZoneAction::Open, 32).unwrap();
     assert_eq!(zones.write(17, 1), Err(ZoneRequestRefusal::TooManyOpen));
     assert_eq!((zones.open(), zones.active(), zones.counts().implicit_closes), (2, 3, 1));
 }

@@ -17,8 +17,8 @@ use crate::ledger::Stage;
 use crate::number::{index, length, low_u8, low_u16};
 use crate::protocol::halves::{self, PollNames};
 use crate::protocol::ports::{Ports, begin_media_read};
-use crate::protocol::reads::ReadRequestTags;
-use crate::random::RandomStream;
+use crate::protocol::reads::Reads;
+use crate::random::Random;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::table::Table;
@@ -90,13 +90,13 @@ pub struct Afu {
     areas: CapiAreas,
     elements: Vec<WorkElementRecord>,
     active: Table<FetchedCommand>,
-    reads: ReadRequestTags,
+    reads: Reads,
     buffer: WriteBuffer,
     acknowledge: Acknowledge,
     psl: Span,
     claim_lines: bool,
     translation_miss_ratio: f64,
-    random: RandomStream,
+    random: Random,
     parse: Span,
     parser_free_at: Time,
     capacity_lines: u64,
@@ -113,13 +113,13 @@ impl Afu {
             areas,
             elements: vec![WorkElementRecord::default(); capi.elements.into()],
             active: Table::default(),
-            reads: ReadRequestTags::new(drive.link.read_tags, LINE_BYTES),
+            reads: Reads::new(drive.link.read_tags, LINE_BYTES),
             buffer: WriteBuffer::new(u64::from(capi.buffer_kib) * 1024),
             acknowledge: drive.media.acknowledge,
             psl: capi.psl,
             claim_lines: capi.claim_lines,
             translation_miss_ratio: capi.translation_miss_ratio,
-            random: RandomStream::stream(seed, "capi translation"),
+            random: Random::stream(seed, "capi translation"),
             parse: capi.parse,
             parser_free_at: Time::ZERO,
             capacity_lines: drive.media.capacity_bytes() / u64::from(LINE_BYTES),
@@ -359,7 +359,7 @@ impl halves::Controller for Afu {
             Role::ELEMENT => self.start_fetched_element(now, context, payload, ports),
             Role::PAYLOAD => self.on_write_lines_arrived(now, context, packet, ports),
             Role::CLAIM => {
-                ports.shared.requests.charge(self.active[index(context)].request, Stage::ClaimedFile, now);
+                ports.shared.requests.charge(self.active[index(context)].request, Stage::Claim, now);
                 self.issue(now, timer::DATA, context, ports);
             }
             Role::PAGE_TABLE => {

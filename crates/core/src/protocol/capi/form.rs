@@ -114,7 +114,7 @@ fn read(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: MemoryA
     ledger.spend(Stage::Psl, capi.psl);
     if capi.claim_lines {
         let (claim, claimed) = host_read_packets(parts, split.last_bytes / LINE_BYTES * CLAIM_BYTES, CLAIM_BYTES);
-        ledger.spend(Stage::ClaimedFile, parts.sent(&claim) + host_access_time(parts, &claim) + parts.sent(&claimed));
+        ledger.spend(Stage::Claim, parts.sent(&claim) + host_access_time(parts, &claim) + parts.sent(&claimed));
         ledger.spend(Stage::Psl, capi.psl);
     }
     let lines = on_wire(parts, DataDirection::Read, split.last_bytes);

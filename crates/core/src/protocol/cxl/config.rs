@@ -10,11 +10,11 @@ use crate::time::Span;
 macro_rules! policies {
     ($with:ident) => {
         $with! {
-            lru: LruReplacement = "lru", "Replaces the page that has not been accessed for the longest time.";
+            lru: Lru = "lru", "Replaces the page that has not been accessed for the longest time.";
             fifo: FirstInFirstOut = "fifo", "Replaces the page that was admitted first.";
             clock: Clock = "clock", "Replaces the oldest page that has not been accessed since the hand last passed it.";
-            s3_fifo: S3FifoReplacement = "s3-fifo", "Replaces first what is admitted to a small queue and not accessed there again.";
-            lifo: LifoReplacement = "lifo", "Replaces the page that was admitted last.";
+            s3_fifo: S3Fifo = "s3-fifo", "Replaces first what is admitted to a small queue and not accessed there again.";
+            lifo: Lifo = "lifo", "Replaces the page that was admitted last.";
         }
     };
 }
@@ -73,7 +73,7 @@ section! {
         /// Capacity of the CXL device's DRAM cache in front of its memory, in MiB; 0: no cache
         cache_mib => cache_mib: u64 = 0, 0..=1_048_576;
         /// Replacement policy of the CXL device's DRAM cache: the rule that chooses the page to evict
-        cache_policy => cache_policy: CachePolicy = CachePolicy::LruReplacement, any(), with cache_mib;
+        cache_policy => cache_policy: CachePolicy = CachePolicy::Lru, any(), with cache_mib;
         /// Time of a load that hits the CXL device's DRAM cache, in the DRAM itself (OpenCXD, arXiv 2508.11477: 150 ns)
         cache_ns => cache: Span = ns(150), ZERO..=LONGEST, with cache_mib;
         /// Number of pages that the CXL device reads ahead into its DRAM cache, for loads that go from one page to the

@@ -4,7 +4,7 @@
 //! buffer or the cache, a flush once its bytes are in the cells. The drive file says whether the buffer is within the
 //! persistence domain, so that no flush is needed. A device flushes such a buffer when power fails (CXL, section 9.8).
 
-use super::{CxlDeviceMemory, DeepFlush, LINE_BYTES, Role};
+use super::{CxlDeviceMemory, Flush, LINE_BYTES, Role};
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::protocol::halves;
@@ -64,7 +64,7 @@ impl halves::Controller for Device {
             (_, Role::FLUSH) => {
                 ports.shared.requests.charge(packet.request, Stage::Doorbell, now);
                 ports.shared.requests.charge(packet.request, Stage::Parse, at);
-                let DeepFlush { offset, bytes } = DeepFlush::decode(payload.bytes());
+                let Flush { offset, bytes } = Flush::decode(payload.bytes());
                 let flushed = self.memory.flush(at, offset, bytes, ports.media);
                 ports.shared.requests.charge(packet.request, Stage::Media, flushed);
                 (self.done(packet, Role::FLUSHED), flushed)

@@ -11,7 +11,7 @@ use crate::request::Io;
 use std::collections::VecDeque;
 
 use super::config::STREAM_LINES;
-use super::{DeepFlush, LINE_BYTES, Role};
+use super::{Flush, LINE_BYTES, Role};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::request::{DataDirection, Op};
@@ -194,7 +194,7 @@ fn flush(line: RequestId, ports: &mut HostPorts) {
     let io = ports.shared.requests[parent.unwrap_or(line)].io;
     let token = Role::FLUSH.token(0);
     let packet = Packet::write(Direction::Down, buffer, LINE_BYTES, LINE_BYTES, token);
-    let flush = DeepFlush { offset: io.offset, bytes: io.bytes };
+    let flush = Flush { offset: io.offset, bytes: io.bytes };
     ports.link.send_with(Packet { request: Some(line), ..packet }, &flush.encode(), ports.shared);
 }
 

@@ -141,7 +141,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
         }
         _ => {
             let memory = match parts.drive.cxl.has_cache() {
-                true => IdleDeviceMemory::CardPageCache(cached::IdleDramCache::new(parts, found)),
+                true => IdleDeviceMemory::Cache(cached::IdleDramCache::new(parts, found)),
                 false => IdleDeviceMemory::Buffer(Box::new((Buffer::new(&parts.drive.cxl), parts.media.clone()))),
             };
             let lines = Lines::new(parts, class.direction, ledger.cursor(), memory);
@@ -267,7 +267,7 @@ struct Line {
 /// Memory of an idle device, which serves the lines of one request: buffer and media, or DRAM cache.
 enum IdleDeviceMemory {
     Buffer(Box<(Buffer, Media)>),
-    CardPageCache(cached::IdleDramCache),
+    Cache(cached::IdleDramCache),
 }
 
 impl IdleDeviceMemory {
@@ -281,8 +281,8 @@ impl IdleDeviceMemory {
                 let admitted = buffer.write(at, offset, media);
                 LineInstants { started: admitted, ..LineInstants::within(at, admitted) }
             }
-            (IdleDeviceMemory::CardPageCache(cache), DataDirection::Read) => cache.read(at, offset),
-            (IdleDeviceMemory::CardPageCache(_), DataDirection::Write) => LineInstants::within(at, at),
+            (IdleDeviceMemory::Cache(cache), DataDirection::Read) => cache.read(at, offset),
+            (IdleDeviceMemory::Cache(_), DataDirection::Write) => LineInstants::within(at, at),
         }
     }
 
@@ -290,7 +290,7 @@ impl IdleDeviceMemory {
     fn flush(&mut self, at: Time, offset: u64, bytes: u32) -> Time {
         match self {
             IdleDeviceMemory::Buffer(parts) => parts.0.flush(at, offset, bytes, &mut parts.1),
-            IdleDeviceMemory::CardPageCache(_) => at,
+            IdleDeviceMemory::Cache(_) => at,
         }
     }
 }
@@ -371,7 +371,7 @@ impl<'a> Lines<'a> {
         }
         ledger.spend(Stage::Parse, parts.drive.cxl.controller);
         ledger.until(Stage::FirmwareWait, line.fetched.dispatched);
-        ledger.until(Stage::FirmwareCores, line.fetched.admitted);
+        ledger.until(Stage::Firmware, line.fetched.admitted);
         ledger.until(Stage::MediaWait, line.fetched.started);
         ledger.until(Stage::Media, line.fetched.read_at);
         ledger.until(Stage::DeviceCache, ready_at);
@@ -416,7 +416,7 @@ mod cached {
         All,
         /// A share of the job's pages below 1 is in the cache. The second value is true if all missing pages take the
         /// same time.
-        ShareOption(f64, bool),
+        Share(f64, bool),
         /// The share of the job's pages that is in the cache is unknown.
         Unknown,
     }
@@ -445,7 +445,7 @@ mod cached {
             true => {
                 let page = page_class_of(parts, class);
                 let is_regular = parts.access(workload, &page).regular;
-                CachedPageShare::ShareOption(cached_bytes as f64 / workload.region_bytes.max(1) as f64, is_regular)
+                CachedPageShare::Share(cached_bytes as f64 / workload.region_bytes.max(1) as f64, is_regular)
             }
             false => CachedPageShare::Unknown,
         }
@@ -459,7 +459,7 @@ mod cached {
     /// Adds the demands on processors and memory of the pages that a request misses in the cache. Nothing is added for
     /// stores to a cache that begins clean, which may demand nothing, or for stores beside loads.
     pub(super) fn add_miss_demands(parts: &Parts, workload: &Workload, class: &Class, demands: &mut ServiceDemands) {
-        let CachedPageShare::ShareOption(share, _) = cached_pages(parts, workload, class) else { return };
+        let CachedPageShare::Share(share, _) = cached_pages(parts, workload, class) else { return };
         let is_alone = workload.classes.iter().all(|other| other.direction == class.direction);
         let is_dirty = parts.drive.cxl.cache_start == CacheStart::Dirty;
         let page = Class { direction: class.direction, ..page_class_of(parts, class) };
@@ -490,10 +490,10 @@ mod cached {
             (_, CachedPageShare::Unknown) => {
                 Some(InexactnessReason::Longer("how many loads miss the device's cache depends on their order"))
             }
-            (_, CachedPageShare::ShareOption(_, false)) => {
+            (_, CachedPageShare::Share(_, false)) => {
                 Some(InexactnessReason::Longer("pages that are missing take different times"))
             }
-            (_, CachedPageShare::ShareOption(_, true)) => Some(InexactnessReason::Shorter(
+            (_, CachedPageShare::Share(_, true)) => Some(InexactnessReason::Shorter(
                 "a load that finds its page in the device's cache takes less, another one more",
             )),
             (_, CachedPageShare::All) => parts.chance().map(InexactnessReason::Longer),
@@ -517,7 +517,7 @@ mod cached {
         /// as all.
         pub(super) fn new(parts: &Parts, found: CachedPageShare) -> IdleDramCache {
             let missing = match found {
-                CachedPageShare::ShareOption(share, _) => 1.0 - share,
+                CachedPageShare::Share(share, _) => 1.0 - share,
                 CachedPageShare::All | CachedPageShare::Unknown => 0.0,
             };
             let cxl = &parts.drive.cxl;

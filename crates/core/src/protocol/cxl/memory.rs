@@ -12,16 +12,14 @@ pub enum CxlDeviceMemory {
     /// Buffer of units that have been read, or that stores have not filled yet.
     Buffer(Box<Buffer>),
     /// DRAM cache of pages, if the drive file gives the device one.
-    CardPageCache(Box<CxlPageCache>),
+    Cache(Box<CxlPageCache>),
 }
 
 impl CxlDeviceMemory {
     /// Returns the idle buffer or cache of a drive, with the content that it has at the start of a run.
     pub fn new(drive: &Drive) -> CxlDeviceMemory {
         match drive.cxl.has_cache() {
-            true => {
-                CxlDeviceMemory::CardPageCache(Box::new(CxlPageCache::new(&drive.cxl, drive.media.capacity_bytes())))
-            }
+            true => CxlDeviceMemory::Cache(Box::new(CxlPageCache::new(&drive.cxl, drive.media.capacity_bytes()))),
             false => CxlDeviceMemory::Buffer(Box::new(Buffer::new(&drive.cxl))),
         }
     }
@@ -31,7 +29,7 @@ impl CxlDeviceMemory {
     pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> LineInstants {
         match self {
             CxlDeviceMemory::Buffer(buffer) => buffer.read(now, offset, media),
-            CxlDeviceMemory::CardPageCache(cache) => cache.read(now, offset, media),
+            CxlDeviceMemory::Cache(cache) => cache.read(now, offset, media),
         }
     }
 
@@ -40,7 +38,7 @@ impl CxlDeviceMemory {
     pub fn write(&mut self, now: Time, offset: u64, media: &mut Media) -> Time {
         match self {
             CxlDeviceMemory::Buffer(buffer) => buffer.write(now, offset, media),
-            CxlDeviceMemory::CardPageCache(cache) => cache.write(now, offset, media),
+            CxlDeviceMemory::Cache(cache) => cache.write(now, offset, media),
         }
     }
 
@@ -49,7 +47,7 @@ impl CxlDeviceMemory {
     pub fn flush(&mut self, now: Time, offset: u64, bytes: u32, media: &mut Media) -> Time {
         match self {
             CxlDeviceMemory::Buffer(buffer) => buffer.flush(now, offset, bytes, media),
-            CxlDeviceMemory::CardPageCache(cache) => cache.flush(now, offset, bytes, media),
+            CxlDeviceMemory::Cache(cache) => cache.flush(now, offset, bytes, media),
         }
     }
 
@@ -57,7 +55,7 @@ impl CxlDeviceMemory {
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         match self {
             CxlDeviceMemory::Buffer(buffer) => buffer.counts.named().to_vec(),
-            CxlDeviceMemory::CardPageCache(cache) => cache.counters(),
+            CxlDeviceMemory::Cache(cache) => cache.counters(),
         }
     }
 }

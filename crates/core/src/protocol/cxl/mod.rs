@@ -151,14 +151,14 @@ impl Protocol for Cxl {
 /// store to the flush hint's address names them, so that other requests need not write half-filled units for it. ACPI's
 /// hint flushes everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeepFlush {
+pub struct Flush {
     /// First byte on the device of the request that the flush makes durable.
     pub offset: u64,
     /// Length in bytes of the request that the flush makes durable.
     pub bytes: u32,
 }
 
-impl DeepFlush {
+impl Flush {
     /// Returns the encoded flush, as the line that a store carries to the device.
     pub fn encode(&self) -> [u8; index(LINE_BYTES)] {
         let mut line = [0; index(LINE_BYTES)];
@@ -168,12 +168,12 @@ impl DeepFlush {
     }
 
     /// Decodes a flush from the line that a store has carried to the device.
-    pub fn decode(line: &[u8]) -> DeepFlush {
+    pub fn decode(line: &[u8]) -> Flush {
         let mut offset = [0; 8];
         let mut bytes = [0; 4];
         offset.copy_from_slice(&line[..8]);
         bytes.copy_from_slice(&line[8..12]);
-        DeepFlush { offset: u64::from_le_bytes(offset), bytes: u32::from_le_bytes(bytes) }
+        Flush { offset: u64::from_le_bytes(offset), bytes: u32::from_le_bytes(bytes) }
     }
 }
 

@@ -32,7 +32,7 @@ section! {
         tag_bits => tag_bits: u8 = 32, [8, 16, 32, 64];
         /// Choice of the incomplete tag in DC Express: `random`, `compare` (the device compares candidates with its
         /// contents) or `intervals` (the device keeps a list of unused values)
-        tag_choice => tag_choice: IncompleteTagChoice = IncompleteTagChoice::RandomStream, any();
+        tag_choice => tag_choice: IncompleteTagChoice = IncompleteTagChoice::Random, any();
         /// True if the DC Express endpoint predicts when commands arrive, and times its queue reads accordingly
         predict => predict: bool = true, any();
         /// Longest latency of one DC Express read; a read times out after this time multiplied by the number of queue
@@ -49,14 +49,14 @@ section! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncompleteTagChoice {
     /// The driver draws tags at random, so that stored data may end in a tag by chance.
-    RandomStream,
+    Random,
     /// The device chooses tags: it compares candidates with the ends of all stored chunks.
     Compare,
     /// The device chooses tags from a list of the values in which no stored chunk ends.
     Intervals,
 }
 
-names! { IncompleteTagChoice { "random" => RandomStream, "compare" => Compare, "intervals" => Intervals } }
+names! { IncompleteTagChoice { "random" => Random, "compare" => Compare, "intervals" => Intervals } }
 
 impl DcExpress {
     /// Returns the violated condition if one queue read may fetch more commands than a queue has entries; none

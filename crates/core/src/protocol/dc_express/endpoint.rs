@@ -7,7 +7,7 @@ use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
 use phaselink_ring::layout::{MODE_DOORBELL, MODE_POLL};
 
 use super::predict::{ArrivalPredictor, ReadSizeClass};
-use super::queue_reads::{QueueReadIdentity, QueueReadInFlight};
+use super::queue_reads::{Poll, QueueReadIdentity};
 use super::trailers::ChunkTrailers;
 use super::window::{InFlightReadWindow, take};
 use super::{ReadIdentity, Role, queue_of_doorbell};
@@ -44,7 +44,7 @@ const LOAD_WINDOW: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueuePollMode {
     /// The endpoint polls: it reads the queue again and again without doorbells.
-    QueueReadInFlight,
+    Poll,
     /// The endpoint has told the host to write doorbells, and still polls. One more empty queue read must prove that no
     /// command was enqueued before the host knew.
     Drain,
@@ -62,7 +62,7 @@ pub(super) struct Queue {
     pub(super) head: u32,
     pass: u8,
     /// Queue reads in flight.
-    pub(super) in_flight: Vec<QueueReadInFlight>,
+    pub(super) in_flight: Vec<Poll>,
     /// Serial number of the last queue read.
     pub(super) serial: u16,
     /// Time at which the last queue read was sent.
@@ -108,7 +108,7 @@ struct Read {
 
 impl Queue {
     /// Removes a completed queue read from those in flight, returns it, and measures its round trip.
-    fn end_completed_queue_read(&mut self, now: Time, name: QueueReadIdentity) -> QueueReadInFlight {
+    fn end_completed_queue_read(&mut self, now: Time, name: QueueReadIdentity) -> Poll {
         let place = self.in_flight.iter().position(|poll| poll.name == name).expect("a read in flight");
         let poll = take(&mut self.in_flight, place);
         self.round_trip = now.since(poll.issued);
@@ -118,7 +118,7 @@ impl Queue {
     /// Returns the next command of the queue if this queue read has brought it. If queue reads overlap, the next
     /// command's entry may belong to an earlier or a later one; none is then returned.
     #[inline(always)]
-    fn take_fetched_command(&self, poll: QueueReadInFlight, payload: &Payload) -> Option<Command> {
+    fn take_fetched_command(&self, poll: Poll, payload: &Payload) -> Option<Command> {
         let place = self.entries_until(poll.index);
         if place >= poll.count {
             return None;
@@ -129,7 +129,7 @@ impl Queue {
 
     /// Teaches the predictor the time from the end of a read's data to the host's next command. The queue read issued
     /// at `poll.issued` found that command, and the last one that came back short did not.
-    fn train_arrival_predictor(&mut self, poll: QueueReadInFlight, window: &mut InFlightReadWindow) {
+    fn train_arrival_predictor(&mut self, poll: Poll, window: &mut InFlightReadWindow) {
         // Data and queue read take the same path. The queue read may leave before the data has left, but only by its
         // time in host memory, which is at most a quarter of a round trip (assumed).
         let latest = poll.issued + self.round_trip / 4;
@@ -140,7 +140,7 @@ impl Queue {
 
     /// Compares the number of commands that a queue read has found with the expected number. Updates the record of
     /// missed commands, backlog and overlap.
-    fn judge(&mut self, poll: QueueReadInFlight, found: u32, window: &mut InFlightReadWindow) {
+    fn judge(&mut self, poll: Poll, found: u32, window: &mut InFlightReadWindow) {
         let was_empty = self.missed.is_some();
         // If the queue read saw an entry without a command, no later entry has one.
         let is_short = self.entries_until(poll.index) < poll.count;
@@ -298,7 +298,7 @@ impl Endpoint {
             missed: None,
             round_trip: Span::ZERO,
             predictor: ArrivalPredictor::default(),
-            mode: QueuePollMode::QueueReadInFlight,
+            mode: QueuePollMode::Poll,
             told: Time::ZERO,
             rung: false,
             arrivals: [Time::ZERO; LOAD_WINDOW],
@@ -321,7 +321,7 @@ impl Endpoint {
     fn accept_new_commands(
         &mut self,
         now: Time,
-        poll: QueueReadInFlight,
+        poll: Poll,
         sampled: Time,
         payload: &Payload,
         ports: &mut Ports,
@@ -364,7 +364,7 @@ impl Endpoint {
 
     /// Evaluates a queue read that has brought `found` commands, and decides on polling or doorbells. Returns false if
     /// no queue read is to follow until a doorbell.
-    fn judge(&mut self, now: Time, poll: QueueReadInFlight, found: u32, ports: &mut Ports) -> bool {
+    fn judge(&mut self, now: Time, poll: Poll, found: u32, ports: &mut Ports) -> bool {
         let number = usize::from(poll.name.queue);
         let queue = &mut self.queues[number];
         queue.judge(poll, found, &mut self.window);
@@ -379,7 +379,7 @@ impl Endpoint {
         queue.idle_since = Some(now);
         // The queue read saw an empty queue, or only entries that another queue read had brought already.
         let saw_empty = queue.missed == Some(poll.issued);
-        let may_change = queue.mode != QueuePollMode::QueueReadInFlight || self.doorbell_below_iops > 0;
+        let may_change = queue.mode != QueuePollMode::Poll || self.doorbell_below_iops > 0;
         let is_over = saw_empty && may_change && self.decide_polling_mode(now, number, poll.issued, ports);
         if is_over {
             self.queues[number].read_at = None;
@@ -427,13 +427,13 @@ impl Endpoint {
         let low = threshold_iops > 0.0 && self.queue_load_iops(now, number) < threshold_iops;
         let queue = &mut self.queues[number];
         match queue.mode {
-            QueuePollMode::QueueReadInFlight if low => {
+            QueuePollMode::Poll if low => {
                 queue.mode = QueuePollMode::Drain;
                 queue.told = now;
                 self.write_mode_word(number, MODE_DOORBELL, ports);
                 false
             }
-            QueuePollMode::QueueReadInFlight => false,
+            QueuePollMode::Poll => false,
             QueuePollMode::Drain if queue.in_flight.is_empty() && issued > queue.told => {
                 queue.mode = QueuePollMode::Doorbell;
                 !queue.rung
@@ -449,7 +449,7 @@ impl Endpoint {
     #[inline(never)]
     fn resume_polling(&mut self, now: Time, number: usize, ports: &mut Ports) {
         if self.queue_load_iops(now, number) > real(self.doorbell_below_iops) * 1.25 {
-            self.queues[number].mode = QueuePollMode::QueueReadInFlight;
+            self.queues[number].mode = QueuePollMode::Poll;
             self.write_mode_word(number, MODE_POLL, ports);
         }
     }

@@ -68,7 +68,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let mut ledger = parts.descend(class.direction, class.bytes);
     parts.hand_over(&mut ledger);
     ledger.spend(Stage::Mark, tag_write_time(parts, class.bytes));
-    if workload.arrivals == ArrivalProcess::RandomStream {
+    if workload.arrivals == ArrivalProcess::Random {
         // A command that arrives at a random time waits for half the time between two queue reads on average.
         ledger.spend(Stage::PollWait, idle_queue_read_period(parts) / 2);
     }
@@ -127,7 +127,7 @@ fn certainty(parts: &Parts, workload: &Workload, split: CommandSplit, access: Me
     let found = first_inexactness_reason(&doubts);
     match (found.or_else(|| parts.doubt(access, split.each_bytes, 0)), workload.arrivals) {
         (Some(reason), _) => Certainty::AtLeast(reason),
-        (None, ArrivalProcess::RandomStream) => {
+        (None, ArrivalProcess::Random) => {
             Certainty::Mean("a command meets a queue read after half a period, on average")
         }
         (None, ArrivalProcess::Regular) if config.predict => {

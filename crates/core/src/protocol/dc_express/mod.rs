@@ -76,7 +76,7 @@ impl Protocol for DcExpress {
     }
 
     fn attaches(&self, attachment: Attachment) -> bool {
-        attachment == Attachment::ClientMemoryRegions
+        attachment == Attachment::SharedMemory
     }
 }
 
@@ -122,7 +122,7 @@ pub struct ReadIdentity {
 }
 
 impl ReadIdentity {
-    /// Returns the identification of a read as a number for [`crate::tlp::PacketToken::context`].
+    /// Returns the identification of a read as a number for [`crate::tlp::Token::context`].
     pub fn pack(self) -> u32 {
         u32::from(self.attempt & 0x3f) << 26 | u32::from(self.queue) << 16 | u32::from(self.slot)
     }

@@ -63,7 +63,7 @@ struct Trial {
 /// Time at which the endpoint aims its queue reads, in picoseconds after the end of the last data, with the record of
 /// its success and of trials.
 #[derive(Clone, Copy, Debug)]
-struct QueueReadAim {
+struct Aim {
     at: i64,
     tally: Tally,
     late_in_a_row: u8,
@@ -92,7 +92,7 @@ enum ArrivalKnowledge {
         before: i64,
         belief: u8,
     },
-    QueueReadAim(QueueReadAim),
+    Aim(Aim),
 }
 
 /// Expectation for one size class: knowledge of the arrivals, number of brackets that must agree, and expected arrival
@@ -173,7 +173,7 @@ impl ArrivalKnowledge {
         match self {
             ArrivalKnowledge::Bracket { belief, .. } if *belief < brackets_needed => None,
             ArrivalKnowledge::Bracket { after, before, .. } => Some(before - (before - after) / 2),
-            ArrivalKnowledge::QueueReadAim(aim) => Some(aim.queue_read_offset_ps()),
+            ArrivalKnowledge::Aim(aim) => Some(aim.queue_read_offset_ps()),
         }
     }
 }
@@ -182,7 +182,7 @@ impl ArrivalExpectation {
     fn observe(&mut self, after: Option<i64>, before: i64) {
         match &mut self.class {
             ArrivalKnowledge::Bracket { .. } => self.narrow_bracket(after, before),
-            ArrivalKnowledge::QueueReadAim(aim) => {
+            ArrivalKnowledge::Aim(aim) => {
                 aim.observe(after, before);
                 if aim.tally.is_mostly_late() {
                     self.lose_confidence();
@@ -196,7 +196,7 @@ impl ArrivalExpectation {
     fn doubt(&mut self) {
         match &mut self.class {
             ArrivalKnowledge::Bracket { belief, .. } => *belief = belief.saturating_sub(1),
-            ArrivalKnowledge::QueueReadAim(aim) => {
+            ArrivalKnowledge::Aim(aim) => {
                 aim.late_in_a_row += 1;
                 if aim.late_in_a_row >= IN_A_ROW {
                     self.forget();
@@ -241,14 +241,14 @@ impl ArrivalExpectation {
             *belief += u8::from(!is_believed);
         }
         if is_believed && (contradicts || *before - *after <= WIDTH) {
-            self.class = ArrivalKnowledge::QueueReadAim(QueueReadAim::at(*before));
+            self.class = ArrivalKnowledge::Aim(Aim::at(*before));
         }
     }
 }
 
-impl QueueReadAim {
-    fn at(at: i64) -> QueueReadAim {
-        QueueReadAim {
+impl Aim {
+    fn at(at: i64) -> Aim {
+        Aim {
             at,
             tally: Tally::default(),
             late_in_a_row: 0,
@@ -301,7 +301,7 @@ impl QueueReadAim {
     #[cold]
     #[inline(never)]
     fn restart_aim(&mut self, at: i64) {
-        *self = QueueReadAim { penalty: self.penalty, ..QueueReadAim::at(at) };
+        *self = Aim { penalty: self.penalty, ..Aim::at(at) };
     }
 
     /// Starts a trial of another aim of queue reads. The new aim is earlier by a step, or later by a fraction of the
@@ -484,7 +484,7 @@ mod tests {
     fn failed_trials_become_rarer_in_both_directions() {
         // Half of the commands are late, so both a later and an earlier aim may pay off.
         let tally = Tally { late: TRIAL, all: 2 * TRIAL };
-        let mut aim = QueueReadAim { penalty: 700_000, tally, ..QueueReadAim::at(333_000) };
+        let mut aim = Aim { penalty: 700_000, tally, ..Aim::at(333_000) };
         let mut looked_later = 0;
         let pauses: Vec<u16> = (0..8)
             .map(|_| {

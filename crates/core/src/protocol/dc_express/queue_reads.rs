@@ -38,7 +38,7 @@ pub(super) struct QueueReadIdentity {
 /// Queue read in flight: the first of its entries and their number, the number of commands that it is expected to
 /// bring, and the entry behind these (`through`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct QueueReadInFlight {
+pub(super) struct Poll {
     pub name: QueueReadIdentity,
     pub index: u32,
     pub count: u32,
@@ -80,7 +80,7 @@ impl Endpoint {
     pub(super) fn send_queue_read(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.read_at = None;
-        if queue.planned == self.window.changes && queue.mode == QueuePollMode::QueueReadInFlight {
+        if queue.planned == self.window.changes && queue.mode == QueuePollMode::Poll {
             self.poll(now, number, ports);
         }
         self.send_due_reads(now, number, ports);
@@ -174,7 +174,7 @@ impl Endpoint {
     /// Returns the predicted arrival of the next command that no queue read in flight is expected to bring.
     #[inline(always)]
     fn next_uncovered_command(&self, queue: &Queue, number: u16, awaited: u32) -> NextCommand {
-        if !self.predict || queue.mode != QueuePollMode::QueueReadInFlight {
+        if !self.predict || queue.mode != QueuePollMode::Poll {
             return NextCommand::Unknown;
         }
         match self.window.next_expected_read(number, awaited) {
@@ -213,7 +213,7 @@ impl Endpoint {
         if queue.backlog {
             return self.fetch_entries;
         }
-        if !self.predict || queue.mode != QueuePollMode::QueueReadInFlight {
+        if !self.predict || queue.mode != QueuePollMode::Poll {
             return 0;
         }
         let is_there = |sent: &WindowRead| self.predicted_read_time(queue, sent).is_some_and(|at| at <= now);
@@ -240,7 +240,7 @@ impl Endpoint {
         let through = queue.wrapped(index + expected.min(count));
         queue.serial = queue.serial.wrapping_add(1);
         let name = QueueReadIdentity { queue: number, serial: queue.serial };
-        queue.in_flight.push(QueueReadInFlight { name, index, count, through, expected, issued: now });
+        queue.in_flight.push(Poll { name, index, count, through, expected, issued: now });
         queue.issued = now;
         (queue.rung, queue.retry) = (false, false);
         self.counts.queue_reads += 1;

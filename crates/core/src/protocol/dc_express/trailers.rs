@@ -16,7 +16,7 @@ use crate::memory::sparse::SparseBytes;
 use crate::number::{index, length, wide_index};
 use crate::protocol::dc_express::config::IncompleteTagChoice;
 use crate::protocol::ports::Ports;
-use crate::random::RandomStream;
+use crate::random::Random;
 use crate::tlp::{Direction, Packet};
 use phaselink_ring::trailer::{self, ArrivalTagSource, StoredTrailerCounts, TagWidth, UnusedTrailerIntervals};
 
@@ -42,9 +42,9 @@ impl ChunkTrailers {
         // If packets are larger than blocks, a read may end at any block, so each block needs a tag.
         let chunk_bytes = u64::from(drive.link.max_payload_bytes).min(BLOCK_BYTES);
         let chunks = drive.media.capacity_bytes() / chunk_bytes;
-        let seed = RandomStream::stream(seed, "tag source").bits();
+        let seed = Random::stream(seed, "tag source").bits();
         let source = match config.tag_choice {
-            IncompleteTagChoice::RandomStream => return None,
+            IncompleteTagChoice::Random => return None,
             IncompleteTagChoice::Compare => {
                 ArrivalTagSource::compare(width, seed, StoredTrailerCounts::uniform(0, chunks))
             }

@@ -66,9 +66,9 @@ impl MonetaRequestWord {
 
 /// Register of the Moneta device that the host writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MonetaRegister {
+pub enum Register {
     /// Register for a request's first block, used only if a request takes three register writes.
-    PageBlock,
+    Block,
     /// Register for a request's DMA address, used only if a request takes two or three register writes.
     Buffer,
     /// Register for a request word, whose write submits the request.
@@ -78,12 +78,12 @@ pub enum MonetaRegister {
 }
 
 /// Returns the register that a write to this address reaches; none if no writable register is there.
-pub fn register(address: u64) -> Option<MonetaRegister> {
+pub fn register(address: u64) -> Option<Register> {
     match address {
-        BLOCK_REGISTER => Some(MonetaRegister::PageBlock),
-        BUFFER_REGISTER => Some(MonetaRegister::Buffer),
-        REQUEST_REGISTER => Some(MonetaRegister::Request),
-        _ => index(address, BUFFER_TABLE).map(MonetaRegister::BufferOf),
+        BLOCK_REGISTER => Some(Register::Block),
+        BUFFER_REGISTER => Some(Register::Buffer),
+        REQUEST_REGISTER => Some(Register::Request),
+        _ => index(address, BUFFER_TABLE).map(Register::BufferOf),
     }
 }
 
@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn moneta_registers_have_distinct_addresses() {
-        assert_eq!(register(REQUEST_REGISTER), Some(MonetaRegister::Request));
-        assert_eq!(register(buffer_address_register(63)), Some(MonetaRegister::BufferOf(63)));
+        assert_eq!(register(REQUEST_REGISTER), Some(Register::Request));
+        assert_eq!(register(buffer_address_register(63)), Some(Register::BufferOf(63)));
         assert_eq!(register(buffer_address_register(63) + 1), None);
         assert_eq!(register(buffer_address_register(64)), None);
         assert_eq!((status_vector(status_register(7)), status_vector(buffer_address_register(7))), (Some(7), None));

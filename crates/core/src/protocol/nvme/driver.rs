@@ -319,7 +319,7 @@ impl Driver {
                 of_blocks(opcode::ZONE_APPEND, slba - slba % zones.layout.zone_blocks, queue, memory)
             }
             (NamespaceKindLimits::Zoned(_), Op::Read) => of_blocks(opcode::READ, slba, queue, memory),
-            (NamespaceKindLimits::EraseBlocks(parts), op) => {
+            (NamespaceKindLimits::Blocks(parts), op) => {
                 let entry = match op {
                     Op::Read => of_blocks(opcode::READ, slba, queue, memory),
                     Op::Write => of_blocks(opcode::WRITE, slba, queue, memory),
@@ -371,7 +371,7 @@ impl halves::Driver for Driver {
     fn max_command_bytes(&self, op: Op) -> u32 {
         match op {
             Op::Write => self.write_bytes_max,
-            Op::Read | Op::DeepFlush => self.max_transfer_bytes,
+            Op::Read | Op::Flush => self.max_transfer_bytes,
             Op::Discard => u32::MAX,
             Op::WriteZeroes => 1 << (16 + self.block_shift).min(31),
         }
@@ -582,7 +582,7 @@ impl Queue {
                 SubmissionEntry { opcode: opcode::DATASET_MANAGEMENT, prp1, ..entry }.with(ranges::DEALLOCATE, 1)
             }
             Op::WriteZeroes => SubmissionEntry { opcode: opcode::WRITE_ZEROES, ..entry }.of_blocks(slba, blocks),
-            Op::DeepFlush => SubmissionEntry { opcode: opcode::FLUSH, ..entry },
+            Op::Flush => SubmissionEntry { opcode: opcode::FLUSH, ..entry },
             Op::Read | Op::Write => unreachable!("a {} has data", op.name()),
         }
     }
@@ -617,7 +617,7 @@ fn key_value_entry(entry: SubmissionEntry, io: &Io) -> SubmissionEntry {
         Op::Read => opcode::RETRIEVE,
         Op::Write => opcode::STORE,
         Op::Discard => opcode::DELETE,
-        Op::DeepFlush => return SubmissionEntry { opcode: opcode::FLUSH, ..entry },
+        Op::Flush => return SubmissionEntry { opcode: opcode::FLUSH, ..entry },
         Op::WriteZeroes => unreachable!("values are not filled with zeros"),
     };
     with_key_fields(SubmissionEntry { opcode, ..entry }.with(key::BYTES, io.bytes), Key::of_number(io.offset))

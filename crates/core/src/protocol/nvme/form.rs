@@ -175,7 +175,7 @@ fn remote_drive_time(ledger: &Ledger) -> Span {
         Stage::Doorbell,
         Stage::Fetch,
         Stage::Parse,
-        Stage::FirmwareCores,
+        Stage::Firmware,
         Stage::MediaWait,
         Stage::Media,
         Stage::HostRead,
@@ -212,7 +212,7 @@ fn lone_request_ledger(
     let listed = if parts.drive.key_value.is_there() { ledger.cursor() } else { fetched };
     match class.direction {
         DataDirection::Read => {
-            ledger.spend(Stage::FirmwareCores, parts.firmware(DataDirection::Read));
+            ledger.spend(Stage::Firmware, parts.firmware(DataDirection::Read));
             read(parts, &mut ledger, listed, split, access);
         }
         DataDirection::Write => write(parts, &mut ledger, split, access),
@@ -270,7 +270,7 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Memory
     ledger.spend(Stage::HostRead, parts.host_memory_read_time(first.bytes) + wire_time(all_bytes) - last);
     ledger.spend(Stage::Transfer, last);
     ledger.spend(Stage::Propagation, parts.link.one_way());
-    ledger.spend(Stage::FirmwareCores, parts.firmware(DataDirection::Write));
+    ledger.spend(Stage::Firmware, parts.firmware(DataDirection::Write));
     ledger.spend(Stage::MediaWait, access.waited);
     let least = |bytes| parts.least(DataDirection::Write, bytes);
     let media = match split.needs_several_commands() {

@@ -124,7 +124,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
         let submitted = ledger.cursor();
         ledger.spend(Stage::Doorbell, parts.sent(&parts.write(Direction::Down, REGISTER_BYTES)));
         ledger.spend(Stage::Fetch, parts.round_trip(DESCRIPTOR_BYTES as u32));
-        ledger.spend(Stage::FirmwareCores, parts.drive.pss.firmware);
+        ledger.spend(Stage::Firmware, parts.drive.pss.firmware);
         match (class.direction, offset) {
             (DataDirection::Read, Some(offset)) => read(parts, offset, class.bytes, &mut ledger),
             (DataDirection::Write, Some(offset)) => write(parts, offset, class.bytes, &mut ledger),

@@ -8,7 +8,7 @@ use crate::ledger::Stage;
 use crate::number::{index, length, low_u32};
 use crate::protocol::halves;
 use crate::protocol::ports::{Ports, begin_media_read};
-use crate::protocol::reads::ReadRequestTags;
+use crate::protocol::reads::Reads;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::time::{Span, Time};
@@ -33,7 +33,7 @@ pub struct Controller {
     /// Newest command of each slot. A slot keeps its command after completion, until the next one arrives.
     commands: Vec<Command>,
     statuses: u64,
-    reads: ReadRequestTags,
+    reads: Reads,
     max_payload_bytes: u32,
     max_transfer_bytes: u32,
     capacity_bytes: u64,
@@ -54,7 +54,7 @@ impl Controller {
             parser_free_at: Time::ZERO,
             commands: vec![Command::default(); drive.ramdisk.slots.into()],
             statuses,
-            reads: ReadRequestTags::at(&drive.link),
+            reads: Reads::at(&drive.link),
             max_payload_bytes: drive.link.max_payload_bytes,
             max_transfer_bytes: drive.ramdisk.max_transfer_kib * 1024,
             capacity_bytes: drive.media.capacity_bytes(),

@@ -24,7 +24,7 @@ pub(super) fn known(job: &Job, limits: &Limits) -> Option<JobFinding> {
     if !limits.is_volatile {
         return None;
     }
-    if !limits.supports(Op::DeepFlush) {
+    if !limits.supports(Op::Flush) {
         let allowed = "an interface with a flush command, or buffer.power_loss_protection = true";
         return refused(option, "of a volatile buffer behind an interface without flushes", allowed);
     }

@@ -107,7 +107,7 @@ impl Limits {
     /// Returns the limits with a volatile buffer and a flush command if `has_flush` is true, else with neither of them.
     pub fn flushed(mut self, has_flush: bool) -> Limits {
         self.is_volatile = has_flush;
-        self.supported[Op::DeepFlush as usize] = has_flush;
+        self.supported[Op::Flush as usize] = has_flush;
         self
     }
 
@@ -393,9 +393,7 @@ fn blocks(job: &Job, blocks: &[BlockShare], limits: &Limits) -> Option<JobFindin
 fn distribution(job: &Job, _: &Limits) -> Option<JobFinding> {
     let (found, allowed, fine) = match job.distribution {
         Distribution::Uniform => return None,
-        Distribution::ZipfDistribution(theta) => {
-            (format!("zipf:{theta}"), "zipf: above 0, to 100", theta > 0.0 && theta <= 100.0)
-        }
+        Distribution::Zipf(theta) => (format!("zipf:{theta}"), "zipf: above 0, to 100", theta > 0.0 && theta <= 100.0),
         Distribution::Pareto(h) => (format!("pareto:{h}"), "pareto: between 0 and 1", h > 0.0 && h < 1.0),
         Distribution::Normal(percent) => (
             format!("normal:{percent}"),
@@ -404,7 +402,7 @@ fn distribution(job: &Job, _: &Limits) -> Option<JobFinding> {
         ),
     };
     let found = format!("random_distribution is {found}");
-    when(!fine && job.pattern == AddressPattern::RandomStream, "random_distribution", found, allowed)
+    when(!fine && job.pattern == AddressPattern::Random, "random_distribution", found, allowed)
 }
 
 fn check_read_rate(job: &Job, _: &Limits) -> Option<JobFinding> {
@@ -468,7 +466,7 @@ fn group_commit(job: &Job, limits: &Limits) -> Option<JobFinding> {
         Job { read_percent, .. } if *read_percent > 0.0 => {
             refused("in a job that reads", "rw=write; reads go into a job beside it")
         }
-        Job { pattern: AddressPattern::RandomStream, .. } => {
+        Job { pattern: AddressPattern::Random, .. } => {
             refused("with rw=randwrite", "rw=write: a log is written in order")
         }
         Job { write_blocks, .. } if write_blocks.len() > 1 => {

@@ -81,8 +81,8 @@ fn read_share_beyond_100_is_refused() {
 
 #[test]
 fn invalid_distributions_are_refused() {
-    assert_single_problem(|job| job.distribution = Distribution::ZipfDistribution(0.0), &["zipf:0"]);
-    assert_single_problem(|job| job.distribution = Distribution::ZipfDistribution(f64::NAN), &["zipf:NaN"]);
+    assert_single_problem(|job| job.distribution = Distribution::Zipf(0.0), &["zipf:0"]);
+    assert_single_problem(|job| job.distribution = Distribution::Zipf(f64::NAN), &["zipf:NaN"]);
     assert_single_problem(|job| job.distribution = Distribution::Pareto(1.0), &["pareto:1"]);
     assert_single_problem(|job| job.distribution = Distribution::Normal(100.0), &["normal:100"]);
 }

@@ -15,7 +15,7 @@ use super::check::ZoneJobLimits;
 use super::flushes::ThreadFlushState;
 use super::pace::RateDueTimes;
 use super::trace::{self, TimedTraceRequest};
-use super::{AddressPattern, BlockShare, FlushSchedule, Job};
+use super::{AddressPattern, BlockShare, Flushes, Job};
 use crate::number::{low_u16, whole};
 use crate::request::{DataDirection, Io, NamedWritePlace, NextRequest, Op};
 use crate::time::{Span, Time};
@@ -42,9 +42,9 @@ pub struct RequestGenerator {
 /// Origin of a thread's requests: a random mix, a database log with group commit, or a replayed trace.
 #[derive(Clone, Debug)]
 enum RequestOrigin {
-    ReadWriteMix(Box<ReadWriteMix>),
+    Mix(Box<Mix>),
     Log(Box<GroupCommitLog>),
-    TraceReplay(TraceReplay),
+    Replay(Replay),
 }
 
 impl RequestGenerator {
@@ -53,11 +53,11 @@ impl RequestGenerator {
     /// Panics if [`Job::problems`] finds that the job cannot run on such a drive.
     pub fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> RequestGenerator {
         let source = match &job.trace {
-            Some(requests) => RequestOrigin::TraceReplay(TraceReplay::new(job, requests)),
+            Some(requests) => RequestOrigin::Replay(Replay::new(job, requests)),
             None if job.group_commit > 0 => {
                 RequestOrigin::Log(Box::new(GroupCommitLog::new(job, thread, capacity_bytes, seed)))
             }
-            None => RequestOrigin::ReadWriteMix(Box::new(ReadWriteMix::new(job, thread, capacity_bytes, seed))),
+            None => RequestOrigin::Mix(Box::new(Mix::new(job, thread, capacity_bytes, seed))),
         };
         let (pause, budget) = (ThinkPause::new(job), RemainingWork::new(job));
         let handles = None;
@@ -78,9 +78,9 @@ impl RequestGenerator {
 
     /// Returns the generator with these flushes. If `are_needed` is false, because acknowledged writes are durable, no
     /// flush is issued; instead, the request before each spared flush ends a commit.
-    pub fn flushing(mut self, flushes: FlushSchedule, are_needed: bool) -> RequestGenerator {
+    pub fn flushing(mut self, flushes: Flushes, are_needed: bool) -> RequestGenerator {
         self.flushing = ThreadFlushState::new(flushes, are_needed);
-        if let RequestOrigin::TraceReplay(replay) = &mut self.source {
+        if let RequestOrigin::Replay(replay) = &mut self.source {
             replay.spares_flushes = !are_needed;
         }
         self
@@ -93,11 +93,11 @@ impl RequestGenerator {
     pub fn over(mut self, drives: u16, first: u32) -> RequestGenerator {
         let turns = DriveTurns::over(drives, first);
         match &mut self.source {
-            RequestOrigin::ReadWriteMix(mix) => {
+            RequestOrigin::Mix(mix) => {
                 let directions = [&mut mix.read, &mut mix.write].into_iter().flatten();
                 directions.for_each(|direction| direction.turns = turns);
             }
-            RequestOrigin::TraceReplay(replay) => replay.drive = turns.first,
+            RequestOrigin::Replay(replay) => replay.drive = turns.first,
             // A log uses a single drive, because a flash could not name another one.
             RequestOrigin::Log(_) => {}
         }
@@ -109,7 +109,7 @@ impl RequestGenerator {
     ///
     /// Panics if there are fewer zones than threads.
     pub fn for_zone_filling(mut self, space: ZoneJobLimits, thread: u32, threads: u32) -> RequestGenerator {
-        if let RequestOrigin::ReadWriteMix(mix) = &mut self.source
+        if let RequestOrigin::Mix(mix) = &mut self.source
             && let Some(write) = &mut mix.write
         {
             let turns = ThreadZoneTurns::new(space, write.region_bytes, thread, threads);
@@ -121,7 +121,7 @@ impl RequestGenerator {
     /// Returns the generator of a thread whose reads go to the writable part of each zone alone, as fio's do: the blocks
     /// behind it never hold data.
     pub fn for_zone_reading(mut self, job: &Job, space: ZoneJobLimits, seed: u64) -> RequestGenerator {
-        if let RequestOrigin::ReadWriteMix(mix) = &mut self.source
+        if let RequestOrigin::Mix(mix) = &mut self.source
             && let Some(read) = &mut mix.read
         {
             let region = JoinedWritableParts::new(space, job.offset, read.region_bytes);
@@ -155,14 +155,14 @@ impl RequestGenerator {
         }
         let now = Time::ZERO + now.since(self.starts_at);
         let wanted = match &mut self.source {
-            RequestOrigin::ReadWriteMix(mix) => mix.next(now),
-            RequestOrigin::TraceReplay(replay) => replay.next(now),
+            RequestOrigin::Mix(mix) => mix.next(now),
+            RequestOrigin::Replay(replay) => replay.next(now),
             RequestOrigin::Log(log) => log.next(now),
         };
         let NextRequest { io, due, drive, ends_commit, target } = wanted?;
         // Flushes, and resets of zones that the job writes, do not count as requests of the job.
-        let is_reset = io.op == Op::Discard && matches!(self.source, RequestOrigin::ReadWriteMix(_));
-        let is_beside = io.op == Op::DeepFlush || is_reset;
+        let is_reset = io.op == Op::Discard && matches!(self.source, RequestOrigin::Mix(_));
+        let is_beside = io.op == Op::Flush || is_reset;
         let thinks_itself = is_beside || matches!(self.source, RequestOrigin::Log(_));
         let due = if thinks_itself { due } else { self.pause.issue_time_after_pause(due, now) };
         let due_at = self.starts_at + due.since(Time::ZERO);
@@ -218,7 +218,7 @@ fn flush(now: Time) -> NextRequest {
 
 /// Generator of the reads and writes of a job that is neither a replay nor a log with group commit.
 #[derive(Clone, Debug)]
-struct ReadWriteMix {
+struct Mix {
     random: Xoshiro256PlusPlus,
     first_byte: u64,
     /// Probability of a read, times 2^64; used if the job both reads and writes.
@@ -229,8 +229,8 @@ struct ReadWriteMix {
     write_target: NamedWritePlace,
 }
 
-impl ReadWriteMix {
-    fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> ReadWriteMix {
+impl Mix {
+    fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> Mix {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(random_stream_seed(seed, &job.name, thread));
         let mut direction = |blocks: &[BlockShare], rate_iops: Option<f64>| {
             let pace = rate_iops.map(|rate| RateDueTimes::new(rate, job.rate_process, &mut random));
@@ -243,7 +243,7 @@ impl ReadWriteMix {
         }
         let read_threshold = threshold(job.read_percent);
         let write_target = if job.zone_append { NamedWritePlace::Any } else { NamedWritePlace::WritePointer };
-        ReadWriteMix { random, first_byte: job.offset, read_threshold, read, write, write_target }
+        Mix { random, first_byte: job.offset, read_threshold, read, write, write_target }
     }
 
     fn next(&mut self, now: Time) -> Option<NextRequest> {
@@ -389,7 +389,7 @@ impl JobDirectionState {
         let size = pick_block_size(&self.sizes, random);
         let length = u64::from(size.bytes);
         let offset = match self.pattern {
-            AddressPattern::RandomStream => size.addresses.draw(random) * length,
+            AddressPattern::Random => size.addresses.draw(random) * length,
             // If the block would reach beyond the end of the region, it starts the next pass.
             AddressPattern::Sequential if self.region_bytes - self.position < length => 0,
             AddressPattern::Sequential => self.position,
@@ -462,7 +462,7 @@ fn random_stream_seed(seed: u64, name: &str, thread: u32) -> u64 {
 /// fast as slots become free if the job says so, or if the trace has no times: all arrive at zero in a fio iolog of
 /// version 2 without waits.
 #[derive(Clone, Debug)]
-struct TraceReplay {
+struct Replay {
     requests: trace::TraceRequestIter,
     has_times: bool,
     /// Rate of the replay in per cent of the recorded rate.
@@ -475,11 +475,11 @@ struct TraceReplay {
     ahead: Option<TimedTraceRequest>,
 }
 
-impl TraceReplay {
-    fn new(job: &Job, requests: &trace::TraceRequests) -> TraceReplay {
+impl Replay {
+    fn new(job: &Job, requests: &trace::TraceRequests) -> Replay {
         let has_times = requests.summary().ends_at > Time::ZERO && !job.replay_no_stall;
         let (requests, percent) = (requests.iter(), job.replay_percent);
-        TraceReplay { requests, has_times, percent, drive: 0, spares_flushes: false, ahead: None }
+        Replay { requests, has_times, percent, drive: 0, spares_flushes: false, ahead: None }
     }
 
     // Not inlined: most jobs replay no trace.
@@ -487,7 +487,7 @@ impl TraceReplay {
     fn next(&mut self, now: Time) -> Option<NextRequest> {
         let TimedTraceRequest { at, io } = self.ahead.take().or_else(|| self.requests.next())?;
         let due = if self.has_times { scaled_arrival(at, self.percent) } else { now };
-        let ends_commit = if self.spares_flushes { self.skip_unneeded_flushes() } else { io.op == Op::DeepFlush };
+        let ends_commit = if self.spares_flushes { self.skip_unneeded_flushes() } else { io.op == Op::Flush };
         Some(NextRequest { io, due, drive: self.drive, ends_commit, target: NamedWritePlace::Any })
     }
 
@@ -503,7 +503,7 @@ impl TraceReplay {
     }
 
     fn is_flush_ahead(&self) -> bool {
-        self.ahead.is_some_and(|ahead| ahead.io.op == Op::DeepFlush)
+        self.ahead.is_some_and(|ahead| ahead.io.op == Op::Flush)
     }
 }
 

@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn drawn_object_is_written_whole_before_the_next() {
         let write = |block| (Op::Write, block);
-        let found = taken(turns(AddressPattern::RandomStream, 1, 0, false), &[3, 0, 1, 2, 1]);
+        let found = taken(turns(AddressPattern::Random, 1, 0, false), &[3, 0, 1, 2, 1]);
         assert_eq!(found, [write(6), write(7), write(2), write(3), write(2)]);
     }
 

@@ -60,7 +60,7 @@ fn sequential_requests_are_contiguous_and_wrap() {
 fn zone_reads_stay_in_writable_parts() {
     let space =
         ZoneJobLimits { zone_bytes: 1 << 20, writable_bytes: 640 << 10, open_max: 0, active_max: 0, restarts: false };
-    for pattern in [AddressPattern::RandomStream, AddressPattern::Sequential] {
+    for pattern in [AddressPattern::Random, AddressPattern::Sequential] {
         let job = Job { pattern, ..job() };
         let mut generator = RequestGenerator::new(&job, 0, CAPACITY, 1).for_zone_reading(&job, space, 1);
         let offsets: Vec<u64> =
@@ -112,7 +112,7 @@ fn share_of_zero_never_occurs() {
 
 #[test]
 fn hot_blocks_are_equal_for_all_threads() {
-    let job = Job { distribution: Distribution::ZipfDistribution(1.5), ..job() };
+    let job = Job { distribution: Distribution::Zipf(1.5), ..job() };
     let hottest = |thread| {
         let mut counts = std::collections::BTreeMap::new();
         for next in take(&job, thread, 1, 10_000) {
@@ -260,7 +260,7 @@ fn replay_at_twice_the_rate_takes_half_the_time() {
 fn any_distribution() -> impl Strategy<Value = Distribution> {
     prop_oneof![
         Just(Distribution::Uniform),
-        (0.01f64..5.0).prop_map(Distribution::ZipfDistribution),
+        (0.01f64..5.0).prop_map(Distribution::Zipf),
         (0.01f64..0.99).prop_map(Distribution::Pareto),
         (0.0f64..99.0).prop_map(Distribution::Normal),
     ]
@@ -279,7 +279,7 @@ prop_compose! {
         let share = 100.0 / sizes.len() as f64;
         let shares: Vec<(u32, f64)> = sizes.iter().map(|&bytes| (bytes, share)).collect();
         Job {
-            pattern: if random { AddressPattern::RandomStream } else { AddressPattern::Sequential },
+            pattern: if random { AddressPattern::Random } else { AddressPattern::Sequential },
             read_blocks: blocks(&shares),
             write_blocks: blocks(&shares),
             read_percent, offset, size, distribution,
@@ -299,7 +299,7 @@ proptest! {
         let end = job.offset + job.region_bytes(CAPACITY);
         for NextRequest { io, .. } in take(&job, 0, seed, 200) {
             prop_assert!(io.offset >= job.offset && io.offset + u64::from(io.bytes) <= end.min(CAPACITY));
-            if job.pattern == AddressPattern::RandomStream {
+            if job.pattern == AddressPattern::Random {
                 prop_assert_eq!((io.offset - job.offset) % u64::from(io.bytes), 0);
             }
         }
@@ -310,7 +310,7 @@ proptest! {
 #[test]
 #[ignore = "a measurement, not a check"]
 fn print_generator_call_time() {
-    let zipf = Job { distribution: Distribution::ZipfDistribution(0.99), ..Job::named("zipf") };
+    let zipf = Job { distribution: Distribution::Zipf(0.99), ..Job::named("zipf") };
     let mixed = Job { read_percent: 70.0, ..Job::named("mixed") };
     let poisson = Job { rate_iops_read: Some(1e6), rate_process: RateProcess::Poisson, ..Job::named("poisson") };
     for job in [Job::named("uniform"), mixed, poisson, zipf] {

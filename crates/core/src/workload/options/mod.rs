@@ -5,7 +5,7 @@
 //! would answer another question.
 
 use super::draft::{BLOCK_BYTES_DEFAULT, JobDraft};
-use super::trace::TraceFileFormat;
+use super::trace::Format;
 use super::values;
 use super::{AddressPattern, RateProcess};
 use crate::number::real;
@@ -120,7 +120,7 @@ pub const OPTIONS: &[JobOption] = &[
         Some(())
     }),
     value(&["trace_format"], "blkparse, blktrace, iolog2, iolog3, msr, alibaba, tencent, systor or vscsi", |d, v| {
-        TraceFileFormat::named(v).map(|format| d.selection.format = Some(format))
+        Format::named(v).map(|format| d.selection.format = Some(format))
     }),
     value(&["replay_time_scale"], "a rate in per cent of the recorded one, from 1 to 1000000", |d, v| {
         values::parse_u32_quantity(v)
@@ -409,14 +409,14 @@ fn set_name(draft: &mut JobDraft, text: &str) -> Option<()> {
 }
 
 fn set_rw(draft: &mut JobDraft, text: &str) -> Option<()> {
-    use AddressPattern::{RandomStream, Sequential};
+    use AddressPattern::{Random, Sequential};
     (draft.job.pattern, draft.reads, draft.writes) = match text {
         "read" => (Sequential, true, false),
         "write" => (Sequential, false, true),
         "rw" | "readwrite" => (Sequential, true, true),
-        "randread" => (RandomStream, true, false),
-        "randwrite" => (RandomStream, false, true),
-        "randrw" => (RandomStream, true, true),
+        "randread" => (Random, true, false),
+        "randwrite" => (Random, false, true),
+        "randrw" => (Random, true, true),
         _ => return None,
     };
     Some(())

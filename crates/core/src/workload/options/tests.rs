@@ -54,15 +54,15 @@ fn time_based_option_is_a_switch() {
 
 #[test]
 fn rw_option_sets_pattern_and_directions() {
-    use AddressPattern::{RandomStream, Sequential};
+    use AddressPattern::{Random, Sequential};
     for (text, expected) in [
         ("read", (Sequential, true, false)),
         ("write", (Sequential, false, true)),
         ("rw", (Sequential, true, true)),
         ("readwrite", (Sequential, true, true)),
-        ("randread", (RandomStream, true, false)),
-        ("randwrite", (RandomStream, false, true)),
-        ("randrw", (RandomStream, true, true)),
+        ("randread", (Random, true, false)),
+        ("randwrite", (Random, false, true)),
+        ("randrw", (Random, true, true)),
     ] {
         for name in ["rw", "readwrite"] {
             let draft = set_to(name, text);
@@ -114,8 +114,8 @@ fn region_options_take_bytes_or_percentages() {
 fn distribution_options_take_their_parameter() {
     for (text, expected) in [
         ("random", Distribution::Uniform),
-        ("zipf", Distribution::ZipfDistribution(1.1)),
-        ("zipf:0.99", Distribution::ZipfDistribution(0.99)),
+        ("zipf", Distribution::Zipf(1.1)),
+        ("zipf:0.99", Distribution::Zipf(0.99)),
         ("pareto:0.3", Distribution::Pareto(0.3)),
         ("normal:10", Distribution::Normal(10.0)),
     ] {

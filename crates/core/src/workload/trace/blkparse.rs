@@ -58,10 +58,8 @@ pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
     match fields[5] {
         "Q" => request(fields).map(TraceRecord::Asked),
         "D" => Ok(TraceRecord::Issued(request(fields))),
-        "C" => Ok(nanoseconds(fields[3]).map_or(TraceRecord::Other, |at| TraceRecord::CompletedInjection {
-            at,
-            device: RecordedDevice::Named(fields[0]),
-        })),
+        "C" => Ok(nanoseconds(fields[3])
+            .map_or(TraceRecord::Other, |at| TraceRecord::Completed { at, device: RecordedDevice::Named(fields[0]) })),
         // `m` is a message from a driver or an I/O scheduler.
         action if ACTIONS.contains(&action) || action == "m" => Ok(TraceRecord::Other),
         action => wrong(format!("the unknown action `{action}`"), "an action of blkparse, such as Q, D or C"),
@@ -83,12 +81,12 @@ fn what(rwbs: &str, rest: &[&str]) -> Result<RecordedOperation, RecordMistake> {
     let (sector, count) = match *rest {
         [sector, "+", count, ..] => (number(sector, "a sector")?, number(count, "a number of sectors")?),
         // A flush has no sectors, so the process name follows directly.
-        _ if rwbs.contains('F') => return Ok(RecordedOperation::DeepFlush),
+        _ if rwbs.contains('F') => return Ok(RecordedOperation::Flush),
         _ if !rwbs.contains(['R', 'W']) => return Ok(RecordedOperation::LeftOut("requests without data")),
         _ => return wrong("an event without its sectors", "SECTOR + SECTORS"),
     };
     let op = match rwbs {
-        _ if rwbs.contains('F') && count == 0 => return Ok(RecordedOperation::DeepFlush),
+        _ if rwbs.contains('F') && count == 0 => return Ok(RecordedOperation::Flush),
         _ if rwbs.contains('W') => Op::Write,
         _ if rwbs.contains('R') => Op::Read,
         _ => return Ok(RecordedOperation::LeftOut("requests without data")),

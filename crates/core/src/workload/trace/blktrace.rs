@@ -99,7 +99,7 @@ impl BlktraceByteOrder {
         match event.action & 0xffff & !CGROUP {
             QUEUE => event.recorded_request().map(TraceRecord::Asked),
             ISSUE => Ok(TraceRecord::Issued(event.recorded_request())),
-            COMPLETE => Ok(TraceRecord::CompletedInjection { at: event.at, device: event.device }),
+            COMPLETE => Ok(TraceRecord::Completed { at: event.at, device: event.device }),
             _ => Ok(TraceRecord::Other),
         }
     }
@@ -135,7 +135,7 @@ impl BlktraceEventFields {
         let what = match () {
             () if is(PASSTHROUGH) => RecordedOperation::LeftOut("passthrough commands"),
             () if is(DISCARD) => RecordedOperation::LeftOut("discards"),
-            () if is(FLUSH) && self.bytes == 0 => RecordedOperation::DeepFlush,
+            () if is(FLUSH) && self.bytes == 0 => RecordedOperation::Flush,
             () if !is(READ) && !is(WRITE) || self.bytes == 0 => RecordedOperation::LeftOut("requests without data"),
             () if is(WRITE) && (is(FLUSH) || is(FUA)) => {
                 let (offset, _) = sectors(self.sector, 0)?;

@@ -1,7 +1,7 @@
 //! Reader of the events of one trace file, in the order of the file.
 
 use super::file::{File, Pieces};
-use super::format::{ALLOWED, TraceFileFormat};
+use super::format::{ALLOWED, Format};
 use super::reader::{FormatRecordReader, detect};
 use super::record::{
     RecordMistake, RecordedDevice, RecordedOperation, RecordedRequest, TraceRecord, WriteFlagFlushes, wrong,
@@ -35,9 +35,7 @@ impl TraceEvent {
         let flush = RecordedTraceRequest::Data { io: Io::flush(), response: None };
         let step = match self.step {
             RecordedRequestStep::Issued(_) => RecordedRequestStep::Issued(Ok(flush)),
-            RecordedRequestStep::Queued(_) | RecordedRequestStep::CompletedInjection => {
-                RecordedRequestStep::Queued(flush)
-            }
+            RecordedRequestStep::Queued(_) | RecordedRequestStep::Completed => RecordedRequestStep::Queued(flush),
         };
         TraceEvent { step, ..*self }
     }
@@ -49,7 +47,7 @@ pub(super) enum RecordedRequestStep {
     Queued(RecordedTraceRequest),
     /// The driver received the request. A mistake in the record matters only if the trace has no queueing steps.
     Issued(Result<RecordedTraceRequest, Box<InputProblem>>),
-    CompletedInjection,
+    Completed,
 }
 
 /// Request of a trace: a read, write or flush, or an operation of another kind that is not replayed.
@@ -118,9 +116,9 @@ impl TraceDeviceNames {
 }
 
 /// Reader of one trace file: detects its format and returns its events one by one.
-pub(super) struct TraceEventReader {
+pub(super) struct Events {
     file: String,
-    pub format: TraceFileFormat,
+    pub format: Format,
     reader: FormatRecordReader,
     pieces: Pieces,
     /// Bytes of the file that have been read; those from index `at` on have not been parsed yet.
@@ -137,12 +135,12 @@ pub(super) struct TraceEventReader {
     pub devices: TraceDeviceNames,
 }
 
-impl TraceEventReader {
+impl Events {
     /// Opens a trace file of this format, or detects the format by the file's content.
     ///
     /// # Errors
     /// If the file cannot be opened, or has no known format.
-    pub(super) fn open(file: &File, format: Option<TraceFileFormat>) -> Result<TraceEventReader, InputProblem> {
+    pub(super) fn open(file: &File, format: Option<Format>) -> Result<Events, InputProblem> {
         let mut pieces = file.pieces()?;
         let mut buffer = Vec::new();
         while buffer.len() < START_BYTES {
@@ -160,7 +158,7 @@ impl TraceEventReader {
         })?;
         let (file, devices) = (file.name.clone(), TraceDeviceNames::default());
         let waiting = VecDeque::new();
-        Ok(TraceEventReader {
+        Ok(Events {
             file,
             format,
             reader,
@@ -369,8 +367,8 @@ fn event(
     let event = match record {
         TraceRecord::Other => return Ok(ParsedRecord::Nothing),
         TraceRecord::End => return Ok(ParsedRecord::End),
-        TraceRecord::CompletedInjection { at, device } => {
-            TraceEvent { at, device: devices.place(device)?, step: RecordedRequestStep::CompletedInjection }
+        TraceRecord::Completed { at, device } => {
+            TraceEvent { at, device: devices.place(device)?, step: RecordedRequestStep::Completed }
         }
         TraceRecord::Asked(asked) => {
             let (at, device) = (asked.at, devices.place(asked.device)?);
@@ -400,7 +398,7 @@ fn thing(asked: RecordedRequest<'_>) -> Result<RecordedTraceRequest, RecordMista
         RecordedOperation::FlushedWrite { offset, bytes, .. } => {
             Ok(RecordedTraceRequest::Data { io: io(Op::Write, offset, bytes)?, response: None })
         }
-        RecordedOperation::DeepFlush => Ok(RecordedTraceRequest::Data { io: Io::flush(), response: None }),
+        RecordedOperation::Flush => Ok(RecordedTraceRequest::Data { io: Io::flush(), response: None }),
     }
 }
 

@@ -11,7 +11,7 @@ const PIECE_BYTES: usize = 256 << 10;
 pub type Pieces = Box<dyn Iterator<Item = Result<Vec<u8>, InputProblem>> + Send + Sync>;
 
 /// Function that opens a file and returns its content; a file that lasts has the same content each time.
-type FileOpener = dyn Fn() -> Result<Pieces, InputProblem> + Send + Sync;
+type Open = dyn Fn() -> Result<Pieces, InputProblem> + Send + Sync;
 
 /// File of a trace, which is read piece by piece, at each opening from its start.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub struct File {
     pub name: String,
     /// True if the file can be read more than once, which a pipe cannot.
     pub is_lasting: bool,
-    open: Arc<FileOpener>,
+    open: Arc<Open>,
 }
 
 impl File {

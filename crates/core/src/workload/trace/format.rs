@@ -5,7 +5,7 @@ use std::fmt;
 
 /// Format of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TraceFileFormat {
+pub enum Format {
     /// Text that blkparse prints from a trace of blktrace.
     Blkparse,
     /// Binary records of blktrace, one file for each processor.
@@ -29,66 +29,63 @@ pub enum TraceFileFormat {
 /// Allowed formats, for the message on a file of an unknown format.
 pub(super) const ALLOWED: &str = "blktrace or its text from blkparse, a fio iolog of version 2 or 3, CSV of MSR Cambridge, Alibaba, Tencent or Systor '17, or vscsi records";
 
-impl TraceFileFormat {
+impl Format {
     /// All formats of traces.
-    pub const ALL: [TraceFileFormat; 9] = [
-        TraceFileFormat::Blkparse,
-        TraceFileFormat::Blktrace,
-        TraceFileFormat::FioIolog2,
-        TraceFileFormat::FioIolog3,
-        TraceFileFormat::MsrCambridge,
-        TraceFileFormat::Alibaba,
-        TraceFileFormat::Tencent,
-        TraceFileFormat::Systor,
-        TraceFileFormat::Vscsi,
+    pub const ALL: [Format; 9] = [
+        Format::Blkparse,
+        Format::Blktrace,
+        Format::FioIolog2,
+        Format::FioIolog3,
+        Format::MsrCambridge,
+        Format::Alibaba,
+        Format::Tencent,
+        Format::Systor,
+        Format::Vscsi,
     ];
 
     /// Returns the word by which a user names the format, such as `iolog2`.
     pub fn word(self) -> &'static str {
         match self {
-            TraceFileFormat::Blkparse => "blkparse",
-            TraceFileFormat::Blktrace => "blktrace",
-            TraceFileFormat::FioIolog2 => "iolog2",
-            TraceFileFormat::FioIolog3 => "iolog3",
-            TraceFileFormat::MsrCambridge => "msr",
-            TraceFileFormat::Alibaba => "alibaba",
-            TraceFileFormat::Tencent => "tencent",
-            TraceFileFormat::Systor => "systor",
-            TraceFileFormat::Vscsi => "vscsi",
+            Format::Blkparse => "blkparse",
+            Format::Blktrace => "blktrace",
+            Format::FioIolog2 => "iolog2",
+            Format::FioIolog3 => "iolog3",
+            Format::MsrCambridge => "msr",
+            Format::Alibaba => "alibaba",
+            Format::Tencent => "tencent",
+            Format::Systor => "systor",
+            Format::Vscsi => "vscsi",
         }
     }
 
     /// Returns the format that this word names; none if no format has this name.
-    pub fn named(word: &str) -> Option<TraceFileFormat> {
-        TraceFileFormat::ALL.into_iter().find(|format| format.word() == word)
+    pub fn named(word: &str) -> Option<Format> {
+        Format::ALL.into_iter().find(|format| format.word() == word)
     }
 
     /// Returns the unit of time in which the format records times.
     pub(super) fn unit(self) -> Span {
         match self {
-            TraceFileFormat::Blkparse | TraceFileFormat::Blktrace | TraceFileFormat::Systor => Span::from_ns(1),
-            TraceFileFormat::FioIolog2
-            | TraceFileFormat::FioIolog3
-            | TraceFileFormat::Alibaba
-            | TraceFileFormat::Vscsi => Span::from_us(1),
-            TraceFileFormat::MsrCambridge => Span::from_ns(100),
-            TraceFileFormat::Tencent => Span::from_s(1),
+            Format::Blkparse | Format::Blktrace | Format::Systor => Span::from_ns(1),
+            Format::FioIolog2 | Format::FioIolog3 | Format::Alibaba | Format::Vscsi => Span::from_us(1),
+            Format::MsrCambridge => Span::from_ns(100),
+            Format::Tencent => Span::from_s(1),
         }
     }
 }
 
-impl fmt::Display for TraceFileFormat {
+impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            TraceFileFormat::Blkparse => "blkparse text",
-            TraceFileFormat::Blktrace => "blktrace",
-            TraceFileFormat::FioIolog2 => "fio iolog version 2",
-            TraceFileFormat::FioIolog3 => "fio iolog version 3",
-            TraceFileFormat::MsrCambridge => "MSR Cambridge CSV",
-            TraceFileFormat::Alibaba => "Alibaba CSV",
-            TraceFileFormat::Tencent => "Tencent CSV",
-            TraceFileFormat::Systor => "Systor '17 CSV",
-            TraceFileFormat::Vscsi => "vscsi",
+            Format::Blkparse => "blkparse text",
+            Format::Blktrace => "blktrace",
+            Format::FioIolog2 => "fio iolog version 2",
+            Format::FioIolog3 => "fio iolog version 3",
+            Format::MsrCambridge => "MSR Cambridge CSV",
+            Format::Alibaba => "Alibaba CSV",
+            Format::Tencent => "Tencent CSV",
+            Format::Systor => "Systor '17 CSV",
+            Format::Vscsi => "vscsi",
         })
     }
 }

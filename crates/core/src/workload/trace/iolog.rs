@@ -10,7 +10,7 @@
 //! `wait` holds everything after it back by so many microseconds, and waits below 100 are discarded,
 //! as the documentation says. Without any wait all requests arrive at once.
 
-use super::format::TraceFileFormat;
+use super::format::Format;
 use super::record::{RecordMistake, RecordedDevice, RecordedOperation, RecordedRequest, TraceRecord, number, wrong};
 use super::trace_io::TimedTraceRequest;
 use crate::request::Op;
@@ -30,10 +30,10 @@ pub(super) struct IologLineReader {
     waited: u64,
 }
 
-pub(super) fn detect(first_line: &str) -> Option<TraceFileFormat> {
+pub(super) fn detect(first_line: &str) -> Option<Format> {
     match first_line {
-        HEAD_2 => Some(TraceFileFormat::FioIolog2),
-        HEAD_3 => Some(TraceFileFormat::FioIolog3),
+        HEAD_2 => Some(Format::FioIolog2),
+        HEAD_3 => Some(Format::FioIolog3),
         _ => None,
     }
 }
@@ -122,7 +122,7 @@ pub fn action(op: Op) -> &'static str {
         Op::Read => "read",
         // A fio iolog has no operation for Write Zeroes, so it becomes a write.
         Op::Write | Op::WriteZeroes => "write",
-        Op::DeepFlush => "sync",
+        Op::Flush => "sync",
         Op::Discard => "trim",
     }
 }

@@ -3,9 +3,9 @@
 //! blktrace writes a file for each processor. Within a file events are only nearly in order, and so is the merged
 //! sequence; [`ArrivalSorter`] then sorts the requests.
 
-use super::events::{RecordedRequestStep, TraceDeviceNames, TraceEvent, TraceEventReader};
+use super::events::{Events, RecordedRequestStep, TraceDeviceNames, TraceEvent};
 use super::file::File;
-use super::format::TraceFileFormat;
+use super::format::Format;
 use super::record::RecordedDevice;
 use crate::number::index;
 use crate::problem::{InputProblem, Problems, all};
@@ -15,8 +15,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 /// Merger of the events of several files: always returns the earliest of the files' next events.
 pub(super) struct TraceEventMerger {
-    pub format: TraceFileFormat,
-    files: Vec<TraceEventReader>,
+    pub format: Format,
+    files: Vec<Events>,
     /// Next event of each file; none for a file that has ended.
     heads: Vec<Option<TraceEvent>>,
     order: BinaryHeap<Reverse<(u64, usize)>>,
@@ -32,9 +32,9 @@ impl TraceEventMerger {
     ///
     /// # Errors
     /// If one of the files cannot be opened, or has another format than the first.
-    pub(super) fn open(files: &[File], format: Option<TraceFileFormat>) -> Result<TraceEventMerger, Problems> {
-        let opened = all(files.iter().map(|file| TraceEventReader::open(file, format).map_err(Problems::from)))?;
-        let format = opened.first().map_or(TraceFileFormat::Blktrace, |events| events.format);
+    pub(super) fn open(files: &[File], format: Option<Format>) -> Result<TraceEventMerger, Problems> {
+        let opened = all(files.iter().map(|file| Events::open(file, format).map_err(Problems::from)))?;
+        let format = opened.first().map_or(Format::Blktrace, |events| events.format);
         if let Some((file, other)) = files.iter().zip(&opened).find(|(_, events)| events.format != format) {
             let (found, allowed) = (format!("{} beside {format}", other.format), "files of one format");
             return Err(InputProblem::new(&file.name, None, found, allowed).into());

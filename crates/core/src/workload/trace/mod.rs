@@ -34,7 +34,7 @@ mod trace_io;
 mod vscsi;
 
 pub use file::{File, Pieces};
-pub use format::TraceFileFormat;
+pub use format::Format;
 pub use info::{BLOCK_BYTES, BlockFootprint, RecordedQueueDepth, TraceStatistics, info};
 pub use iolog::to_iolog;
 pub use requests::{TraceRequestIter, TraceRequests};
@@ -48,7 +48,7 @@ use crate::problem::Problems;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     /// Format of the trace's files.
-    pub format: TraceFileFormat,
+    pub format: Format,
     /// Name of the device to which the requests went, as the trace gives it.
     pub device: String,
     /// Requests of the trace; there is at least one.

@@ -1,6 +1,6 @@
 //! Readers of all trace formats behind one type, and detection of a file's format by its content.
 
-use super::format::TraceFileFormat;
+use super::format::Format;
 use super::record::{RecordMistake, TraceRecord, wrong};
 use super::{alibaba, blkparse, blktrace, iolog, msr, systor, tencent, vscsi};
 
@@ -22,23 +22,23 @@ type FormatMatcher = fn(&str) -> bool;
 
 /// Detects the format of a trace by the first bytes of a file. In a text, the first line counts that is neither empty
 /// nor a notice of blkparse.
-pub(super) fn detect(start: &[u8]) -> Option<TraceFileFormat> {
+pub(super) fn detect(start: &[u8]) -> Option<Format> {
     if blktrace::detect(start).is_some() {
-        return Some(TraceFileFormat::Blktrace);
+        return Some(Format::Blktrace);
     }
     if vscsi::detect(start).is_some() {
-        return Some(TraceFileFormat::Vscsi);
+        return Some(Format::Vscsi);
     }
     let first = first_line(start)?;
     if let Some(format) = iolog::detect(first) {
         return Some(format);
     }
-    let texts: [(FormatMatcher, TraceFileFormat); 5] = [
-        (blkparse::is_event_line, TraceFileFormat::Blkparse),
-        (msr::matches, TraceFileFormat::MsrCambridge),
-        (alibaba::matches, TraceFileFormat::Alibaba),
-        (tencent::matches, TraceFileFormat::Tencent),
-        (systor::matches, TraceFileFormat::Systor),
+    let texts: [(FormatMatcher, Format); 5] = [
+        (blkparse::is_event_line, Format::Blkparse),
+        (msr::matches, Format::MsrCambridge),
+        (alibaba::matches, Format::Alibaba),
+        (tencent::matches, Format::Tencent),
+        (systor::matches, Format::Systor),
     ];
     texts.into_iter().find(|(matches, _)| matches(first)).map(|(_, format)| format)
 }
@@ -53,20 +53,20 @@ impl FormatRecordReader {
     ///
     /// # Errors
     /// If no file of a binary format starts like this; text formats are checked line by line.
-    pub(super) fn new(format: TraceFileFormat, start: &[u8]) -> Result<FormatRecordReader, RecordMistake> {
+    pub(super) fn new(format: Format, start: &[u8]) -> Result<FormatRecordReader, RecordMistake> {
         Ok(match format {
-            TraceFileFormat::Blkparse => FormatRecordReader::Blkparse,
-            TraceFileFormat::Blktrace => match blktrace::detect(start) {
+            Format::Blkparse => FormatRecordReader::Blkparse,
+            Format::Blktrace => match blktrace::detect(start) {
                 Some(order) => FormatRecordReader::Blktrace(order),
                 None => return wrong("no record of blktrace at the start", "files of blktrace"),
             },
-            TraceFileFormat::FioIolog2 => FormatRecordReader::Iolog(iolog::IologLineReader::new(false)),
-            TraceFileFormat::FioIolog3 => FormatRecordReader::Iolog(iolog::IologLineReader::new(true)),
-            TraceFileFormat::MsrCambridge => FormatRecordReader::Msr,
-            TraceFileFormat::Alibaba => FormatRecordReader::Alibaba,
-            TraceFileFormat::Tencent => FormatRecordReader::Tencent,
-            TraceFileFormat::Systor => FormatRecordReader::Systor,
-            TraceFileFormat::Vscsi => match vscsi::detect(start) {
+            Format::FioIolog2 => FormatRecordReader::Iolog(iolog::IologLineReader::new(false)),
+            Format::FioIolog3 => FormatRecordReader::Iolog(iolog::IologLineReader::new(true)),
+            Format::MsrCambridge => FormatRecordReader::Msr,
+            Format::Alibaba => FormatRecordReader::Alibaba,
+            Format::Tencent => FormatRecordReader::Tencent,
+            Format::Systor => FormatRecordReader::Systor,
+            Format::Vscsi => match vscsi::detect(start) {
                 Some(layout) => FormatRecordReader::Vscsi(layout),
                 None => return wrong("no vscsi records at the start", "records of version 1 or 2"),
             },

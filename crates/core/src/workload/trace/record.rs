@@ -14,7 +14,7 @@ pub(super) enum TraceRecord<'a> {
     /// step; only then do mistakes in the record matter.
     Issued(Result<RecordedRequest<'a>, RecordMistake>),
     /// Completion of a request by the device, at time `at` in units of the format.
-    CompletedInjection { at: u64, device: RecordedDevice<'a> },
+    Completed { at: u64, device: RecordedDevice<'a> },
     /// Record that has no effect on a drive: a comment, a heading, another step of a request.
     Other,
     /// End of the events; only statistics follow.
@@ -42,7 +42,7 @@ pub(super) enum RecordedOperation {
     /// Write with a flush before or after it, as its flags request.
     FlushedWrite { offset: u64, bytes: u64, flushes: WriteFlagFlushes },
     /// Flush of the device's write buffer, without data.
-    DeepFlush,
+    Flush,
     /// Operation of another kind, which is not replayed: name of the kind, in the plural.
     LeftOut(&'static str),
 }
@@ -106,7 +106,7 @@ impl<'a> TraceRecord<'a> {
 
     /// Makes a trace record for a flush of a device, submitted at `at` in the format's unit of time.
     pub(super) fn flush(at: u64, device: RecordedDevice<'a>) -> TraceRecord<'a> {
-        TraceRecord::Asked(RecordedRequest { at, device, what: RecordedOperation::DeepFlush })
+        TraceRecord::Asked(RecordedRequest { at, device, what: RecordedOperation::Flush })
     }
 
     pub(super) fn left_out(at: u64, device: RecordedDevice<'a>, kind: &'static str) -> TraceRecord<'a> {

@@ -2,7 +2,7 @@
 
 use super::events::{RecordedRequestStep, RecordedTraceRequest};
 use super::file::File;
-use super::format::TraceFileFormat;
+use super::format::Format;
 use super::merged::{ArrivalSorter, TraceEventMerger};
 use super::summary::Summary;
 use super::trace_io::TimedTraceRequest;
@@ -38,14 +38,14 @@ struct SharedTraceRequests {
 /// Storage of a trace's requests: in memory, or in files that are read again for each replay.
 enum TraceRequestStorage {
     AtHand(Vec<TimedTraceRequest>),
-    PlanFiles(StreamedTraceFiles),
+    Files(StreamedTraceFiles),
 }
 
 /// Information for reading the requests of one device again from the files of a trace.
 #[derive(Clone, Debug)]
 pub(super) struct StreamedTraceFiles {
     pub files: Vec<File>,
-    pub format: TraceFileFormat,
+    pub format: Format,
     pub device: String,
     pub chosen: ArrivalTimeStep,
     /// Arrival of the first request in units of the format; `unit_ps` is that unit in picoseconds.
@@ -66,7 +66,7 @@ impl TraceRequests {
     pub(super) fn of_files(summary: Summary, files: StreamedTraceFiles) -> TraceRequests {
         TraceRequests(Arc::new(SharedTraceRequests {
             summary,
-            source: TraceRequestStorage::PlanFiles(files),
+            source: TraceRequestStorage::Files(files),
             failure: OnceLock::new(),
         }))
     }
@@ -83,7 +83,7 @@ impl TraceRequests {
 
     /// True if each replay reads the requests from their files.
     pub fn are_read_from_files(&self) -> bool {
-        matches!(self.0.source, TraceRequestStorage::PlanFiles(_))
+        matches!(self.0.source, TraceRequestStorage::Files(_))
     }
 
     /// Returns an iterator over all requests, from the first.
@@ -139,11 +139,11 @@ pub struct TraceRequestIter {
     requests: TraceRequests,
     /// Number of requests that the iterator has returned.
     position: u64,
-    reading: Option<Box<TraceRereading>>,
+    reading: Option<Box<Reading>>,
 }
 
 /// State of reading a long trace again from its files: files and sorter.
-struct TraceRereading {
+struct Reading {
     sorted: ArrivalSorter,
     unsorted: UnsortedTraceReading,
 }
@@ -164,7 +164,7 @@ impl Clone for TraceRequestIter {
         let mut copy = self.requests.iter();
         match &self.requests.0.source {
             TraceRequestStorage::AtHand(_) => copy.position = self.position,
-            TraceRequestStorage::PlanFiles(_) => drop(copy.by_ref().take(wide_index(self.position)).last()),
+            TraceRequestStorage::Files(_) => drop(copy.by_ref().take(wide_index(self.position)).last()),
         }
         copy
     }
@@ -183,7 +183,7 @@ impl Iterator for TraceRequestIter {
     fn next(&mut self) -> Option<TimedTraceRequest> {
         let next = match &self.requests.0.source {
             TraceRequestStorage::AtHand(ios) => ios.get(wide_index(self.position)).copied(),
-            TraceRequestStorage::PlanFiles(_) => self.read(),
+            TraceRequestStorage::Files(_) => self.read(),
         };
         self.position += u64::from(next.is_some());
         next
@@ -193,7 +193,7 @@ impl Iterator for TraceRequestIter {
 impl TraceRequestIter {
     fn read(&mut self) -> Option<TimedTraceRequest> {
         let shared = self.requests.0.clone();
-        let TraceRequestStorage::PlanFiles(files) = &shared.source else { return None };
+        let TraceRequestStorage::Files(files) = &shared.source else { return None };
         if self.position == shared.summary.request_count_with_flushes() || shared.failure.get().is_some() {
             self.reading = None;
             return None;
@@ -218,10 +218,10 @@ impl TraceRequestIter {
                 .map_err(|problems| problems.0.into_iter().next().unwrap_or_else(|| files.changed_trace_problem()))?;
             let sorted = ArrivalSorter::new(files.held_back);
             let unsorted = UnsortedTraceReading { merged, is_wanted: Vec::new(), has_begun: false };
-            self.reading = Some(Box::new(TraceRereading { sorted, unsorted }));
+            self.reading = Some(Box::new(Reading { sorted, unsorted }));
         }
         let Some(reading) = &mut self.reading else { return Ok(None) };
-        let TraceRereading { sorted, unsorted } = &mut **reading;
+        let Reading { sorted, unsorted } = &mut **reading;
         let mut problem = None;
         let next = sorted.next(|| {
             files.next(unsorted).unwrap_or_else(|found| {
@@ -258,7 +258,7 @@ impl StreamedTraceFiles {
                 is_wanted.push(name.is_some_and(|name| *name == self.device));
             }
             // Skip flushes before the first read or write, as the scan of the trace does: there is nothing to flush.
-            if is_wanted[place] && (*has_begun || io.op != Op::DeepFlush) {
+            if is_wanted[place] && (*has_begun || io.op != Op::Flush) {
                 *has_begun = true;
                 return Ok(Some((event.at, io)));
             }

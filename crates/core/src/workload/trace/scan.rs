@@ -3,7 +3,7 @@
 use super::Trace;
 use super::events::{RecordedRequestStep, RecordedTraceRequest, TraceEvent};
 use super::file::File;
-use super::format::TraceFileFormat;
+use super::format::Format;
 use super::merged::{ArrivalDisorder, TraceEventMerger};
 use super::requests::{ArrivalTimeStep, StreamedTraceFiles, TraceRequests};
 use super::summary::Summary;
@@ -32,7 +32,7 @@ pub struct TraceSelection {
     /// statistics cover all of them.
     pub device: Option<String>,
     /// Format of the trace; `None` if it is to be detected by the content.
-    pub format: Option<TraceFileFormat>,
+    pub format: Option<Format>,
 }
 
 /// Trace as a job names it: path, device and format.
@@ -127,7 +127,7 @@ impl Default for TraceScanSums {
 impl TraceScan<'_> {
     fn event(&mut self, event: TraceEvent, names: &[String]) {
         let thing = match event.step {
-            RecordedRequestStep::CompletedInjection => return,
+            RecordedRequestStep::Completed => return,
             RecordedRequestStep::Issued(_) if self.chosen == Some(ArrivalTimeStep::Asked) => return,
             RecordedRequestStep::Issued(Err(problem)) => {
                 self.chosen = Some(ArrivalTimeStep::Issued);
@@ -155,8 +155,8 @@ impl TraceScan<'_> {
         if part.device.is_none() {
             let is_wanted = self.wanted.is_none_or(|wanted| names.get(place).is_some_and(|name| name == wanted));
             // A trace may name a device for which it has only flushes, so choose the first device with reads or writes.
-            let is_data = matches!(thing, RecordedTraceRequest::Data { io, .. } if io.op != Op::DeepFlush)
-                || self.wanted.is_some();
+            let is_data =
+                matches!(thing, RecordedTraceRequest::Data { io, .. } if io.op != Op::Flush) || self.wanted.is_some();
             part.device = (is_wanted && is_data).then_some(place);
         }
         match thing {
@@ -165,7 +165,7 @@ impl TraceScan<'_> {
                     *part.left_out.entry(kind).or_default() += 1;
                 }
             }
-            RecordedTraceRequest::Data { io, .. } if io.op == Op::DeepFlush => {
+            RecordedTraceRequest::Data { io, .. } if io.op == Op::Flush => {
                 if part.device == Some(place) && part.summary.count > 0 {
                     part.request(at, io, self.kept_max);
                 }
@@ -216,7 +216,7 @@ impl TraceScan<'_> {
 
     /// Returns the problem that keeps a trace without mistakes from being replayed: no requests, several devices, too
     /// long a time, or too much disorder.
-    fn replay_obstacle_problem(&self, format: TraceFileFormat, names: &[String]) -> Option<InputProblem> {
+    fn replay_obstacle_problem(&self, format: Format, names: &[String]) -> Option<InputProblem> {
         let part = &self.part;
         let problem = |found: String, allowed: &str| Some(InputProblem::new(self.name, None, found, allowed));
         if let (Some(wanted), 0) = (self.wanted, part.summary.count) {
@@ -269,13 +269,7 @@ impl TraceScanSums {
         if shown.is_empty() { String::from("none: it has no reads or writes") } else { shown.join(", ") + &more }
     }
 
-    fn requests(
-        mut self,
-        files: &[File],
-        format: TraceFileFormat,
-        device: &str,
-        chosen: ArrivalTimeStep,
-    ) -> TraceRequests {
+    fn requests(mut self, files: &[File], format: Format, device: &str, chosen: ArrivalTimeStep) -> TraceRequests {
         let (first, unit_ps) = (self.first, format.unit().as_ps());
         let arrival = |at: u64| Time::from_ps((at - first) * unit_ps);
         if let Some(mut kept) = self.kept {

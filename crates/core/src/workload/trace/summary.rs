@@ -34,7 +34,7 @@ pub struct Summary {
 impl Summary {
     /// Adds a request to the sums.
     pub(super) fn add(&mut self, io: Io) {
-        if io.op == Op::DeepFlush {
+        if io.op == Op::Flush {
             self.flushes += 1;
             return;
         }

@@ -53,7 +53,7 @@ fn entry(ps: u64, op: Op, offset: u64, bytes: u32) -> TimedTraceRequest {
 #[test]
 fn blkparse_queue_events_are_sorted_by_time() {
     let trace = read(BLKPARSE);
-    assert_eq!(trace.format, TraceFileFormat::Blkparse);
+    assert_eq!(trace.format, Format::Blkparse);
     let data = [entry(0, Op::Write, 223_490 * 512, 4096), entry(2_000_000, Op::Read, 8 * 512, 512)];
     assert_eq!(ios(&trace), [data[0], data[1], flush(5_083_000)]);
     assert_eq!((trace.requests.count(), trace.requests.summary().flushes), (2, 1));
@@ -65,8 +65,8 @@ fn write_flags_become_flushes_around_the_write() {
     let line = |second: u32, rwbs: &str| format!("8,0 1 1 {second}.0 1 Q {rwbs} 8 + 8 [x]\n");
     let text = line(1, "R") + &line(2, "FWS") + &line(3, "WFS") + &line(4, "FWFSM");
     let ops: Vec<Op> = ios(&read(&text)).iter().map(|entry| entry.io.op).collect();
-    use Op::{DeepFlush, Read, Write};
-    assert_eq!(ops, [Read, DeepFlush, Write, Write, DeepFlush, DeepFlush, Write, DeepFlush]);
+    use Op::{Flush, Read, Write};
+    assert_eq!(ops, [Read, Flush, Write, Write, Flush, Flush, Write, Flush]);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn blkparse_without_queue_events_uses_issues() {
 fn iolog_version_3_has_timestamps_in_us() {
     let text = "fio version 3 iolog\n19 j add\n100 j open\n104 j write 0 4096\n1093 j read 28672 512\n1100 j sync 0 0\n9101 j close\n";
     let trace = read(text);
-    assert_eq!(trace.format, TraceFileFormat::FioIolog3);
+    assert_eq!(trace.format, Format::FioIolog3);
     assert_eq!(
         ios(&trace),
         [entry(0, Op::Write, 0, 4096), entry(989_000_000, Op::Read, 28672, 512), flush(996_000_000)]
@@ -107,7 +107,7 @@ fn iolog_version_3_has_timestamps_in_us() {
 fn iolog_version_2_has_waits_and_drops_short_ones() {
     let text = "fio version 2 iolog\nd add\nd open\nd read 0 512\nd wait 100 0\nd wait 99\nd write 512 512\nd trim 0 512\nd datasync\n";
     let trace = read(text);
-    assert_eq!(trace.format, TraceFileFormat::FioIolog2);
+    assert_eq!(trace.format, Format::FioIolog2);
     let data = [entry(0, Op::Read, 0, 512), entry(100_000_000, Op::Write, 512, 512)];
     assert_eq!(ios(&trace), [data[0], data[1], flush(100_000_000)]);
     assert_eq!(trace.left_out, [("discards", 1)]);
@@ -116,7 +116,7 @@ fn iolog_version_2_has_waits_and_drops_short_ones() {
 #[test]
 fn msr_trace_has_100_ns_ticks_and_is_sorted() {
     let trace = read(MSR);
-    assert_eq!(trace.format, TraceFileFormat::MsrCambridge);
+    assert_eq!(trace.format, Format::MsrCambridge);
     let late = 13_320_525 * 100_000;
     let expected = [
         entry(0, Op::Read, 7_014_609_920, 24576),
@@ -253,13 +253,10 @@ fn forced_trace_format_is_not_detected() {
         let selection = TraceSelection { device: None, format: Some(format) };
         super::read(&[File::in_memory("t", text.as_bytes())], &selection).map_err(|problems| problems.to_string())
     };
-    assert_eq!(
-        forced("5 d read 0 1\n", TraceFileFormat::FioIolog3).expect("an iolog without its heading").requests.count(),
-        1
-    );
-    assert!(forced(MSR, TraceFileFormat::Alibaba).expect_err("MSR").contains("t:1: 7 fields; allowed: 5: device_id"));
-    assert!(forced(MSR, TraceFileFormat::Blktrace).expect_err("MSR").contains("no record of blktrace"));
-    assert!(forced(MSR, TraceFileFormat::Vscsi).expect_err("MSR").contains("no vscsi records"));
+    assert_eq!(forced("5 d read 0 1\n", Format::FioIolog3).expect("an iolog without its heading").requests.count(), 1);
+    assert!(forced(MSR, Format::Alibaba).expect_err("MSR").contains("t:1: 7 fields; allowed: 5: device_id"));
+    assert!(forced(MSR, Format::Blktrace).expect_err("MSR").contains("no record of blktrace"));
+    assert!(forced(MSR, Format::Vscsi).expect_err("MSR").contains("no vscsi records"));
 }
 
 /// Makes a trace file whose content comes in pieces of a few bytes.

@@ -56,8 +56,8 @@ struct CopyMethodChoices {
 impl CopyMethodChoices {
     const fn new() -> CopyMethodChoices {
         CopyMethodChoices {
-            short_in: CopyMethodChoice::new([CopyMethod::SequentialStreams, CopyMethod::Vectors]),
-            long_in: CopyMethodChoice::new([CopyMethod::SequentialStreams, CopyMethod::Vectors]),
+            short_in: CopyMethodChoice::new([CopyMethod::Streams, CopyMethod::Vectors]),
+            long_in: CopyMethodChoice::new([CopyMethod::Streams, CopyMethod::Vectors]),
             long_out: CopyMethodChoice::new([CopyMethod::Vectors, CopyMethod::Strings]),
         }
     }
@@ -205,18 +205,18 @@ mod tests {
 
     #[test]
     fn faster_copy_method_is_used_between_trials_and_follows_the_working_set() {
-        use CopyMethod::{SequentialStreams, Vectors};
-        let mut choice = CopyMethodChoice::new([SequentialStreams, Vectors]);
+        use CopyMethod::{Streams, Vectors};
+        let mut choice = CopyMethodChoice::new([Streams, Vectors]);
         let is_cached = |method| if method == Vectors { 40 } else { 90 };
         let is_not = |method| if method == Vectors { 120 } else { 80 };
         assert_eq!(methods_of_long_phases(&mut choice, is_cached, 3), [Vectors; 3]);
-        assert_eq!(methods_of_long_phases(&mut choice, is_not, 3), [SequentialStreams; 3]);
+        assert_eq!(methods_of_long_phases(&mut choice, is_not, 3), [Streams; 3]);
         assert_eq!(methods_of_long_phases(&mut choice, is_cached, 2), [Vectors; 2]);
     }
 
     #[test]
     fn trials_copy_a_sixtieth_of_the_bytes_and_ignore_interrupted_copies() {
-        let mut choice = CopyMethodChoice::new([CopyMethod::SequentialStreams, CopyMethod::Vectors]);
+        let mut choice = CopyMethodChoice::new([CopyMethod::Streams, CopyMethod::Vectors]);
         methods_of_long_phases(&mut choice, |method| if method == CopyMethod::Vectors { 2 } else { 1 }, 1);
         let (copied, tried) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
         while copied.get() < 4 * PHASE_BYTES {
@@ -227,7 +227,7 @@ mod tests {
             });
         }
         assert!(tried.get() * 50 < copied.get(), "{} of {}", tried.get(), copied.get());
-        let mut choice = CopyMethodChoice::new([CopyMethod::SequentialStreams, CopyMethod::Vectors]);
+        let mut choice = CopyMethodChoice::new([CopyMethod::Streams, CopyMethod::Vectors]);
         let interrupted = std::cell::Cell::new(0);
         let cost = |method| {
             interrupted.set(interrupted.get() + 1);

@@ -34,9 +34,9 @@ const HEADER_BYTES: usize = 4096;
 pub const MAGIC: [u8; 8] = *b"phaselnk";
 /// Older file format versions, whose header names no kind of namespace; their stores are conventional. `NEWEST` is the
 /// version of new files.
-const OLDER: [StoreFileVersion; 2] =
-    [StoreFileVersion { number: 1, data_start: 8 << 20 }, StoreFileVersion { number: 2, data_start: LARGE_PAGE_BYTES }];
-const NEWEST: StoreFileVersion = StoreFileVersion { number: 3, data_start: LARGE_PAGE_BYTES };
+const OLDER: [Version; 2] =
+    [Version { number: 1, data_start: 8 << 20 }, Version { number: 2, data_start: LARGE_PAGE_BYTES }];
+const NEWEST: Version = Version { number: 3, data_start: LARGE_PAGE_BYTES };
 /// Alignment in bytes of the device's offset in the file, which lets large pages map it.
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
 /// Offset of the checksum in the header of versions 1 and 2; `CHECKSUM_AT` is that of version 3. A checksum covers
@@ -46,7 +46,7 @@ const CHECKSUM_AT: usize = 512 - 4;
 
 /// Version of the file format, and the offset of the device's first byte in it.
 #[derive(Clone, Copy, Debug)]
-struct StoreFileVersion {
+struct Version {
     number: u32,
     data_start: u64,
 }
@@ -127,7 +127,7 @@ impl Geometry {
 
 impl StoreHeader {
     fn new(geometry: Geometry, kind: StoredNamespaceKind) -> StoreHeader {
-        let StoreFileVersion { number: version, data_start } = NEWEST;
+        let Version { number: version, data_start } = NEWEST;
         StoreHeader { geometry, kind, kind_version: kind.version(), version, data_start }
     }
 
@@ -172,7 +172,7 @@ impl StoreHeader {
             ));
         }
         let geometry = Geometry { capacity_bytes: long(16), block_bytes: word(12) };
-        if let Some(StoreFileVersion { number: version, data_start }) = older {
+        if let Some(Version { number: version, data_start }) = older {
             return Ok(StoreHeader {
                 version,
                 data_start,

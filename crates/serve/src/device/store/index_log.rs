@@ -257,15 +257,15 @@ mod tests {
     const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: 1 << 20, granule_bytes: 512, keys_max: 16 };
 
     /// Bytes of a simulated disk, which fails after `left` more bytes have been written.
-    struct SimulatedFailingDisk {
+    struct Disk {
         bytes: RefCell<Vec<u8>>,
         left: RefCell<usize>,
     }
 
-    impl SimulatedFailingDisk {
-        fn new() -> SimulatedFailingDisk {
+    impl Disk {
+        fn new() -> Disk {
             let bytes = RefCell::new(vec![0; 100 + index_bytes(&LAYOUT) as usize]);
-            SimulatedFailingDisk { bytes, left: RefCell::new(usize::MAX) }
+            Disk { bytes, left: RefCell::new(usize::MAX) }
         }
 
         /// Writes as many bytes as the disk still takes, as if the power failed then.
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn log_decodes_to_the_last_keys_and_fits_its_longest_record() {
-        let disk = SimulatedFailingDisk::new();
+        let disk = Disk::new();
         let (mut log, keys) = disk.open();
         assert!(keys.is_empty() && !log.has_room(0));
         let write = |at, bytes: &[u8]| disk.write(at, bytes);
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn log_truncated_by_power_failure_has_a_state_between_two_flushes() {
         for cut in 0..200 {
-            let disk = SimulatedFailingDisk::new();
+            let disk = Disk::new();
             let (mut log, _) = disk.open();
             let write = |at, bytes: &[u8]| disk.write(at, bytes);
             log.rewrite_other_half(&[encode_put_record(1, 100)], write, || Ok(())).unwrap();
@@ -334,7 +334,7 @@ mod tests {
             assert!(appended.is_err() || found == [200]);
         }
         for cut in 0..700 {
-            let disk = SimulatedFailingDisk::new();
+            let disk = Disk::new();
             let (mut log, _) = disk.open();
             let write = |at, bytes: &[u8]| disk.write(at, bytes);
             log.rewrite_other_half(&[encode_put_record(1, 100)], write, || Ok(())).unwrap();
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn records_of_another_generation_after_the_log_end_are_ignored() {
-        let disk = SimulatedFailingDisk::new();
+        let disk = Disk::new();
         let (mut log, _) = disk.open();
         let write = |at, bytes: &[u8]| disk.write(at, bytes);
         log.rewrite_other_half(
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn complete_records_after_a_torn_record_are_ignored() {
-        let disk = SimulatedFailingDisk::new();
+        let disk = Disk::new();
         let (mut log, _) = disk.open();
         let write = |at, bytes: &[u8]| disk.write(at, bytes);
         log.rewrite_other_half(&[encode_put_record(1, 1)], write, || Ok(())).unwrap();
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn log_of_another_layout_is_refused() {
-        let disk = SimulatedFailingDisk::new();
+        let disk = Disk::new();
         let (mut log, _) = disk.open();
         log.rewrite_other_half(&[], |at, bytes| disk.write(at, bytes), || Ok(())).unwrap();
         let other = KeyLayout { granule_bytes: 4096, ..LAYOUT };

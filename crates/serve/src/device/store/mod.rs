@@ -52,7 +52,7 @@ use header::StoreHeader;
 use index_log::{KeyIndexLog, index_bytes};
 use metadata::StoreMetadata;
 use state::StoreState;
-use unreadable::UnreadableRanges;
+use unreadable::Unreadable;
 use written::WrittenPages;
 
 pub use extent::Extent;
@@ -74,7 +74,7 @@ pub struct Store {
     /// State that the store saves beside the device's bytes, in records by tag, and the header of its file if there is
     /// one.
     state: Mutex<(StoreState, Option<StoreHeader>)>,
-    unreadable: UnreadableRanges,
+    unreadable: Unreadable,
     command_set_state: StoredCommandSetState,
     /// Metadata of the blocks, from the time when a namespace is formatted with metadata.
     metadata: OnceLock<Box<StoreMetadata>>,
@@ -91,7 +91,7 @@ enum StoreBacking {
 #[derive(Debug)]
 pub enum StoredCommandSetState {
     /// Blocks without further state: any block can be written at any time.
-    EraseBlocks,
+    Blocks,
     /// Zones, whose blocks must be written in order.
     Zones(Box<StoreZones>),
     /// Keys and values; the bytes of the device are those of the values.
@@ -129,16 +129,8 @@ impl Store {
 
     /// Returns a store with these mapped bytes and no saved state records.
     fn of(geometry: Geometry, backing: StoreBacking, map: MmapRaw) -> Store {
-        let (state, unreadable, metadata) = (Mutex::default(), UnreadableRanges::default(), OnceLock::new());
-        Store {
-            geometry,
-            backing,
-            map,
-            state,
-            unreadable,
-            command_set_state: StoredCommandSetState::EraseBlocks,
-            metadata,
-        }
+        let (state, unreadable, metadata) = (Mutex::default(), Unreadable::default(), OnceLock::new());
+        Store { geometry, backing, map, state, unreadable, command_set_state: StoredCommandSetState::Blocks, metadata }
     }
 
     /// Gives the store zones, empty or as saved at the last flush. Blocks beyond a zone's write pointer read as zeros.
@@ -173,7 +165,7 @@ impl Store {
     /// Makes zones empty, or deletes all keys, after the caller has cleared the bytes of the store.
     pub fn clear_command_set_state(&self) {
         match &self.command_set_state {
-            StoredCommandSetState::EraseBlocks => {}
+            StoredCommandSetState::Blocks => {}
             StoredCommandSetState::Zones(zones) => zones.mark_all_zones_empty(),
             StoredCommandSetState::Keys(keys) => keys.clear(),
         }
@@ -266,8 +258,7 @@ impl Store {
     /// Errors of [`Store::save_state_record`].
     pub fn make_unreadable(&self, offset: u64, bytes: u64) -> io::Result<()> {
         self.check(offset, bytes);
-        self.unreadable
-            .set((offset, bytes), true, |record| self.save_state_record(StateRecordTag::UnreadableRanges, record))
+        self.unreadable.set((offset, bytes), true, |record| self.save_state_record(StateRecordTag::Unreadable, record))
     }
 
     /// Returns the unreadable ranges within `bytes` bytes from `offset` on, each as its first byte and its end.
@@ -286,8 +277,7 @@ impl Store {
         if !self.unreadable.touches(offset, bytes) {
             return Ok(());
         }
-        self.unreadable
-            .set((offset, bytes), false, |record| self.save_state_record(StateRecordTag::UnreadableRanges, record))
+        self.unreadable.set((offset, bytes), false, |record| self.save_state_record(StateRecordTag::Unreadable, record))
     }
 
     /// Returns the error EIO if one of the bytes is marked as unreadable.
@@ -489,7 +479,7 @@ impl Store {
         let check_metadata = || self.metadata.get().map_or(Ok(()), |metadata| metadata.check_length());
         let flush = || backing.commit(|| check_metadata().and_then(|()| backing.file.sync_data()));
         match &self.command_set_state {
-            StoredCommandSetState::EraseBlocks => flush(),
+            StoredCommandSetState::Blocks => flush(),
             StoredCommandSetState::Zones(zones) => {
                 zones.flush(flush, |record| self.save_state_record(StateRecordTag::Zones, record))
             }
@@ -663,9 +653,8 @@ fn lock_and_open_store(
     let header = header::check_or_initialize_store(&file, geometry, kind)?;
     let data_start = header.data_start;
     let state = if header.has_state() { StoreState::read(&file)? } else { StoreState::default() };
-    let unreadable = state
-        .record(StateRecordTag::UnreadableRanges)
-        .map_or_else(UnreadableRanges::default, |it| UnreadableRanges::decode(it));
+    let unreadable =
+        state.record(StateRecordTag::Unreadable).map_or_else(Unreadable::default, |it| Unreadable::decode(it));
     // SAFETY of the mapping's contents: a process that changes the file at the same time only changes the data that
     // guests read.
     let map = MmapOptions::new().offset(data_start).len(geometry.len()).map_raw(&file)?;

@@ -27,13 +27,13 @@ const RECORD_HEAD_BYTES: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StateRecordTag {
     /// Ranges of bytes that cannot be read until they are written.
-    UnreadableRanges = 1,
+    Unreadable = 1,
     /// Namespaces of the drive, with their formats.
     Namespaces = 2,
     /// Latest sanitize operation.
-    SanitizeOperation = 3,
+    Sanitize = 3,
     /// Persistent event log of the drive.
-    TraceEventReader = 4,
+    Events = 4,
     /// States and write pointers of zones.
     Zones = 5,
     /// Handles and settings of data placement.
@@ -156,14 +156,14 @@ mod tests {
         assert_eq!(StoreState::read(&file).unwrap(), StoreState::default());
         let mut state = StoreState::default();
         for value in 1..=3_u8 {
-            state.save(StateRecordTag::UnreadableRanges, vec![value; 40], Some(&file)).unwrap();
-            state.save(StateRecordTag::SanitizeOperation, vec![value], Some(&file)).unwrap();
+            state.save(StateRecordTag::Unreadable, vec![value; 40], Some(&file)).unwrap();
+            state.save(StateRecordTag::Sanitize, vec![value], Some(&file)).unwrap();
         }
         let found = StoreState::read(&file).unwrap();
-        assert_eq!((found.record(StateRecordTag::UnreadableRanges), found.saves), (Some(&vec![3; 40]), 6));
+        assert_eq!((found.record(StateRecordTag::Unreadable), found.saves), (Some(&vec![3; 40]), 6));
         file.write_all_at(&[0xff], SLOTS_AT + HEAD_BYTES as u64 + 9).unwrap();
         let before = StoreState::read(&file).unwrap();
-        assert_eq!((before.record(StateRecordTag::SanitizeOperation), before.saves), (Some(&vec![2]), 5));
+        assert_eq!((before.record(StateRecordTag::Sanitize), before.saves), (Some(&vec![2]), 5));
         StoreState::clear(&file).unwrap();
         assert_eq!(StoreState::read(&file).unwrap(), StoreState::default());
     }
@@ -171,12 +171,12 @@ mod tests {
     #[test]
     fn state_record_too_large_for_its_slot_is_refused_without_changes() {
         let (file, mut state) = (file(), StoreState::default());
-        state.save(StateRecordTag::TraceEventReader, vec![1], Some(&file)).unwrap();
+        state.save(StateRecordTag::Events, vec![1], Some(&file)).unwrap();
         let large = vec![0; SLOT_BYTES as usize];
-        let refused = state.save(StateRecordTag::TraceEventReader, large, Some(&file)).unwrap_err();
+        let refused = state.save(StateRecordTag::Events, large, Some(&file)).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
         assert_eq!(
-            (StoreState::read(&file).unwrap(), state.record(StateRecordTag::TraceEventReader)),
+            (StoreState::read(&file).unwrap(), state.record(StateRecordTag::Events)),
             (state.clone(), Some(&vec![1]))
         );
     }

@@ -7,26 +7,26 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use crate::device::tally::locked;
 
 /// Ranges of unreadable bytes, as a map from first byte to end. Ranges do not overlap or touch.
-pub(super) type UnreadableRangeMap = BTreeMap<u64, u64>;
+pub(super) type Ranges = BTreeMap<u64, u64>;
 
 /// Unreadable ranges of a store, shared by all threads.
 #[derive(Debug, Default)]
-pub(super) struct UnreadableRanges {
+pub(super) struct Unreadable {
     /// True if there is any range. Without one, an access costs one load.
     has_any: AtomicBool,
     /// Number of changes to the ranges since the store was opened, modulo 2^16.
     changes: AtomicU16,
-    ranges: Mutex<UnreadableRangeMap>,
+    ranges: Mutex<Ranges>,
 }
 
-impl UnreadableRanges {
+impl Unreadable {
     /// Decodes the device's unreadable ranges from the record that the store saved.
-    pub(super) fn decode(record: &[u8]) -> UnreadableRanges {
+    pub(super) fn decode(record: &[u8]) -> Unreadable {
         let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
         let pairs = record.as_chunks::<8>().0.as_chunks::<2>().0;
-        let ranges: UnreadableRangeMap = pairs.iter().map(|[start, end]| (number(start), number(end))).collect();
+        let ranges: Ranges = pairs.iter().map(|[start, end]| (number(start), number(end))).collect();
         let has_any = AtomicBool::new(!ranges.is_empty());
-        UnreadableRanges { has_any, changes: AtomicU16::new(0), ranges: Mutex::new(ranges) }
+        Unreadable { has_any, changes: AtomicU16::new(0), ranges: Mutex::new(ranges) }
     }
 
     /// Returns true if one of `bytes` bytes from `offset` on is unreadable.
@@ -81,13 +81,13 @@ impl UnreadableRanges {
 }
 
 /// Returns the parts of ranges that lie outside `start..end`.
-fn without(ranges: &UnreadableRangeMap, start: u64, end: u64) -> UnreadableRangeMap {
+fn without(ranges: &Ranges, start: u64, end: u64) -> Ranges {
     let parts = |(&from, &to): (&u64, &u64)| [(from, to.min(start)), (from.max(end), to)];
     ranges.iter().flat_map(parts).filter(|(from, to)| from < to).collect()
 }
 
 /// Adds a range that overlaps no other, and joins it with ranges that touch it.
-fn insert(ranges: &mut UnreadableRangeMap, start: u64, end: u64) {
+fn insert(ranges: &mut Ranges, start: u64, end: u64) {
     let end = ranges.remove(&end).unwrap_or(end);
     match ranges.range_mut(..start).next_back().filter(|(_, to)| **to == start) {
         Some((_, to)) => *to = end,
@@ -104,13 +104,13 @@ mod tests {
     proptest! {
         #[test]
         fn range_operations_match_a_list_of_unreadable_bytes(changes in prop::collection::vec((0..60_u64, 1..12_u64, any::<bool>()), 0..20)) {
-            let (mut bytes, set) = ([false; 80], UnreadableRanges::default());
+            let (mut bytes, set) = ([false; 80], Unreadable::default());
             let mut record = Vec::new();
             for (offset, count, is_unreadable) in changes {
                 bytes[offset as usize..][..count as usize].fill(is_unreadable);
                 set.set((offset, count), is_unreadable, |saved| { record = saved; Ok::<_, ()>(()) }).unwrap();
             }
-            let again = UnreadableRanges::decode(&record);
+            let again = Unreadable::decode(&record);
             for (place, is_unreadable) in (0..).zip(bytes) {
                 prop_assert_eq!((set.touches(place, 1), again.touches(place, 1)), (is_unreadable, is_unreadable));
             }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn failed_save_leaves_the_unreadable_ranges_unchanged() {
-        let set = UnreadableRanges::default();
+        let set = Unreadable::default();
         assert_eq!(set.set((0, 8), true, |_| Err("full")), Err("full"));
         assert!(!set.touches(0, 8));
     }

@@ -163,7 +163,7 @@ impl Client {
         match wire::parse_simple_reply(data) {
             NbdParseResult::Needs(_) => Ok(None),
             NbdParseResult::Broken(found) => Err(io::Error::other(found)),
-            NbdParseResult::DescribedThing((cookie, error), head_bytes) => {
+            NbdParseResult::Whole((cookie, error), head_bytes) => {
                 let bytes = if error == 0 { bytes_of(cookie) } else { 0 };
                 Ok((data.len() >= head_bytes + bytes).then_some((ReplyHead { cookie, error }, bytes)))
             }
@@ -186,7 +186,7 @@ impl Client {
             match parse(self.input.data()) {
                 NbdParseResult::Broken(found) => return Err(io::Error::other(found)),
                 NbdParseResult::Needs(_) => self.block_for_input()?,
-                NbdParseResult::DescribedThing(message, bytes) => {
+                NbdParseResult::Whole(message, bytes) => {
                     self.input.consume(bytes);
                     return Ok(message);
                 }

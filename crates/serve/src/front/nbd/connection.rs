@@ -53,7 +53,7 @@ impl ConnectionRequest {
     fn payload_bytes(&self) -> u64 {
         match self.wanted.command {
             Command::Read | Command::Write { .. } => self.wanted.bytes.into(),
-            Command::DeepFlush | Command::Trim { .. } | Command::Zero { .. } | Command::BlockStatus { .. } => 0,
+            Command::Flush | Command::Trim { .. } | Command::Zero { .. } | Command::BlockStatus { .. } => 0,
         }
     }
 }
@@ -88,7 +88,7 @@ impl Request for ConnectionRequest {
             1 if self.wanted.command.is_durable() => Io::flush(),
             _ => return None,
         };
-        Some(Submission::EngineStack { turn: self.turn, io })
+        Some(Submission::Software { turn: self.turn, io })
     }
 
     fn durable_range(&self) -> Option<(u64, u64)> {
@@ -321,7 +321,7 @@ impl Endpoint<ConnectionRequest> for NbdConnection<'_> {
     #[inline]
     fn complete(&mut self, request: &ConnectionRequest, status: Status, _: Span, device: &Device) -> Completion {
         let command = request.wanted.command;
-        if status == Status::Ok && (command == Command::DeepFlush || command.is_durable()) {
+        if status == Status::Ok && (command == Command::Flush || command.is_durable()) {
             return Completion::AfterFlush;
         }
         self.forget(request);

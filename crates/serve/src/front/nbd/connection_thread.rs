@@ -55,7 +55,7 @@ pub(super) fn serve(device: &Device, served: &[ExportSocket], wait: Wait) -> io:
     let processors = thread::available_parallelism().map_or(1, |number| number.get());
     let open = AtomicUsize::new(0);
     // Leave one processor to the clients. A process that has only one processor may still spin with one connection.
-    let has_room_to_spin = || wait != Wait::PageBlock && open.load(Ordering::Relaxed) < processors.max(2);
+    let has_room_to_spin = || wait != Wait::Block && open.load(Ordering::Relaxed) < processors.max(2);
     thread::scope(|scope| {
         accept(device, served, &open, |connection| {
             let builder = thread::Builder::new().name(String::from("nbd connection"));
@@ -175,7 +175,7 @@ impl ConnectionThread<'_> {
         let flags = if has_room { PollFlags::IN } else { PollFlags::empty() };
         let socket = PollFd::from_borrowed_fd(self.connection.stream.as_fd(), flags);
         let stop = &life.device.stop;
-        sleep(&mut [socket, readable(stop.as_fd())], Some(life.rest_for(Wait::PageBlock, true)))?;
+        sleep(&mut [socket, readable(stop.as_fd())], Some(life.rest_for(Wait::Block, true)))?;
         Ok(!stop.is_requested())
     }
 
@@ -277,7 +277,7 @@ mod tests {
         let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: false };
         let (device, served) = (device(), [ExportSocket { listener, export }]);
         thread::scope(|scope| {
-            let server = scope.spawn(|| serve(&device, &served, Wait::PageBlock));
+            let server = scope.spawn(|| serve(&device, &served, Wait::Block));
             let _stop = device.stop.stop_when_dropped();
             let mut client = Client::connect(&uri).unwrap();
             let write = Request { flags: 0, command: command::WRITE, cookie: 1, offset: 0, length: 512 };
@@ -301,8 +301,8 @@ mod tests {
             [
                 RecordedEventKind::Arrived(0),
                 RecordedEventKind::Arrived(1),
-                RecordedEventKind::CompletedInjection(0),
-                RecordedEventKind::CompletedInjection(1)
+                RecordedEventKind::Completed(0),
+                RecordedEventKind::Completed(1)
             ]
         );
     }

@@ -28,7 +28,7 @@ pub enum Command {
         durable: bool,
     },
     /// Flush, which makes all completed writes durable.
-    DeepFlush,
+    Flush,
     /// Discard of a range, whose data the client no longer needs.
     Trim {
         /// True if the discard must be durable when the command completes (force unit access).
@@ -65,7 +65,7 @@ impl Export {
         let (command, flags) = match request.command {
             command::READ => (Command::Read, flag::FUA | flag::DF),
             command::WRITE => (Command::Write { durable }, flag::FUA),
-            command::FLUSH => (Command::DeepFlush, flag::FUA),
+            command::FLUSH => (Command::Flush, flag::FUA),
             command::TRIM => (Command::Trim { durable }, flag::FUA),
             command::WRITE_ZEROES => {
                 let keep_space = request.flags & flag::NO_HOLE != 0;
@@ -81,8 +81,8 @@ impl Export {
             return Err(Status::Invalid);
         }
         match command {
-            Command::DeepFlush if request.offset != 0 || request.length != 0 => Err(Status::Invalid),
-            Command::DeepFlush => Ok(command),
+            Command::Flush if request.offset != 0 || request.length != 0 => Err(Status::Invalid),
+            Command::Flush => Ok(command),
             _ => self.check_request_range(request).map(|()| command),
         }
     }
@@ -123,7 +123,7 @@ impl Command {
     pub fn is_durable(self) -> bool {
         match self {
             Command::Write { durable } | Command::Trim { durable } | Command::Zero { durable, .. } => durable,
-            Command::Read | Command::DeepFlush | Command::BlockStatus { .. } => false,
+            Command::Read | Command::Flush | Command::BlockStatus { .. } => false,
         }
     }
 
@@ -132,7 +132,7 @@ impl Command {
         match self {
             Command::Read | Command::BlockStatus { .. } => None,
             Command::Write { .. } => Some(StoreChangeKind::Write),
-            Command::DeepFlush => Some(StoreChangeKind::DeepFlush),
+            Command::Flush => Some(StoreChangeKind::Flush),
             Command::Trim { .. } => Some(StoreChangeKind::Trim),
             Command::Zero { .. } => Some(StoreChangeKind::Zero),
         }
@@ -173,7 +173,7 @@ mod tests {
                 for (&offset, &length) in offsets.iter().flat_map(|at| lengths.iter().map(move |bytes| (at, bytes))) {
                     let request = Request { flags, command, cookie: 7, offset, length };
                     let bytes = request.encode();
-                    assert_eq!(wire::parse_request_head(&bytes), NbdParseResult::DescribedThing(request, bytes.len()));
+                    assert_eq!(wire::parse_request_head(&bytes), NbdParseResult::Whole(request, bytes.len()));
                     let is_taken = export.accept(&request).is_ok();
                     assert_eq!(is_taken, is_valid_nbd_request(&request), "{request:?}");
                     taken += u64::from(is_taken);

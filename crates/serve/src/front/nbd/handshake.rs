@@ -93,7 +93,7 @@ impl Handshake {
         match wire::parse_client_flags(input) {
             NbdParseResult::Needs(_) => (0, Progress::More),
             NbdParseResult::Broken(found) => (0, Progress::Closed(Some(found))),
-            NbdParseResult::DescribedThing(flags, bytes) => {
+            NbdParseResult::Whole(flags, bytes) => {
                 self.no_zeroes = flags & u32::from(handshake::NO_ZEROES) != 0;
                 self.state = State::Options;
                 (bytes, Progress::More)
@@ -106,7 +106,7 @@ impl Handshake {
         let (header, head_bytes) = match wire::parse_option_header(input) {
             NbdParseResult::Needs(_) => return (0, Progress::More),
             NbdParseResult::Broken(found) => return (0, Progress::Closed(Some(found))),
-            NbdParseResult::DescribedThing(header, bytes) => (header, bytes),
+            NbdParseResult::Whole(header, bytes) => (header, bytes),
         };
         if header.length > wire::OPTION_BYTES_MAX {
             self.state = State::Skip { option: header.option, bytes_left: header.length };

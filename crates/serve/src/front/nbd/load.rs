@@ -11,7 +11,7 @@ use phaselink_core::workload::Limits;
 use super::client::Client;
 use super::uri::Uri;
 use super::wire::{Request, command, transmission};
-use crate::bench::target::{LoadConnection, Measurement, ServerLoad, Target};
+use crate::bench::target::{Load, LoadConnection, Measurement, Target};
 use crate::clock::Clock;
 use crate::front::kind::ParsedBenchTarget;
 
@@ -34,7 +34,7 @@ impl Target for Uri {
         Ok(Limits { queue_pairs, queue_entries, ..limits })
     }
 
-    fn measure(&self, load: &ServerLoad<'_>) -> io::Result<Vec<(usize, Measurement)>> {
+    fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measurement)>> {
         load.measure(|_| NbdLoadConnection::connect(self))
     }
 }
@@ -62,7 +62,7 @@ impl LoadConnection for NbdLoadConnection {
         let command = match op {
             Op::Read => command::READ,
             Op::Write => command::WRITE,
-            Op::DeepFlush => command::FLUSH,
+            Op::Flush => command::FLUSH,
             Op::Discard => command::TRIM,
             Op::WriteZeroes => command::WRITE_ZEROES,
         };
@@ -94,7 +94,7 @@ impl LoadConnection for NbdLoadConnection {
 
 #[cfg(test)]
 mod tests {
-    use phaselink_core::workload::{FlushSchedule, Job};
+    use phaselink_core::workload::{Flushes, Job};
 
     use super::*;
     use crate::bench;
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn job_with_flushes_is_refused_if_the_server_offers_no_flush() {
         let uri = Uri::parse("nbd://127.0.0.1:10809/disk").unwrap();
-        let jobs = [Job { flushes: FlushSchedule { fsync: 3, ..FlushSchedule::default() }, ..Job::named("log") }];
+        let jobs = [Job { flushes: Flushes { fsync: 3, ..Flushes::default() }, ..Job::named("log") }];
         let limits = Limits::new(1 << 20, 512);
         assert_eq!(bench::check(&uri, &limits.flushed(true), &jobs), Ok(()));
         let told = bench::check(&uri, &limits.flushed(false), &jobs).unwrap_err().to_string();

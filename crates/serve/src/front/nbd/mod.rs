@@ -69,7 +69,7 @@ pub const KIND: FrontKind = FrontKind {
             let export = Export { name: uri.export.clone(), geometry, structured_replies };
             Ok(ExportSocket { listener: Listener::bind(uri)?, export })
         });
-        Ok(Box::new(NbdFrontEnd(all(bound)?)))
+        Ok(Box::new(Nbd(all(bound)?)))
     },
     target: Some(BenchTargetKind {
         form: "nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT",
@@ -79,9 +79,9 @@ pub const KIND: FrontKind = FrontKind {
 
 /// NBD front-end with its bound sockets.
 #[derive(Debug)]
-pub struct NbdFrontEnd(pub Vec<ExportSocket>);
+pub struct Nbd(pub Vec<ExportSocket>);
 
-impl Front for NbdFrontEnd {
+impl Front for Nbd {
     fn addresses(&self) -> Vec<String> {
         self.0.iter().map(|one| one.listener.uri().to_string()).collect()
     }

@@ -23,7 +23,7 @@ const EXTENTS_MAX: usize = 8192;
 /// Protocol state of an NBD connection, with the bytes received and the bytes to send.
 #[derive(Debug)]
 pub struct Session {
-    phase: NbdConnectionPhase,
+    phase: Phase,
     /// Bytes that have been received from the client and not processed yet. The owner of the socket adds them.
     pub input: Buffer,
     /// Bytes of replies, which the owner of the socket has yet to send.
@@ -34,7 +34,7 @@ pub struct Session {
 
 /// Phase of an NBD connection: handshake, transmission with the negotiated options, or closed.
 #[derive(Debug)]
-enum NbdConnectionPhase {
+enum Phase {
     Handshake(Handshake),
     Transmission { structured: bool, has_allocation: bool },
     Closed,
@@ -61,7 +61,7 @@ impl AcceptedRequest {
         let op = match self.command {
             Command::Read => Op::Read,
             Command::Write { .. } => Op::Write,
-            Command::DeepFlush => Op::DeepFlush,
+            Command::Flush => Op::Flush,
             Command::Trim { .. } => Op::Discard,
             Command::Zero { .. } => Op::WriteZeroes,
             Command::BlockStatus { .. } => return None,
@@ -90,7 +90,7 @@ impl Session {
     /// Makes the session of a client that has just connected, with the server's greeting in the output.
     pub fn begin() -> Session {
         let mut greeting = Vec::new();
-        let phase = NbdConnectionPhase::Handshake(Handshake::begin(&mut greeting));
+        let phase = Phase::Handshake(Handshake::begin(&mut greeting));
         let mut output = Buffer::with_room(INPUT_BYTES);
         output.push(&greeting);
         Session { phase, input: Buffer::with_room(INPUT_BYTES), output, needs: 1 }
@@ -99,7 +99,7 @@ impl Session {
     /// Makes the session of a client that is refused: the handshake tells the client the reason.
     pub fn session_that_refuses_client(reason: &'static str) -> Session {
         let mut session = Session::begin();
-        if let NbdConnectionPhase::Handshake(handshake) = &mut session.phase {
+        if let Phase::Handshake(handshake) = &mut session.phase {
             handshake.refuse(reason);
         }
         session
@@ -107,17 +107,17 @@ impl Session {
 
     /// Returns true if the handshake is not over: the client has not chosen its export yet.
     pub fn is_in_nbd_handshake(&self) -> bool {
-        matches!(self.phase, NbdConnectionPhase::Handshake(_))
+        matches!(self.phase, Phase::Handshake(_))
     }
 
     /// Returns true if the connection is to be closed once the output has been sent.
     pub fn is_closed(&self) -> bool {
-        matches!(self.phase, NbdConnectionPhase::Closed)
+        matches!(self.phase, Phase::Closed)
     }
 
     /// Closes the NBD session, so that no more requests are accepted.
     pub fn close(&mut self) {
-        self.phase = NbdConnectionPhase::Closed;
+        self.phase = Phase::Closed;
     }
 
     /// Returns room in the input for bytes from the socket, at least as many as the next message still needs.
@@ -140,9 +140,9 @@ impl Session {
     pub fn next(&mut self, export: &Export, errors: &mut u64) -> Option<AcceptedRequest> {
         loop {
             match &mut self.phase {
-                NbdConnectionPhase::Closed => return None,
-                NbdConnectionPhase::Handshake(_) => self.advance_nbd_handshake(export)?,
-                &mut NbdConnectionPhase::Transmission { has_allocation, .. } => {
+                Phase::Closed => return None,
+                Phase::Handshake(_) => self.advance_nbd_handshake(export)?,
+                &mut Phase::Transmission { has_allocation, .. } => {
                     let request = self.take_complete_request()?;
                     let is_known =
                         |command: &Command| has_allocation || !matches!(command, Command::BlockStatus { .. });
@@ -165,7 +165,7 @@ impl Session {
 
     /// Advances the handshake with the bytes received; returns none if it needs more of them.
     fn advance_nbd_handshake(&mut self, export: &Export) -> Option<()> {
-        let NbdConnectionPhase::Handshake(handshake) = &mut self.phase else { return Some(()) };
+        let Phase::Handshake(handshake) = &mut self.phase else { return Some(()) };
         let mut output = Vec::new();
         let (used, progress) = handshake.advance(self.input.data(), export, &mut output);
         self.input.consume(used);
@@ -175,9 +175,9 @@ impl Session {
         match progress {
             Progress::More => return None,
             Progress::Transmission { structured, has_allocation } => {
-                self.phase = NbdConnectionPhase::Transmission { structured, has_allocation };
+                self.phase = Phase::Transmission { structured, has_allocation };
             }
-            Progress::Closed(_) => self.phase = NbdConnectionPhase::Closed,
+            Progress::Closed(_) => self.phase = Phase::Closed,
         }
         Some(())
     }
@@ -188,7 +188,7 @@ impl Session {
     fn take_complete_request(&mut self) -> Option<Request> {
         let data = self.input.data();
         let (request, head_bytes) = match wire::parse_request_head(data) {
-            NbdParseResult::DescribedThing(request, bytes) => (request, bytes),
+            NbdParseResult::Whole(request, bytes) => (request, bytes),
             NbdParseResult::Needs(bytes) => {
                 self.needs = bytes;
                 return None;
@@ -214,7 +214,7 @@ impl Session {
 
     /// Adds the reply to a request, with a status and no data, to the output.
     pub fn answer(&mut self, cookie: u64, status: Status) {
-        if matches!(self.phase, NbdConnectionPhase::Transmission { structured: true, .. }) && status != Status::Ok {
+        if matches!(self.phase, Phase::Transmission { structured: true, .. }) && status != Status::Ok {
             self.output.push(&wire::encode_chunk_header(cookie, wire::chunk::ERROR, 6));
             return self.output.push(&wire::encode_error_chunk_body(status));
         }
@@ -226,7 +226,7 @@ impl Session {
     /// instead, for lack of memory or because the store fails.
     #[inline]
     pub fn add_read_reply(&mut self, cookie: u64, offset: u64, bytes: u32, store: &Store) -> bool {
-        let structured = matches!(self.phase, NbdConnectionPhase::Transmission { structured: true, .. });
+        let structured = matches!(self.phase, Phase::Transmission { structured: true, .. });
         let head_bytes = if structured { wire::CHUNK_HEADER_BYTES + 8 } else { wire::SIMPLE_REPLY_BYTES };
         let Ok(room) = self.output.room(head_bytes + index(bytes)) else {
             self.answer(cookie, Status::NoMemory);
@@ -275,7 +275,7 @@ impl Session {
 /// Flushes and durable requests are on the disk when this returns.
 pub fn apply(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> Status {
     let done = change(wanted, data, store).and_then(|()| match wanted.command {
-        Command::DeepFlush => store.flush(),
+        Command::Flush => store.flush(),
         command if command.is_durable() => store.flush_range(wanted.offset, wanted.bytes.into()),
         _ => Ok(()),
     });
@@ -287,7 +287,7 @@ pub fn apply(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> Status {
 pub fn change(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> io::Result<()> {
     let AcceptedRequest { command, offset, bytes, .. } = *wanted;
     match command {
-        Command::Read | Command::DeepFlush | Command::BlockStatus { .. } => Ok(()),
+        Command::Read | Command::Flush | Command::BlockStatus { .. } => Ok(()),
         Command::Write { .. } => store.write(offset, data),
         // A trim may be ignored, but this server frees the space and returns zeros afterwards.
         Command::Trim { .. } => store.zero(offset, bytes.into(), false),

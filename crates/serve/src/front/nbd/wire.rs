@@ -193,7 +193,7 @@ pub enum Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NbdParseResult<T> {
     /// A complete message, and its length in bytes.
-    DescribedThing(T, usize),
+    Whole(T, usize),
     /// The message is incomplete: at least this many bytes are needed.
     Needs(usize),
     /// The bytes break the protocol, for this reason. The connection cannot go on.
@@ -244,7 +244,7 @@ pub fn parse_client_flags(bytes: &[u8]) -> NbdParseResult<u32> {
     }
     let known = u32::from(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES);
     match decode_be32_at(bytes, 0) {
-        flags if flags & !known == 0 => NbdParseResult::DescribedThing(flags, 4),
+        flags if flags & !known == 0 => NbdParseResult::Whole(flags, 4),
         _ => NbdParseResult::Broken("client flags that nobody has offered"),
     }
 }
@@ -257,7 +257,7 @@ pub fn parse_option_header(bytes: &[u8]) -> NbdParseResult<OptionHeader> {
     match decode_be64_at(bytes, 0) {
         OPTION_MAGIC => {
             let header = OptionHeader { option: decode_be32_at(bytes, 8), length: decode_be32_at(bytes, 12) };
-            NbdParseResult::DescribedThing(header, OPTION_HEADER_BYTES)
+            NbdParseResult::Whole(header, OPTION_HEADER_BYTES)
         }
         _ => NbdParseResult::Broken("an option without its magic number"),
     }
@@ -309,7 +309,7 @@ pub fn parse_request_head(bytes: &[u8]) -> NbdParseResult<Request> {
         offset: decode_be64_at(bytes, 16),
         length: decode_be32_at(bytes, 24),
     };
-    NbdParseResult::DescribedThing(request, REQUEST_BYTES)
+    NbdParseResult::Whole(request, REQUEST_BYTES)
 }
 
 impl Request {
@@ -378,7 +378,7 @@ pub fn parse_greeting(bytes: &[u8]) -> NbdParseResult<u16> {
         return NbdParseResult::Needs(18);
     }
     match decode_be64_at(bytes, 0) == MAGIC && decode_be64_at(bytes, 8) == OPTION_MAGIC {
-        true => NbdParseResult::DescribedThing(decode_be16_at(bytes, 16), 18),
+        true => NbdParseResult::Whole(decode_be16_at(bytes, 16), 18),
         false => NbdParseResult::Broken("a greeting that is not that of NBD's fixed newstyle handshake"),
     }
 }
@@ -391,7 +391,7 @@ pub fn parse_option_reply(bytes: &[u8]) -> NbdParseResult<(u32, u32)> {
     }
     match (decode_be64_at(bytes, 0), decode_be32_at(bytes, 16)) {
         (OPTION_REPLY_MAGIC, length @ 0..=OPTION_BYTES_MAX) => {
-            NbdParseResult::DescribedThing((decode_be32_at(bytes, 12), length), 20)
+            NbdParseResult::Whole((decode_be32_at(bytes, 12), length), 20)
         }
         _ => NbdParseResult::Broken("a reply to an option that is none"),
     }
@@ -412,7 +412,7 @@ pub fn parse_simple_reply(bytes: &[u8]) -> NbdParseResult<(u64, u32)> {
     }
     match decode_be32_at(bytes, 0) {
         SIMPLE_REPLY_MAGIC => {
-            NbdParseResult::DescribedThing((decode_be64_at(bytes, 8), decode_be32_at(bytes, 4)), SIMPLE_REPLY_BYTES)
+            NbdParseResult::Whole((decode_be64_at(bytes, 8), decode_be32_at(bytes, 4)), SIMPLE_REPLY_BYTES)
         }
         _ => NbdParseResult::Broken("a reply without its magic number"),
     }

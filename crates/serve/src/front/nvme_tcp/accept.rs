@@ -19,8 +19,7 @@ use super::address::parse_port_address;
 use super::connection::HostConnection;
 use super::directory::Directory;
 use super::fabrics::{
-    ANY_CONTROLLER, ConnectCommandFields, ConnectData, DISCOVERY_NQN, FabricsCommand, InvalidConnectParameter, field,
-    status,
+    ANY_CONTROLLER, Connect, ConnectData, DISCOVERY_NQN, FabricsCommand, InvalidConnectParameter, field, status,
 };
 use super::keyring::Keyring;
 use super::stream::ByteStream;
@@ -46,7 +45,7 @@ pub(super) struct Arrival {
     pub connection: Box<HostConnection>,
     /// Slot of the Connect command if it is still to be answered; none if the host has authenticated since.
     pub slot: Option<u16>,
-    pub connect: ConnectCommandFields,
+    pub connect: Connect,
     /// Identifier of the host.
     pub host_id: [u8; 16],
     /// Identifier of the controller.
@@ -124,7 +123,7 @@ impl Admission {
     }
 
     /// Checks a Connect command, and returns its data with the identifier of the controller.
-    fn admit(&self, connect: &ConnectCommandFields, data: &[u8]) -> Result<(ConnectData, u16), Refusal> {
+    fn admit(&self, connect: &Connect, data: &[u8]) -> Result<(ConnectData, u16), Refusal> {
         if connect.record_format != 0 {
             return Err((status::INCOMPATIBLE_FORMAT, 0));
         }
@@ -156,7 +155,7 @@ impl Admission {
     }
 
     /// Returns the place of an admitted queue's controller. An admin queue takes a place.
-    fn place(&self, connect: &ConnectCommandFields, data: &ConnectData, controller_id: u16) -> Result<usize, Refusal> {
+    fn place(&self, connect: &Connect, data: &ConnectData, controller_id: u16) -> Result<usize, Refusal> {
         match connect.queue {
             0 => self.directory.open(data, controller_id).ok_or((status::CONTROLLER_BUSY, 0)),
             _ => self.directory.find(data).map_err(invalid_parameter_refusal),
@@ -166,7 +165,7 @@ impl Admission {
 
 /// Admin queue that has been connected, and whose host has still to authenticate.
 struct UnauthenticatedHost {
-    connect: ConnectCommandFields,
+    connect: Connect,
     data: ConnectData,
     controller_id: u16,
 }
@@ -272,7 +271,7 @@ fn connect(
     deliver: &impl Fn(usize, Arrival),
 ) -> Option<ConnectionWithoutController> {
     let connection = &mut newcomer.connection;
-    let Some(FabricsCommand::ConnectCommandFields(connect)) = command else {
+    let Some(FabricsCommand::Connect(connect)) = command else {
         connection.session.respond(slot, refusal(Status::COMMAND_SEQUENCE_ERROR), 0);
         return Some(newcomer);
     };
@@ -353,24 +352,20 @@ mod tests {
     #[test]
     fn invalid_connect_is_refused_with_status_and_offset_of_the_wrong_field() {
         let admission = admission();
-        let admin = ConnectCommandFields { entries_field: 31, ..ConnectCommandFields::default() };
-        let io = ConnectCommandFields { queue: 1, ..admin };
+        let admin = Connect { entries_field: 31, ..Connect::default() };
+        let io = Connect { queue: 1, ..admin };
         let (a, any) = ("nqn.a", ANY_CONTROLLER);
         for (connect, data, expected) in [
-            (
-                ConnectCommandFields { record_format: 1, ..admin },
-                data(a, "nqn.drive", any),
-                (status::INCOMPATIBLE_FORMAT, 0),
-            ),
+            (Connect { record_format: 1, ..admin }, data(a, "nqn.drive", any), (status::INCOMPATIBLE_FORMAT, 0)),
             (admin, data(a, "nqn.other", any), invalid_parameter_refusal(field::SUBSYSTEM)),
             (admin, data("nqn.c", "nqn.drive", any), (status::INVALID_HOST, 0)),
             (
-                ConnectCommandFields { entries_field: 0, ..admin },
+                Connect { entries_field: 0, ..admin },
                 data(a, "nqn.drive", any),
                 invalid_parameter_refusal(field::ENTRIES),
             ),
             (
-                ConnectCommandFields { entries_field: 128, ..admin },
+                Connect { entries_field: 128, ..admin },
                 data(a, "nqn.drive", any),
                 invalid_parameter_refusal(field::ENTRIES),
             ),

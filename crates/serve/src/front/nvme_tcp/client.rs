@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use super::address::TargetAddress;
 use super::authentication::message::{MESSAGE_BYTES_MAX, PROTOCOL_SPECIFIC, SECURITY_PROTOCOL};
 use super::client_keys::{AuthenticationCommandExchange, ClientKeys};
-use super::fabrics::{AuthenticationTransferFields, ConnectCommandFields, ConnectData, FabricsCommand, authentication};
+use super::fabrics::{AuthenticationTransferFields, Connect, ConnectData, FabricsCommand, authentication};
 use super::keyring::read_host_key_file;
 use super::output::Output;
 use super::stream::ByteStream;
@@ -488,8 +488,8 @@ impl Client {
     ///
     /// # Errors
     /// If the connection breaks, or the target refuses the queue.
-    pub fn connect_queue(&mut self, connect: ConnectCommandFields, data: &ConnectData) -> io::Result<u16> {
-        let entry = FabricsCommand::ConnectCommandFields(connect).entry(0);
+    pub fn connect_queue(&mut self, connect: Connect, data: &ConnectData) -> io::Result<u16> {
+        let entry = FabricsCommand::Connect(connect).entry(0);
         let completion = self.execute(&entry, ClientCommandData::Send(&data.encode()))?;
         let result = fine(&completion, "Connect")?;
         self.is_challenged = low_u32(result) & (authentication::IN_BAND | authentication::SECURE_CHANNEL) != 0;

@@ -10,7 +10,7 @@ use rustix::event::PollFlags;
 use rustix::net::sockopt;
 
 use super::accept::AUTHENTICATION_TIME_MAX;
-use super::fabrics::{ConnectCommandFields, status};
+use super::fabrics::{Connect, status};
 use super::keyring::QueueAuthenticationState;
 use super::session::QueueConnectionState;
 use super::stream::ByteStream;
@@ -121,7 +121,7 @@ impl HostConnection {
     }
 
     /// Opens the queue that a Connect command asks for, and answers the command.
-    pub(super) fn accept_connect_command(&mut self, slot: u16, connect: &ConnectCommandFields, controller_id: u16) {
+    pub(super) fn accept_connect_command(&mut self, slot: u16, connect: &Connect, controller_id: u16) {
         let entries = u32::from(connect.entries_field) + 1;
         self.session.open_connected_queue(connect.queue, entries, !connect.attributes.disables_sq_flow_control());
         let result = u32::from(controller_id) | self.connect_response_requirements();

@@ -412,7 +412,7 @@ impl HostAssociation {
                 Err(status::INCOMPATIBLE_FORMAT)
             }
             // A second Connect on a connected queue is out of sequence.
-            FabricsCommand::ConnectCommandFields(_) => Err(Status::COMMAND_SEQUENCE_ERROR),
+            FabricsCommand::Connect(_) => Err(Status::COMMAND_SEQUENCE_ERROR),
             FabricsCommand::PropertyGet { .. }
             | FabricsCommand::PropertySet { .. }
             | FabricsCommand::Disconnect { .. }

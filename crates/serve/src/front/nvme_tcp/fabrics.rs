@@ -85,7 +85,7 @@ impl ConnectQueueAttributes {
 
 /// Fields of a Connect command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ConnectCommandFields {
+pub struct Connect {
     /// Format of the command and its data; 0 (RECFMT).
     pub record_format: u16,
     /// Identifier of the queue; 0 for the admin queue (QID).
@@ -129,7 +129,7 @@ pub enum FabricsCommand {
         is_wide: bool,
     },
     /// Connects a queue; its data is [`ConnectData`].
-    ConnectCommandFields(ConnectCommandFields),
+    Connect(Connect),
     /// Sends a message of an authentication protocol.
     AuthenticationSend(AuthenticationTransferFields),
     /// Receives a message of an authentication protocol.
@@ -162,7 +162,7 @@ impl FabricsCommand {
                 FabricsCommand::PropertySet { offset, value, is_wide }
             }
             command_type::PROPERTY_GET => FabricsCommand::PropertyGet { offset, is_wide },
-            command_type::CONNECT => FabricsCommand::ConnectCommandFields(ConnectCommandFields {
+            command_type::CONNECT => FabricsCommand::Connect(Connect {
                 record_format,
                 queue: low_u16(entry.get(fields::QUEUE)),
                 entries_field: low_u16(entry.get(fields::ENTRIES)),
@@ -181,7 +181,7 @@ impl FabricsCommand {
         let kind = match self {
             FabricsCommand::PropertySet { .. } => command_type::PROPERTY_SET,
             FabricsCommand::PropertyGet { .. } => command_type::PROPERTY_GET,
-            FabricsCommand::ConnectCommandFields(_) => command_type::CONNECT,
+            FabricsCommand::Connect(_) => command_type::CONNECT,
             FabricsCommand::AuthenticationSend(_) => command_type::AUTHENTICATION_SEND,
             FabricsCommand::AuthenticationReceive(_) => command_type::AUTHENTICATION_RECEIVE,
             FabricsCommand::Disconnect { .. } => command_type::DISCONNECT,
@@ -196,7 +196,7 @@ impl FabricsCommand {
                 .with(property::VALUE_LOW, low_u32(value))
                 .with(property::VALUE_HIGH, low_u32(value >> 32)),
             FabricsCommand::PropertyGet { offset, is_wide } => of_property(offset, is_wide),
-            FabricsCommand::ConnectCommandFields(connect) => entry
+            FabricsCommand::Connect(connect) => entry
                 .with(fields::RECORD_FORMAT, connect.record_format.into())
                 .with(fields::QUEUE, connect.queue.into())
                 .with(fields::ENTRIES, connect.entries_field.into())
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn every_fabrics_command_decodes_as_it_was_encoded() {
-        let connect = ConnectCommandFields {
+        let connect = Connect {
             record_format: 0,
             queue: 3,
             entries_field: 127,
@@ -347,7 +347,7 @@ mod tests {
         for command in [
             FabricsCommand::PropertySet { offset: CONFIGURATION, value: 0x46_0001, is_wide: false },
             FabricsCommand::PropertyGet { offset: 0, is_wide: true },
-            FabricsCommand::ConnectCommandFields(connect),
+            FabricsCommand::Connect(connect),
             FabricsCommand::AuthenticationSend(transfer),
             FabricsCommand::AuthenticationReceive(transfer),
             FabricsCommand::Disconnect { record_format: 0 },
@@ -361,13 +361,9 @@ mod tests {
 
     #[test]
     fn connect_fields_are_at_the_specified_capsule_offsets() {
-        let connect = ConnectCommandFields {
-            queue: 0x0201,
-            entries_field: 0x0403,
-            keep_alive_ms: 0x0807_0605,
-            ..ConnectCommandFields::default()
-        };
-        let bytes = FabricsCommand::ConnectCommandFields(connect).entry(0x0b0a).encode();
+        let connect =
+            Connect { queue: 0x0201, entries_field: 0x0403, keep_alive_ms: 0x0807_0605, ..Connect::default() };
+        let bytes = FabricsCommand::Connect(connect).entry(0x0b0a).encode();
         assert_eq!(bytes[..5], [0x7f, 0x40, 0x0a, 0x0b, 1]);
         assert_eq!(bytes[40..52], [0, 0, 1, 2, 3, 4, 0, 0, 5, 6, 7, 8]);
     }

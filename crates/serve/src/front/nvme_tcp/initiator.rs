@@ -16,9 +16,7 @@ use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, SubmissionEnt
 
 use super::address::TargetAddress;
 use super::client::{Client, ClientCommandData, HostNameAndIdentifier, PATIENCE, broken, fine};
-use super::fabrics::{
-    ANY_CONTROLLER, ConnectCommandFields, ConnectData, ConnectQueueAttributes, DISCOVERY_NQN, FabricsCommand,
-};
+use super::fabrics::{ANY_CONTROLLER, Connect, ConnectData, ConnectQueueAttributes, DISCOVERY_NQN, FabricsCommand};
 use super::wire::Digests;
 use crate::nvme::discovery::{self, DiscoveredSubsystemType, DiscoveryLogRecord};
 use crate::nvme::identify::IDENTIFY_BYTES;
@@ -107,11 +105,11 @@ impl Initiator {
     pub fn connect(target: &TargetAddress, host: &HostNameAndIdentifier, keep_alive_ms: u32) -> io::Result<Initiator> {
         let subsystem = target.subsystem.clone().unwrap_or_else(|| String::from(DISCOVERY_NQN));
         let mut admin = Client::connect_host_with_keys(target, host, &subsystem)?;
-        let connect = ConnectCommandFields {
+        let connect = Connect {
             entries_field: ADMIN_ENTRIES - 1,
             attributes: ConnectQueueAttributes::without_sq_flow_control(),
             keep_alive_ms,
-            ..ConnectCommandFields::default()
+            ..Connect::default()
         };
         let data = ConnectData {
             host_id: host.id,
@@ -192,13 +190,13 @@ impl Initiator {
     }
 
     fn identify(&mut self) -> io::Result<()> {
-        use IdentifyController as GaloisField;
+        use IdentifyController as Field;
         let page = IdentifyController::over(self.read_identify_structure(1, 0)?);
-        let capsule_bytes = page.get(GaloisField::COMMAND_CAPSULE).saturating_mul(16);
+        let capsule_bytes = page.get(Field::COMMAND_CAPSULE).saturating_mul(16);
         self.capsule_data_max = capsule_bytes.saturating_sub(short_length(SUBMISSION_ENTRY_BYTES));
-        let pages = page.get(GaloisField::TRANSFER_MAX);
+        let pages = page.get(Field::TRANSFER_MAX);
         self.transfer_bytes_max = (pages > 0).then(|| 4096_u32.checked_shl(pages.into()).unwrap_or(u32::MAX));
-        self.is_volatile = page.get(GaloisField::WRITE_CACHE);
+        self.is_volatile = page.get(Field::WRITE_CACHE);
         let entry = SubmissionEntry { opcode: admin::SET_FEATURES, ..SubmissionEntry::default() }
             .with(feature::ID, NUMBER_OF_QUEUES)
             .with(feature::SUBMISSION_QUEUES, QUEUES_FIELD)
@@ -257,8 +255,7 @@ impl Initiator {
         let mut client = Client::connect_host_with_keys(&self.target, &self.host, &self.subsystem)?;
         client.capsule_data_max = self.capsule_data_max;
         let attributes = ConnectQueueAttributes::without_sq_flow_control();
-        let connect =
-            ConnectCommandFields { queue, entries_field: entries - 1, attributes, ..ConnectCommandFields::default() };
+        let connect = Connect { queue, entries_field: entries - 1, attributes, ..Connect::default() };
         let data = ConnectData {
             host_id: self.host.id,
             controller: self.controller_id,

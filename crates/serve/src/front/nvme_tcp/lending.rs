@@ -10,7 +10,7 @@ use super::accept::Arrival;
 use super::host::OwnedQueueConnections;
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::RequestInFlight;
-use crate::front::nvme_command::{CommandRequest, RequestHandover};
+use crate::front::nvme_command::{CommandRequest, HandOver};
 use crate::front::poll_group::{LentQueueOwner, PollGroupMailbox, owner};
 use crate::nvme::QueueSet;
 
@@ -91,7 +91,7 @@ impl<'a> ControllerPollGroups<'a> {
     }
 }
 
-impl RequestHandover for ControllerPollGroups<'_> {
+impl HandOver for ControllerPollGroups<'_> {
     #[cold]
     fn hand_over(&self, request: RequestInFlight<CommandRequest>) {
         self.handover.put(ControllerOwnerMessage::Request(Box::new(request)));

@@ -17,7 +17,7 @@ use phaselink_core::workload::{Job, Limits};
 use super::address::{SCHEME, TargetAddress};
 use super::client::{Client, ClientCommandData, HostNameAndIdentifier};
 use super::initiator::Initiator;
-use crate::bench::target::{LoadConnection, Measurement, ServerLoad, Target, max_request_bytes};
+use crate::bench::target::{Load, LoadConnection, Measurement, Target, max_request_bytes};
 use crate::clock::Clock;
 use crate::front::kind::ParsedBenchTarget;
 
@@ -39,7 +39,7 @@ impl Target for TargetAddress {
         Ok(Limits { queue_pairs, queue_entries, ..limits })
     }
 
-    fn measure(&self, load: &ServerLoad<'_>) -> io::Result<Vec<(usize, Measurement)>> {
+    fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measurement)>> {
         let mut initiator = Initiator::open(self, &HostNameAndIdentifier::of(self)?, 0)?;
         let (namespace, _, block_shift) = initiator.namespace()?;
         let next = AtomicU16::new(1);
@@ -84,7 +84,7 @@ impl LoadConnection for LoadQueueConnection {
         let opcode = match op {
             Op::Read => opcode::READ,
             Op::Write => opcode::WRITE,
-            Op::DeepFlush => opcode::FLUSH,
+            Op::Flush => opcode::FLUSH,
             Op::Discard => opcode::DATASET_MANAGEMENT,
             Op::WriteZeroes => opcode::WRITE_ZEROES,
         };
@@ -92,7 +92,7 @@ impl LoadConnection for LoadQueueConnection {
         let (slba, blocks) = (offset >> self.block_shift, bytes >> self.block_shift);
         let id = narrow(length(slot));
         match op {
-            Op::DeepFlush => self.client.submit(id, &entry, ClientCommandData::None),
+            Op::Flush => self.client.submit(id, &entry, ClientCommandData::None),
             Op::Discard => {
                 let range = RangeEntry::zeros().with(RangeEntry::COUNT, blocks).with(RangeEntry::FIRST, slba);
                 let entry = entry.with(ranges::DEALLOCATE, 1);

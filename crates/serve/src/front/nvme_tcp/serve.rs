@@ -27,8 +27,7 @@ use crate::device::tally::UndefinedBehaviour;
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::{Delivery, RequestInFlight, RequestLifecycle, Resume};
 use crate::front::nvme_command::{
-    CommandRequest, Place, QueueEndpoint, RequestHandover, behind_the_doorbell, fetch_from_all_queues,
-    join_nvm_subsystem,
+    CommandRequest, HandOver, Place, QueueEndpoint, behind_the_doorbell, fetch_from_all_queues, join_nvm_subsystem,
 };
 use crate::front::poll_group::{FrontEnd, LentQueueOwner, run_all};
 use crate::front::service::FrontEndService;

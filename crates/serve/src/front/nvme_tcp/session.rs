@@ -55,7 +55,7 @@ enum ConnectionPhase {
     /// The host has not initialized the connection.
     New,
     /// Commands arrive.
-    FileOpener,
+    Open,
     /// A termination request has been sent or received.
     Ended,
 }
@@ -185,7 +185,7 @@ impl QueueConnectionState {
 
     /// True if the host has initialized the connection.
     pub fn is_open(&self) -> bool {
-        self.phase == ConnectionPhase::FileOpener
+        self.phase == ConnectionPhase::Open
     }
 
     // Reception.
@@ -285,7 +285,7 @@ impl QueueConnectionState {
         };
         self.encoder = Encoder { digests: host.digests, alignment: host.data_alignment_bytes() };
         self.output.push(self.encoder.initialize(PduType::InitializeResponse, &own).bytes());
-        self.phase = ConnectionPhase::FileOpener;
+        self.phase = ConnectionPhase::Open;
         Ok(())
     }
 

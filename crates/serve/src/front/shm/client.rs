@@ -74,7 +74,7 @@ impl CheckedCommand {
         match self.operation {
             Operation::Read => Io { op: Op::Read, offset: self.offset, bytes: self.bytes },
             Operation::Write => Io { op: Op::Write, offset: self.offset, bytes: self.bytes },
-            Operation::DeepFlush => Io::flush(),
+            Operation::Flush => Io::flush(),
         }
     }
 }
@@ -155,7 +155,7 @@ impl Client {
                 store.prefetch_to_write(offset, bytes);
                 chunk::prefetch(&buffer[..words(bytes.min(AHEAD_BYTES as u32))]);
             }
-            Operation::DeepFlush => {}
+            Operation::Flush => {}
         }
     }
 
@@ -177,8 +177,8 @@ impl Client {
         }
         let checked = CheckedCommand { operation, offset: self.part.start, bytes, queue, asked_ns, slot, attempt };
         match operation {
-            Operation::DeepFlush if bytes == 0 => return Ok(checked),
-            Operation::DeepFlush => return Err(Status::Invalid),
+            Operation::Flush if bytes == 0 => return Ok(checked),
+            Operation::Flush => return Err(Status::Invalid),
             Operation::Write if !self.part.writes => return Err(Status::ReadOnly),
             _ => {}
         }
@@ -238,7 +238,7 @@ impl Client {
                     Ok,
                 )
             }
-            Operation::DeepFlush => unreachable!("a flush moves no data"),
+            Operation::Flush => unreachable!("a flush moves no data"),
         };
         status(done)
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use phaselink_client::shared::memory::Memory;
 use phaselink_client::shared::socket;
-use phaselink_ring::greeting::{ClientHelloMessage, HELLO_BYTES, Refusal, ServerWelcomeMessage, VERSION};
+use phaselink_ring::greeting::{HELLO_BYTES, Hello, Refusal, ServerWelcomeMessage, VERSION};
 use phaselink_ring::layout::Layout;
 use phaselink_ring::trailer::TagWidth;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -152,7 +152,7 @@ impl ClientListener<'_> {
         let Guest { socket, place, .. } = guest;
         let mut message = [0; HELLO_BYTES];
         let (bytes, _) = socket::receive(socket.as_fd(), &mut message)?;
-        let hello = ClientHelloMessage::decode(&message[..bytes]).ok_or(io::ErrorKind::InvalidData)?;
+        let hello = Hello::decode(&message[..bytes]).ok_or(io::ErrorKind::InvalidData)?;
         let welcome = match self.grant_greeting(&hello, place, connections) {
             Ok(welcome) => welcome,
             refused => return socket::send(socket.as_fd(), &ServerWelcomeMessage::encode(refused), None),
@@ -192,13 +192,13 @@ impl ClientListener<'_> {
 
     fn grant_greeting(
         &self,
-        hello: &ClientHelloMessage,
+        hello: &Hello,
         place: usize,
         connections: &ClientConnections,
     ) -> Result<ServerWelcomeMessage, Refusal> {
         let part = self.served[place].part;
         let refusal = match hello {
-            hello if hello.version != VERSION => Refusal::StoreFileVersion,
+            hello if hello.version != VERSION => Refusal::Version,
             hello if !hello.layout.is_allowed() => Refusal::Layout,
             hello if hello.writes && !part.writes => Refusal::ReadOnly,
             _ if connections.clients.len() >= CLIENTS_MAX => Refusal::Full,

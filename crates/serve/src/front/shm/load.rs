@@ -16,7 +16,7 @@ use phaselink_core::workload::{Job, Limits};
 use phaselink_ring::layout::{ENTRIES_MAX, TRANSFER_BYTES_MAX};
 
 use super::share::CLIENTS_MAX;
-use crate::bench::target::{LoadConnection, Measurement, ServerLoad, Target, max_request_bytes};
+use crate::bench::target::{Load, LoadConnection, Measurement, Target, max_request_bytes};
 use crate::clock::Clock;
 use crate::front::kind::ParsedBenchTarget;
 
@@ -51,7 +51,7 @@ impl Target for ShmTarget {
         Ok(Limits { queue_pairs, queue_entries, ..Limits::new(capacity_bytes, block_bytes).flushed(true) })
     }
 
-    fn measure(&self, load: &ServerLoad<'_>) -> io::Result<Vec<(usize, Measurement)>> {
+    fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measurement)>> {
         load.measure(|job| LoadQueue::connect(&self.0, job))
     }
 }
@@ -126,7 +126,7 @@ impl LoadConnection for LoadQueue {
         let (place, bytes) = match io.op {
             Op::Read => (self.queue.submit_read(io.offset, io.bytes)?, index(io.bytes)),
             Op::Write => (self.queue.submit_write(io.offset, data)?, 0),
-            Op::DeepFlush => (self.queue.submit_flush()?, 0),
+            Op::Flush => (self.queue.submit_flush()?, 0),
             op => return Err(io::Error::other(format!("a queue in shared memory has no {}", op.name()))),
         };
         let place = place.ok_or_else(|| io::Error::other("the queue is full"))?;

@@ -32,7 +32,7 @@ use super::service::FrontEndService;
 use crate::device::empty_exchange;
 use crate::device::report::EmptyExchangeTime;
 
-pub use share::{ShareOption, ShareSocket};
+pub use share::{Share, ShareSocket};
 
 /// Description of the shared-memory front-end: its flag, help text, binding of addresses and benchmark target.
 pub const KIND: FrontKind = FrontKind {
@@ -47,9 +47,9 @@ pub const KIND: FrontKind = FrontKind {
     knows_zones: false,
     knows_keys: false,
     check_model: |_| Ok(()),
-    socket: |text| ShareOption::parse(text).map(|share| Some(share.path)),
+    socket: |text| Share::parse(text).map(|share| Some(share.path)),
     bind: |FrontEndArguments { addresses, .. }, _, geometry| {
-        let bind = |text: &String| ShareSocket::bind(&ShareOption::parse(text)?, geometry);
+        let bind = |text: &String| ShareSocket::bind(&Share::parse(text)?, geometry);
         Ok(Box::new(ShmFrontEnd(all(addresses.iter().map(bind))?)))
     },
     target: Some(BenchTargetKind { form: "shm:PATH", parse: load::parse }),

@@ -73,7 +73,7 @@ impl Request for ClientCommand {
 
     #[inline]
     fn submission(&self, part: usize) -> Option<Submission> {
-        (part == 0).then(|| Submission::EngineStack { turn: self.turn.into(), io: self.command.io() })
+        (part == 0).then(|| Submission::Software { turn: self.turn.into(), io: self.command.io() })
     }
 
     #[inline]
@@ -111,7 +111,7 @@ impl Endpoint<ClientCommand> for Client {
         space: &mut Vec<u8>,
     ) -> Option<Status> {
         Some(match effect == FaultEffect::default() {
-            _ if request.command.operation == Operation::DeepFlush => Status::Success,
+            _ if request.command.operation == Operation::Flush => Status::Success,
             true => Client::transfer(self, &request.command, &device.store, space),
             false => self.transfer_data_with_fault(effect, &request.command, &device.store, space),
         })
@@ -119,7 +119,7 @@ impl Endpoint<ClientCommand> for Client {
 
     #[inline]
     fn complete(&mut self, request: &ClientCommand, status: Status, latency: Span, _: &Device) -> Completion {
-        if request.command.operation == Operation::DeepFlush {
+        if request.command.operation == Operation::Flush {
             return Completion::AfterFlush;
         }
         self.finish(&request.command, status, latency.as_ps() / 1000);
@@ -162,7 +162,7 @@ impl Resume<ClientCommand> for ClientGroup<'_> {
 
 impl FrontEnd for ClientGroup<'_> {
     type Request = ClientCommand;
-    const DELIVERY: Delivery = Delivery::ClientViolation;
+    const DELIVERY: Delivery = Delivery::ByClient;
     const PAUSES: bool = false;
 
     fn transfer_bytes_max(&self) -> usize {

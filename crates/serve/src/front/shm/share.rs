@@ -17,7 +17,7 @@ pub(super) const CLIENTS_MAX: usize = 32;
 
 /// Value of --shm: a socket and the part of the drive behind it, `PATH[,offset=SIZE][,size=SIZE][,readonly]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShareOption {
+pub struct Share {
     /// Path of the Unix socket.
     pub path: PathBuf,
     /// Offset on the drive, in bytes, of the byte that clients see as byte 0.
@@ -48,23 +48,23 @@ pub struct ShareSocket {
     /// Listening socket at which clients connect.
     pub listener: UnixListener,
     /// Value of --shm that this socket was made from: path, range of the drive and access.
-    pub share: ShareOption,
+    pub share: Share,
     /// Part of the drive that clients of this socket reach.
     pub part: DriveRange,
 }
 
-impl ShareOption {
+impl Share {
     /// Parses a value of --shm.
     ///
     /// # Errors
     /// If the path is missing, or a word is unknown or malformed.
-    pub fn parse(text: &str) -> Result<ShareOption, InputProblem> {
+    pub fn parse(text: &str) -> Result<Share, InputProblem> {
         let allowed = "PATH[,offset=SIZE][,size=SIZE][,readonly], with SIZE as in 4096, 64k, 16m, 1g";
         let problem = |found: String| InputProblem::new("--shm", None, found, allowed);
         let mut words = text.split(',');
         let path = words.next().filter(|path| !path.is_empty());
         let path = path.ok_or_else(|| problem(format!("{text} has no path")))?;
-        let mut share = ShareOption { path: path.into(), start: 0, bytes: None, writes: true };
+        let mut share = Share { path: path.into(), start: 0, bytes: None, writes: true };
         for word in words {
             let number = |text| size(text).ok_or_else(|| problem(format!("{text} is no size")));
             match word.split_once('=') {
@@ -105,7 +105,7 @@ impl ShareSocket {
     ///
     /// # Errors
     /// If the share does not fit the drive, or no socket can be created at its path.
-    pub fn bind(share: &ShareOption, geometry: Geometry) -> Result<ShareSocket, InputProblem> {
+    pub fn bind(share: &Share, geometry: Geometry) -> Result<ShareSocket, InputProblem> {
         let part = share.part(geometry)?;
         let bound = bind_unix_socket(&share.path).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -128,7 +128,7 @@ impl AsFd for ShareSocket {
     }
 }
 
-impl fmt::Display for ShareOption {
+impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "shm:{}", self.path.display())
     }
@@ -154,22 +154,22 @@ mod tests {
 
     #[test]
     fn share_option_has_a_path_range_and_access() {
-        let share = ShareOption::parse("x.sock,offset=64k,size=4096,readonly").unwrap();
-        assert_eq!(share, ShareOption { path: "x.sock".into(), start: 65536, bytes: Some(4096), writes: false });
+        let share = Share::parse("x.sock,offset=64k,size=4096,readonly").unwrap();
+        assert_eq!(share, Share { path: "x.sock".into(), start: 65536, bytes: Some(4096), writes: false });
         let part = share.part(DRIVE).unwrap();
         assert_eq!(part, DriveRange { start: 65536, bytes: 4096, block_bytes: 512, writes: false });
-        let rest = ShareOption::parse("x,offset=1024").unwrap().part(DRIVE).unwrap();
+        let rest = Share::parse("x,offset=1024").unwrap().part(DRIVE).unwrap();
         assert_eq!((rest.bytes, rest.writes), ((1 << 20) - 1024, true));
     }
 
     #[test]
     fn invalid_share_options_are_refused() {
         for text in ["", ",readonly", "x,write", "x,size=", "x,size=4kk", "x,offset=-1", "x,size=99999999999g"] {
-            assert!(ShareOption::parse(text).is_err(), "{text}");
+            assert!(Share::parse(text).is_err(), "{text}");
         }
         for text in ["x,offset=1m", "x,offset=1", "x,size=2m", "x,size=100", "x,size=0", "x,offset=9999999999g,size=1g"]
         {
-            assert!(ShareOption::parse(text).unwrap().part(DRIVE).is_err(), "{text}");
+            assert!(Share::parse(text).unwrap().part(DRIVE).is_err(), "{text}");
         }
     }
 }

@@ -16,8 +16,8 @@ use rustix::net::{
 };
 
 use super::memory::Memory;
-use super::reach::{BorrowerAccess, ClientAccess, InterruptSender};
-use super::session::{DoorbellPage, Session, VfioUserReply};
+use super::reach::{ClientAccess, InterruptSender, Mapped};
+use super::session::{DoorbellPage, Reply, Session};
 use super::wire::{DESCRIPTORS_MAX, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, command};
 use crate::device::faults::Faults;
 use crate::nvme::registers::ControllerRegisters;
@@ -126,13 +126,13 @@ impl Connection {
 
     /// Returns the access to this client that a borrower of its queues needs. Until all borrowers have returned theirs,
     /// the client must be asked for nothing, and only its doorbell messages may be executed.
-    pub fn share(&mut self) -> BorrowerAccess {
+    pub fn share(&mut self) -> Mapped {
         self.is_shared = true;
-        BorrowerAccess::new(&self.session, &self.faults)
+        Mapped::new(&self.session, &self.faults)
     }
 
     /// Takes back a borrower's access to the client, with the interrupts that are still to be repeated.
-    pub fn take_back(&mut self, mapped: BorrowerAccess) {
+    pub fn take_back(&mut self, mapped: Mapped) {
         self.signals.inherit(mapped.into_interrupt_sender());
     }
 
@@ -223,7 +223,7 @@ impl Connection {
         }
     }
 
-    fn send(&mut self, reply: &VfioUserReply) {
+    fn send(&mut self, reply: &Reply) {
         let fd = reply.with_doorbells.then(|| self.session.doorbells_fd().as_fd());
         let begun = Instant::now();
         match send(&self.socket, &reply.bytes, fd, begun + self.client_wait_limit()) {
@@ -248,7 +248,7 @@ impl Connection {
         let header = Header::request(self.request_id, command, payload.len());
         self.answered = None;
         let bytes = [&header.encode()[..], payload].concat();
-        self.send(&VfioUserReply { bytes, with_doorbells: false });
+        self.send(&Reply { bytes, with_doorbells: false });
         let begun = Instant::now();
         let answer = self.wait_for_reply(command, begun + self.client_wait_limit());
         self.waited += begun.elapsed();

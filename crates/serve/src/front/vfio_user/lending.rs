@@ -27,10 +27,10 @@ use phaselink_core::number::{index, length};
 use phaselink_core::protocol::nvme::rules::Limits;
 
 use super::controller::ControllerState;
-use super::reach::BorrowerAccess;
+use super::reach::Mapped;
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::RequestInFlight;
-use crate::front::nvme_command::{CommandRequest, RequestHandover};
+use crate::front::nvme_command::{CommandRequest, HandOver};
 use crate::front::poll_group::{LentQueueOwner, PollGroupMailbox, owner};
 use crate::nvme::QueueSet;
 
@@ -41,7 +41,7 @@ pub(super) struct LentQueues {
     /// Number of the client among all that its controller has had.
     pub client: u64,
     pub set: Box<QueueSet>,
-    pub host: BorrowerAccess,
+    pub host: Mapped,
     /// True if the client can write doorbells in mapped memory, which wakes no thread.
     pub rings_silently: bool,
     /// True if the controller's owner has been told of an error in these queues.
@@ -51,7 +51,7 @@ pub(super) struct LentQueues {
 impl LentQueues {
     /// Makes a set of queues ready for a borrower (a device thread other than the controller's owner), which reaches
     /// the client's memory by `host`.
-    pub(super) fn new(client: u64, set: Box<QueueSet>, host: BorrowerAccess, rings_silently: bool) -> LentQueues {
+    pub(super) fn new(client: u64, set: Box<QueueSet>, host: Mapped, rings_silently: bool) -> LentQueues {
         LentQueues { client, set, host, rings_silently, is_reported: false }
     }
 
@@ -129,7 +129,7 @@ impl<'a> ControllerGroups<'a> {
     }
 }
 
-impl RequestHandover for ControllerGroups<'_> {
+impl HandOver for ControllerGroups<'_> {
     #[cold]
     fn hand_over(&self, request: RequestInFlight<CommandRequest>) {
         self.handover.put(ControllerHandover::Request(Box::new(request)));

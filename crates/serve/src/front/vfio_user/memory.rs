@@ -111,7 +111,7 @@ pub enum RegionRefusalReason {
 #[derive(Clone, Copy, Debug)]
 pub enum AccessTarget<'a> {
     /// The memory is mapped here: the mapping, and the offset in it.
-    BorrowerAccess(&'a Mapping, usize),
+    Mapped(&'a Mapping, usize),
     /// The memory is not mapped: the client must be asked, if the device may access it.
     Remote {
         /// True if the device may read this memory region of the client.
@@ -221,7 +221,7 @@ impl Memory {
         let offset = address - region.start;
         let here = wide_index((region.bytes - offset).min(length(bytes)));
         let place = match &region.mapping {
-            Some(mapping) => AccessTarget::BorrowerAccess(mapping, wide_index(offset)),
+            Some(mapping) => AccessTarget::Mapped(mapping, wide_index(offset)),
             None => AccessTarget::Remote { readable: region.readable, writable: region.writable },
         };
         Some((place, here))
@@ -244,7 +244,7 @@ impl Memory {
     #[cold]
     fn look_up_mapped(&mut self, address: u64, bytes: usize) -> Option<(&Mapping, usize)> {
         match self.find(address, bytes)? {
-            (AccessTarget::BorrowerAccess(mapping, offset), here) if here == bytes => Some((mapping, offset)),
+            (AccessTarget::Mapped(mapping, offset), here) if here == bytes => Some((mapping, offset)),
             _ => None,
         }
     }

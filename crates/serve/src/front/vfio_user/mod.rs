@@ -85,7 +85,7 @@ pub const KIND: FrontKind = FrontKind {
             let bound = if is_strict { bound.strictly() } else { bound };
             Ok(if switches.contains(&ONE_SUBSYSTEM) { bound.in_one_subsystem() } else { bound })
         };
-        Ok(Box::new(VfioUserFrontEnd(all(addresses.iter().enumerate().map(bind))?)))
+        Ok(Box::new(VfioUser(all(addresses.iter().enumerate().map(bind))?)))
     },
     target: None,
 };
@@ -105,9 +105,9 @@ fn check_model(drive: &Drive) -> Result<(), InputProblem> {
 
 /// Front-end for NVMe over vfio-user, with its bound sockets.
 #[derive(Debug)]
-pub struct VfioUserFrontEnd(pub Vec<ControllerSocket>);
+pub struct VfioUser(pub Vec<ControllerSocket>);
 
-impl Front for VfioUserFrontEnd {
+impl Front for VfioUser {
     fn addresses(&self) -> Vec<String> {
         self.0.iter().map(ControllerSocket::address).collect()
     }

@@ -63,7 +63,7 @@ pub trait ClientAccess {
             let (place, here) = self.memory().find(address, rest.len()).ok_or(UnreachableMemory)?;
             let (piece, others) = rest.split_at_mut(here);
             match place {
-                AccessTarget::BorrowerAccess(mapping, offset) => mapping.read(offset, piece),
+                AccessTarget::Mapped(mapping, offset) => mapping.read(offset, piece),
                 AccessTarget::Remote { readable: true, .. } => self.read_remote(address, piece)?,
                 AccessTarget::Remote { .. } => return Err(UnreachableMemory),
             }
@@ -84,7 +84,7 @@ pub trait ClientAccess {
             let (place, here) = self.memory().find(address, rest.len()).ok_or(UnreachableMemory)?;
             let (piece, others) = rest.split_at(here);
             match place {
-                AccessTarget::BorrowerAccess(mapping, offset) if mapping.write(offset, piece) => {}
+                AccessTarget::Mapped(mapping, offset) if mapping.write(offset, piece) => {}
                 AccessTarget::Remote { writable: true, .. } => self.write_remote(address, piece)?,
                 _ => return Err(UnreachableMemory),
             }
@@ -260,7 +260,7 @@ impl InterruptSender {
 /// Access to a client by a thread that borrows queues of it. The structure fills cache lines of its own.
 #[derive(Debug)]
 #[repr(align(64))]
-pub struct BorrowerAccess {
+pub struct Mapped {
     memory: Memory,
     doorbells: Arc<DoorbellPage>,
     interrupts: ClientInterrupts,
@@ -269,11 +269,11 @@ pub struct BorrowerAccess {
     is_out_of_reach: bool,
 }
 
-impl BorrowerAccess {
+impl Mapped {
     /// Makes the access of a borrower from the session's present state, which must not change while the borrower has
     /// the access.
-    pub fn new(session: &Session, faults: &Arc<Faults>) -> BorrowerAccess {
-        BorrowerAccess {
+    pub fn new(session: &Session, faults: &Arc<Faults>) -> Mapped {
+        Mapped {
             memory: session.memory.share(),
             doorbells: Arc::clone(session.doorbells()),
             interrupts: session.interrupts.clone(),
@@ -296,7 +296,7 @@ impl BorrowerAccess {
     }
 }
 
-impl ClientAccess for BorrowerAccess {
+impl ClientAccess for Mapped {
     #[inline]
     fn memory(&mut self) -> &mut Memory {
         &mut self.memory

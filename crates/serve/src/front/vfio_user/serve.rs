@@ -20,7 +20,7 @@ use crate::device::pace::SLEEP_MAX;
 use crate::device::tally::{ConsumedCompletionCounts, UndefinedBehaviour};
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::{Delivery, RequestInFlight, RequestLifecycle, Resume};
-use crate::front::nvme_command::{CommandRequest, Place, QueueEndpoint, RequestHandover, fetch_from_all_queues};
+use crate::front::nvme_command::{CommandRequest, HandOver, Place, QueueEndpoint, fetch_from_all_queues};
 use crate::front::poll_group::{FrontEnd, LentQueueOwner, PollGroup, run_all};
 use crate::front::service::FrontEndService;
 use crate::nvme::limits;
@@ -381,7 +381,7 @@ mod tests {
     fn thread_stays_awake_while_a_handover_is_pending() {
         let (served, wakeups) = (sockets("left", 1, 1), wakeups(1));
         let groups = group_controllers(&served, &wakeups.iter().collect::<Vec<_>>(), &[]);
-        let mut group = divide(&served, &groups, 1, Wait::PageBlock).remove(0);
+        let mut group = divide(&served, &groups, 1, Wait::Block).remove(0);
         let host = UnixStream::pair().unwrap().0;
         group.controllers[0].client =
             Some(Connection::new(host, false, served[0].limits(), &Default::default()).unwrap());

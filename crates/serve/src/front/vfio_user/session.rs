@@ -55,7 +55,7 @@ type Refused = i32;
 
 /// Reply to a vfio-user message of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VfioUserReply {
+pub struct Reply {
     /// Bytes of the reply, with its header.
     pub bytes: Vec<u8>,
     /// True if the descriptor of the doorbell page is sent with the reply.
@@ -134,7 +134,7 @@ impl Session {
 
     /// Executes one message (header and payload) with the descriptors that came with it, and returns the reply, if the
     /// client wants one. Accepts any bytes.
-    pub fn on_message(&mut self, message: &[u8], fds: Vec<OwnedFd>) -> Option<VfioUserReply> {
+    pub fn on_message(&mut self, message: &[u8], fds: Vec<OwnedFd>) -> Option<Reply> {
         let (header, payload) = message.split_first_chunk::<HEADER_BYTES>()?;
         let header = Header::decode(header);
         let answer = self.answer(&header, Fields(payload), fds);
@@ -144,9 +144,9 @@ impl Session {
         Some(match answer {
             Ok(answer) => {
                 let head = header.reply(answer.payload.len()).encode();
-                VfioUserReply { bytes: [&head[..], &answer.payload].concat(), with_doorbells: answer.with_doorbells }
+                Reply { bytes: [&head[..], &answer.payload].concat(), with_doorbells: answer.with_doorbells }
             }
-            Err(error) => VfioUserReply { bytes: header.refusal(error).encode().to_vec(), with_doorbells: false },
+            Err(error) => Reply { bytes: header.refusal(error).encode().to_vec(), with_doorbells: false },
         })
     }
 

@@ -67,7 +67,7 @@ pub enum Command {
     /// Write of a range.
     Write,
     /// Flush, which makes all completed writes durable.
-    DeepFlush,
+    Flush,
     /// Read of the device identification string.
     Name,
     /// Discard of the ranges in the request's data.
@@ -125,7 +125,7 @@ impl BlockRequest {
         let command = match field32(header, 0) {
             0 => Command::Read,
             1 => Command::Write,
-            4 => Command::DeepFlush,
+            4 => Command::Flush,
             8 => Command::Name,
             11 => Command::Discard,
             13 => Command::Zero,
@@ -138,7 +138,7 @@ impl BlockRequest {
             Command::Read | Command::Write => {
                 bytes <= TRANSFER_BYTES_MAX.into() && is_valid_block_range(offset, bytes, geometry)
             }
-            Command::DeepFlush => true,
+            Command::Flush => true,
             Command::Name => bytes >= length(NAME_BYTES),
             Command::Discard | Command::Zero => {
                 let ranges = if command == Command::Zero { 1 } else { RANGES_MAX };
@@ -241,10 +241,7 @@ mod tests {
         assert_eq!(read, Ok(BlockRequest { command: Command::Read, offset: 4096, bytes: 8192 }));
         let write = BlockRequest::parse(&header(1, 2040), 4096, 0, GEOMETRY);
         assert_eq!(write, Ok(BlockRequest { command: Command::Write, offset: (1 << 20) - 4096, bytes: 4096 }));
-        assert_eq!(
-            BlockRequest::parse(&header(4, 7), 0, 0, GEOMETRY).map(|wanted| wanted.command),
-            Ok(Command::DeepFlush)
-        );
+        assert_eq!(BlockRequest::parse(&header(4, 7), 0, 0, GEOMETRY).map(|wanted| wanted.command), Ok(Command::Flush));
         assert_eq!(BlockRequest::parse(&header(8, 0), 0, 20, GEOMETRY).map(|wanted| wanted.command), Ok(Command::Name));
     }
 

@@ -24,7 +24,7 @@ use virtio_queue::QueueT;
 use vm_memory::GuestAddress;
 
 use super::blk::{self, FEATURES, feature};
-use super::memory::{ClientMemoryRegions, REGIONS_MAX};
+use super::memory::{REGIONS_MAX, SharedMemory};
 use super::ring::{Ring, into_non_blocking};
 use crate::device::store::Geometry;
 use crate::device::tally::locked;
@@ -78,7 +78,7 @@ struct MonitoredClient {
 pub(super) struct Client {
     /// Number of the client among all of the socket. A request with another number belongs to a client that has gone.
     pub number: u64,
-    pub memory: ClientMemoryRegions,
+    pub memory: SharedMemory,
     pub rings: Vec<Ring>,
     features: u64,
 }
@@ -86,7 +86,7 @@ pub(super) struct Client {
 impl Client {
     fn new(number: u64) -> Client {
         let rings = (0..RINGS).map(|_| Ring::default()).collect();
-        Client { number, memory: ClientMemoryRegions::default(), rings, features: 0 }
+        Client { number, memory: SharedMemory::default(), rings, features: 0 }
     }
 
     /// Returns true if the driver has negotiated flushes, so that writes may be volatile until a flush. A driver
@@ -227,7 +227,7 @@ impl VhostUserBackendReqHandler for Shared {
         files: Vec<File>,
         _: Option<bool>,
     ) -> Result<Option<Vec<vhost::VhostUserMemoryRegionBase>>> {
-        let memory = ClientMemoryRegions::of(table.iter().copied().zip(files)).ok_or(Error::InvalidParam)?;
+        let memory = SharedMemory::of(table.iter().copied().zip(files)).ok_or(Error::InvalidParam)?;
         locked(&self.client).memory = memory;
         Ok(None)
     }

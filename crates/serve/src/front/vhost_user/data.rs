@@ -40,7 +40,7 @@ impl GuestTransfer<'_> {
                 each(&request.parts, kept, |part, done| self.write(part, offset + done))?;
                 check_request_fault(effect).map(|()| 0)
             }
-            Command::DeepFlush => Ok(0),
+            Command::Flush => Ok(0),
             Command::Name => {
                 let name = blk::name(name);
                 scatter(&request.parts, self.memory, &name).map(|()| short_length(name.len()))

@@ -32,7 +32,7 @@ pub(super) fn words(memory: &GuestMemoryMmap, part: GuestPart) -> Option<&[Atomi
 
 /// Memory regions that a client shares, as they are mapped here.
 #[derive(Debug, Default)]
-pub(super) struct ClientMemoryRegions {
+pub(super) struct SharedMemory {
     regions: Vec<MappedGuestRegion>,
     /// All mapped regions, to be found by the guest's addresses.
     guest: GuestMemoryMmap,
@@ -48,11 +48,11 @@ struct MappedGuestRegion {
     mapped: Arc<GuestRegionMmap>,
 }
 
-impl ClientMemoryRegions {
+impl SharedMemory {
     /// Maps all regions of a table. Returns none if one is no file, exceeds its file or overlaps another, or if there
     /// are too many.
-    pub(super) fn of(table: impl Iterator<Item = (VhostUserMemoryRegion, File)>) -> Option<ClientMemoryRegions> {
-        let mut memory = ClientMemoryRegions::default();
+    pub(super) fn of(table: impl Iterator<Item = (VhostUserMemoryRegion, File)>) -> Option<SharedMemory> {
+        let mut memory = SharedMemory::default();
         table.into_iter().try_for_each(|(region, file)| memory.add(&region, file))?;
         Some(memory)
     }

@@ -59,7 +59,7 @@ pub const KIND: FrontKind = FrontKind {
             Ok(VhostSocket { path: path.into(), listener })
         });
         let sockets: Result<Vec<VhostSocket>, Problems> = all(bound);
-        Ok(Box::new(VhostUserFrontEnd(sockets?)))
+        Ok(Box::new(VhostUser(sockets?)))
     },
     target: None,
 };
@@ -70,9 +70,9 @@ fn no_path() -> InputProblem {
 
 /// vhost-user front-end with its bound sockets.
 #[derive(Debug)]
-struct VhostUserFrontEnd(Vec<VhostSocket>);
+struct VhostUser(Vec<VhostSocket>);
 
-impl Front for VhostUserFrontEnd {
+impl Front for VhostUser {
     fn addresses(&self) -> Vec<String> {
         self.0.iter().map(|socket| format!("vhost-user:{}", socket.path.display())).collect()
     }

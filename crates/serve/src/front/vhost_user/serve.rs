@@ -83,7 +83,7 @@ impl Request for RingRequest {
         let op = match command {
             Command::Read => Op::Read,
             Command::Write => Op::Write,
-            Command::DeepFlush => return Some(Io::flush()),
+            Command::Flush => return Some(Io::flush()),
             Command::Discard => Op::Discard,
             Command::Zero => Op::WriteZeroes,
             Command::Name => return None,
@@ -106,7 +106,7 @@ impl Request for RingRequest {
     }
 
     fn submission(&self, part: usize) -> Option<Submission> {
-        self.part(part).map(|io| Submission::EngineStack { turn: self.place.socket + self.place.ring, io })
+        self.part(part).map(|io| Submission::Software { turn: self.place.socket + self.place.ring, io })
     }
 }
 
@@ -155,7 +155,7 @@ impl Endpoint<RingRequest> for LockedRing<'_> {
     }
 
     fn complete(&mut self, request: &RingRequest, done: Result<u32, Status>, _: Span, _: &Device) -> Completion {
-        let must_be_durable = request.command() == Some(Command::DeepFlush) || request.must_be_durable_at_completion();
+        let must_be_durable = request.command() == Some(Command::Flush) || request.must_be_durable_at_completion();
         if must_be_durable && done.is_ok() {
             Completion::AfterFlush
         } else {

@@ -9,7 +9,7 @@ use super::{Conversation, NOWHERE, PAGE, ZONED_MIB};
 /// Returns the opcodes of all commands for blocks, those of reads and writes more often. The simulated drive has no
 /// unreadable blocks.
 fn weighted_block_opcodes() -> Vec<u8> {
-    let rows = rows_of(&[CommandSet::Every, CommandSet::EraseBlocks]).into_iter();
+    let rows = rows_of(&[CommandSet::Every, CommandSet::Blocks]).into_iter();
     let simulated = rows.filter(|row| row.changes != ChangedState::MadeUnreadable).map(|row| row.opcode);
     simulated.chain([opcode::READ, opcode::READ, opcode::WRITE]).collect()
 }

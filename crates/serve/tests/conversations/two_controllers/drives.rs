@@ -3,12 +3,12 @@
 use phaselink_core::config::PlacementIsolation;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::config::DriveProtection;
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 
 use super::{CAPACITY_MIB, KEYS_MAX, PLACED_MIB, ZONED_MIB};
 
 /// Draws of one conversation.
-pub(super) struct ConversationDice(pub(super) RandomStream);
+pub(super) struct ConversationDice(pub(super) Random);
 
 impl ConversationDice {
     pub(super) fn below(&mut self, end: u64) -> u64 {

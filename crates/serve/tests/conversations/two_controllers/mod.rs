@@ -12,7 +12,7 @@ mod machine;
 use std::collections::BTreeMap;
 
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{Engine, ExternalInput};
+use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::trace::Step;
 use phaselink_core::protocol::nvme::commands::{Action, CommandSet, opcode};
 use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKindLimits};
@@ -20,7 +20,7 @@ use phaselink_core::protocol::nvme::spec::{
     self, CompletionEntry, Status, SubmissionEntry, admin, completion_doorbell, submission_doorbell,
 };
 use phaselink_core::protocol::real_hosts::{HostCommand, HostCommandForm};
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 use phaselink_core::time::Span;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::{Command, CommandProgress, Controller, Identity, NextCommand};
@@ -65,7 +65,7 @@ fn timed<'a>(
     for (token, ((command, _), form)) in (0..).zip(commands.iter().zip(forms)) {
         engine.place(at, HostCommand { queue: 0, form, io: command.io(), token, delayed: Span::ZERO });
     }
-    engine.inject(at, ExternalInput::Ring { queue: 0 });
+    engine.inject(at, Input::Ring { queue: 0 });
     let mut done = 0;
     while done < commands.len() {
         let next = engine.next_at().expect("a command is under way");
@@ -98,13 +98,13 @@ struct Conversation {
 
 impl Conversation {
     fn new(seed: u64) -> Conversation {
-        let mut dice = ConversationDice(RandomStream::stream(seed, "two controllers"));
+        let mut dice = ConversationDice(Random::stream(seed, "two controllers"));
         let drive = drive(&mut dice);
         Conversation::about(&drive, dice, seed)
     }
 
     fn with_zoned_drive(seed: u64) -> Conversation {
-        let mut dice = ConversationDice(RandomStream::stream(seed, "two controllers and zones"));
+        let mut dice = ConversationDice(Random::stream(seed, "two controllers and zones"));
         let drive = zoned(&mut dice);
         let mut conversation = Conversation::about(&drive, dice, seed);
         conversation.timing.keep_zones(&drive);
@@ -113,19 +113,19 @@ impl Conversation {
     }
 
     fn with_placement_drive(seed: u64) -> Conversation {
-        let mut dice = ConversationDice(RandomStream::stream(seed, "two controllers and placement"));
+        let mut dice = ConversationDice(Random::stream(seed, "two controllers and placement"));
         let drive = placed(&mut dice);
         Conversation::about(&drive, dice, seed)
     }
 
     fn with_key_value_drive(seed: u64) -> Conversation {
-        let mut dice = ConversationDice(RandomStream::stream(seed, "two controllers and keys"));
+        let mut dice = ConversationDice(Random::stream(seed, "two controllers and keys"));
         let drive = keyed(&mut dice);
         Conversation::about(&drive, dice, seed)
     }
 
     fn with_protected_drive(seed: u64) -> Conversation {
-        let mut dice = ConversationDice(RandomStream::stream(seed, "two controllers and protection"));
+        let mut dice = ConversationDice(Random::stream(seed, "two controllers and protection"));
         let drive = protected(&mut dice);
         let conversation = Conversation::about(&drive, dice, seed);
         conversation.store.add_metadata().unwrap();
@@ -141,7 +141,7 @@ impl Conversation {
             machine: ArrayHostMachine::new(&limits),
             served: Controller::new(Identity::new("test", limits, 0)),
             store: match limits.kind {
-                NamespaceKindLimits::EraseBlocks(_) => store,
+                NamespaceKindLimits::Blocks(_) => store,
                 NamespaceKindLimits::Zoned(zones) => store.with_zones(zones.layout).unwrap(),
                 NamespaceKindLimits::Keyed(keys) => store.with_keys(keys.layout).unwrap(),
             },
@@ -254,8 +254,8 @@ impl Conversation {
 
     fn register_write(&mut self, address: u64, value: u32) {
         let at = self.timing.now() + Span::from_us(1);
-        self.timing.inject(at, ExternalInput::RegisterWrite { address, value });
-        self.decoded.inject(at, ExternalInput::RegisterWrite { address, value });
+        self.timing.inject(at, Input::RegisterWrite { address, value });
+        self.decoded.inject(at, Input::RegisterWrite { address, value });
     }
 
     /// Commands in the queue are taken, with the bytes of their lists, then executed.

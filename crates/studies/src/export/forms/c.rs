@@ -19,8 +19,7 @@ pub(super) fn text(answer: &ExportAnswer) -> String {
     ];
     let counts = lists.map(|(count, _, values)| format!("enum {{ PHASELINK_{count} = {} }};\n", values.len()));
     let lists = lists.map(|(_, name, values)| array(name, values));
-    let tables =
-        [("ns", Level::InFlight, axes.in_flight.len()), ("load_ns", Level::ServerLoad, axes.load_percents.len())];
+    let tables = [("ns", Level::InFlight, axes.in_flight.len()), ("load_ns", Level::Load, axes.load_percents.len())];
     let tables = tables.map(|(name, level, levels)| {
         let side = axes.bytes.len() * levels * answer.percents.len();
         array(name, &all_latencies_ns(answer, level, side))

@@ -28,7 +28,7 @@ impl ExportAnswer {
         };
         template
             .replace("@DRIVE@", &self.drive)
-            .replace("@BY_LOAD@", &percents(Level::ServerLoad))
+            .replace("@BY_LOAD@", &percents(Level::Load))
             .replace("@BY_IN_FLIGHT@", &percents(Level::InFlight))
             .replace("@DATA@\n", data)
     }

@@ -21,8 +21,7 @@ pub(super) fn text(answer: &ExportAnswer) -> String {
     let iops = answer.iops_max();
     let iops: Vec<String> = iops.chunks(axes.bytes.len()).map(bracketed).collect();
     let iops = format!("IOPS_MAX = [{}]\n", iops.join(", "));
-    let tables =
-        [("NS", Level::InFlight, axes.in_flight.len()), ("LOAD_NS", Level::ServerLoad, axes.load_percents.len())];
+    let tables = [("NS", Level::InFlight, axes.in_flight.len()), ("LOAD_NS", Level::Load, axes.load_percents.len())];
     let tables = tables.map(|(name, level, levels)| {
         let mixes = axes.read_percents.iter().map(|percent| {
             let both = DIRECTIONS.map(|direction| latencies_of_direction(answer, level, (*percent, direction), levels));

@@ -2,7 +2,7 @@
 
 use super::answer::SheetKey;
 use super::drive::{PAGE_BYTES, PAGES, PLANES, SheetDriveCandidate};
-use super::solve::{BUS_BYTES_PER_NS, ERASE_PULSE_US, ERASE_US, MeasuredConstant, SUSPEND_US};
+use super::solve::{BUS_BYTES_PER_NS, ERASE_PULSE_US, ERASE_US, Known, SUSPEND_US};
 use phaselink_core::drive::Drive;
 
 /// Number of processor cores of the drive, as in the preset.
@@ -85,7 +85,7 @@ impl SheetDriveCandidate {
     /// Returns the keys of what reads wait for. Each is solved if the sheet has its percentile.
     fn read_wait_key_rows(&self) -> Vec<SheetKey> {
         let reads = self.sheet.reads();
-        let wait = |name: &str, value: String, (quantile, from): (f64, &str), known: MeasuredConstant, unit: f64| {
+        let wait = |name: &str, value: String, (quantile, from): (f64, &str), known: Known, unit: f64| {
             if reads.at(quantile).is_some() {
                 return key(name, value, &format!("solved: {from} of idle reads"));
             }

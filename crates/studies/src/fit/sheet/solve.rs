@@ -15,19 +15,19 @@ use phaselink_core::workload::{Job, fio};
 pub type JobSimulator<'a> = &'a dyn Fn(&Drive, &[Job]) -> Result<Outcome, Problems>;
 
 /// Time to suspend a program, in microseconds, where no percentile tells: the median of seven measured drives.
-pub(super) const SUSPEND_US: MeasuredConstant = MeasuredConstant { value: 58.0, low: 40.0, high: 143.0 };
+pub(super) const SUSPEND_US: Known = Known { value: 58.0, low: 40.0, high: 143.0 };
 /// Rate of a channel in bytes a nanosecond, likewise.
-pub(super) const BUS_BYTES_PER_NS: MeasuredConstant = MeasuredConstant { value: 1.07, low: 0.87, high: 1.24 };
+pub(super) const BUS_BYTES_PER_NS: Known = Known { value: 1.07, low: 0.87, high: 1.24 };
 /// Time of an erase in microseconds, likewise.
-pub(super) const ERASE_US: MeasuredConstant = MeasuredConstant { value: 1300.0, low: 300.0, high: 3600.0 };
+pub(super) const ERASE_US: Known = Known { value: 1300.0, low: 300.0, high: 3600.0 };
 /// Length of the pulses of an erase in microseconds, likewise.
-pub(super) const ERASE_PULSE_US: MeasuredConstant = MeasuredConstant { value: 1200.0, low: 600.0, high: 1730.0 };
+pub(super) const ERASE_PULSE_US: Known = Known { value: 1200.0, low: 600.0, high: 1730.0 };
 /// Number of lines for which a drive that stops its writes collects at once: from the one measured drive that does.
 pub(super) const STOPPED_LINES: u32 = 10;
 
 /// Value of a constant over the measured drives, with its least and its largest.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct MeasuredConstant {
+pub(super) struct Known {
     /// Median of the measured drives.
     pub(super) value: f64,
     /// Least of the measured drives.

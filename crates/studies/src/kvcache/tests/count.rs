@@ -136,9 +136,9 @@ impl PlainTiers {
 
     fn touch(&mut self, tier: usize, name: &usize, plan: &CachePlan) {
         match plan.replacement {
-            TierReplacement::FifoPolicy => {}
+            TierReplacement::Fifo => {}
             TierReplacement::Clock => drop(self.used[tier / 2].insert(*name)),
-            TierReplacement::LruReplacement => {
+            TierReplacement::Lru => {
                 self.lists[tier].retain(|held| held != name);
                 self.lists[tier].push(*name);
             }
@@ -248,7 +248,7 @@ fn cache_totals_equal_an_independent_count_for_all_formats() {
         if format == TokenTraceFormat::Bailian {
             let end = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(60).unwrap().0;
             let tier_bytes = [300 * block, 900 * block, 6000 * block];
-            let small = CachePlan { tier_bytes, ..plan(TierReplacement::LruReplacement, DriveWrites::Evicted) };
+            let small = CachePlan { tier_bytes, ..plan(TierReplacement::Lru, DriveWrites::Evicted) };
             compare_with_plain_count(format, &small, &bytes[..=end]);
             continue;
         }
@@ -256,7 +256,7 @@ fn cache_totals_equal_an_independent_count_for_all_formats() {
             compare_with_plain_count(format, &plan(replacement, DriveWrites::Evicted), &bytes);
         }
         for writes in [DriveWrites::Reused, DriveWrites::All] {
-            compare_with_plain_count(format, &plan(TierReplacement::LruReplacement, writes), &bytes);
+            compare_with_plain_count(format, &plan(TierReplacement::Lru, writes), &bytes);
         }
     }
 }

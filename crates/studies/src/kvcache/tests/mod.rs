@@ -18,10 +18,10 @@ fn accelerators() -> Accelerators {
 fn plan(block_tokens: u64, tier_bytes: [u64; 3]) -> CachePlan {
     CachePlan {
         model: LanguageModel::shipped_named("llama-3.1-70b").unwrap(),
-        layout: KvLayout::PageBlock,
+        layout: KvLayout::Block,
         block_tokens,
         tier_bytes,
-        replacement: TierReplacement::LruReplacement,
+        replacement: TierReplacement::Lru,
         writes: DriveWrites::Evicted,
     }
 }
@@ -30,9 +30,9 @@ fn plan(block_tokens: u64, tier_bytes: [u64; 3]) -> CachePlan {
 fn kv_cache_bytes_of_a_70b_model_match_its_layers_and_heads() {
     let model = LanguageModel::shipped_named("llama-3.1-70b").unwrap();
     assert_eq!(model.token_bytes(), 320 << 10);
-    assert_eq!(KvLayout::PageBlock.objects(&model, 16), (1, 5 << 20));
-    assert_eq!(KvLayout::StageUnderConversion.objects(&model, 16), (80, 64 << 10));
-    assert_eq!(KvLayout::PacketToken.objects(&model, 16), (16, 320 << 10));
+    assert_eq!(KvLayout::Block.objects(&model, 16), (1, 5 << 20));
+    assert_eq!(KvLayout::Layer.objects(&model, 16), (80, 64 << 10));
+    assert_eq!(KvLayout::Token.objects(&model, 16), (16, 320 << 10));
     let latent = LanguageModel::shipped_named("deepseek-v3").unwrap();
     assert_eq!(latent.token_bytes(), 61 * 576 * 2);
 }

@@ -50,7 +50,7 @@ fn drive(name: &str, first_token: Option<SampledTime>) -> KvCacheDrive {
         prefill_shares: [0.3, 0.35, 0.5],
         sampled_requests: 24,
         drive_writes_per_day: 6.5,
-        lifetime: CacheLifetime::MeasuredConstant(CellLifetime {
+        lifetime: CacheLifetime::Known(CellLifetime {
             years: 0.5,
             write_amplification: 2.0,
             placed_years: Some(1.5),
@@ -68,8 +68,8 @@ fn text(drives: Vec<KvCacheDrive>) -> String {
         duration_s: 60.0,
         token_bytes: 2048,
         block_tokens: 512,
-        layout: KvLayout::PageBlock,
-        replacement: TierReplacement::LruReplacement,
+        layout: KvLayout::Block,
+        replacement: TierReplacement::Lru,
         drive_writes: DriveWrites::Evicted,
         drives_per_host: 1,
         windows: 4,

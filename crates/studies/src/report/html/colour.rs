@@ -79,14 +79,14 @@ pub fn latency_cause_colour(cause: CauseOfLatency) -> String {
     css_colour_text(match cause {
         CauseOfLatency::Queueing => (0, 0, 66),
         CauseOfLatency::CommandFetch => (38, 82, 40),
-        CauseOfLatency::FirmwareCores => (334, 75, 56),
+        CauseOfLatency::Firmware => (334, 75, 56),
         CauseOfLatency::IncompleteTags => (205, 42, 47),
         CauseOfLatency::Memory => (130, 55, 80),
         CauseOfLatency::DataTransfer => (42, 90, 56),
         CauseOfLatency::Completion => (54, 78, 73),
         CauseOfLatency::WakeUp => (228, 85, 66),
         CauseOfLatency::Copy => (203, 88, 82),
-        CauseOfLatency::EngineStack => (212, 88, 66),
+        CauseOfLatency::Software => (212, 88, 66),
         CauseOfLatency::Network => (280, 60, 45),
     })
 }

@@ -13,7 +13,7 @@ use crate::report::tail_table;
 use crate::results::documents::ResourceUse;
 use crate::results::{FIGURES, Figure, Figures};
 use crate::tails::tails;
-use phaselink_core::engine::timeline::RunWindow;
+use phaselink_core::engine::timeline::Window;
 use phaselink_core::ledger::stage::SystemPart;
 use phaselink_core::ledger::{DirectionOutcome, Outcome, Trace};
 use phaselink_core::number::real;
@@ -39,7 +39,7 @@ pub struct Run<'a> {
     /// Job and drive as lines of text.
     pub heading: &'a [String],
     /// Results of successive windows of simulated time, if the run was divided into windows.
-    pub timeline: &'a [RunWindow],
+    pub timeline: &'a [Window],
     /// Title and steps of one request with its packets, if they were recorded.
     pub packets: Option<(&'a str, &'a Trace)>,
 }
@@ -116,16 +116,16 @@ fn utilisation(usage: &[ResourceUse]) -> String {
 
 /// Returns the HTML section with plots of request rate and latency over the run's time; empty if there are fewer than
 /// two windows.
-fn in_time(windows: &[RunWindow]) -> String {
+fn in_time(windows: &[Window]) -> String {
     let [first, _, ..] = windows else { return String::new() };
     let start = first.from;
-    let over = |figure: &dyn Fn(&RunWindow) -> f64| {
-        let point = |window: &RunWindow| (window.to.since(start).as_s(), Some(figure(window)));
+    let over = |figure: &dyn Fn(&Window) -> f64| {
+        let point = |window: &Window| (window.to.since(start).as_s(), Some(figure(window)));
         windows.iter().map(point).collect::<Vec<_>>()
     };
     let seconds = |value: f64| units::quantity(value, "s");
     let x = PlotAxis { name: "simulated time", scale: AxisScale::Linear, shown: &seconds };
-    let rate = [PlotLine::through("requests a second", over(&RunWindow::iops))];
+    let rate = [PlotLine::through("requests a second", over(&Window::iops))];
     let latency = [
         PlotLine::through("mean", over(&|window| window.latency.mean_ns() / 1e9)),
         PlotLine::through("99 %", over(&|window| window.latency.percentile(99.0).as_s())),

@@ -49,7 +49,7 @@ pub struct ComparedAtLoad {
 #[serde(untagged)]
 pub enum ComparedCell {
     /// Figures of a compared drive that ran the jobs.
-    CommandOutput(Box<RanCell>),
+    Ran(Box<RanCell>),
     /// Compared drive that did not run, because its queues have too few entries for the requests in flight.
     Short(ShortCell),
 }

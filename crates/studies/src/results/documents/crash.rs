@@ -168,7 +168,7 @@ impl RecordedRequests {
                 RecordedOp::Zero => &mut counts.zeroings,
                 RecordedOp::Reset => &mut counts.zone_resets,
                 RecordedOp::Finish => &mut counts.zone_finishes,
-                RecordedOp::DeepFlush => &mut counts.flushes,
+                RecordedOp::Flush => &mut counts.flushes,
             } += 1;
             if matches!(request.kind, RecordedOp::Write(_)) {
                 counts.written_bytes += u64::from(request.bytes);

@@ -88,7 +88,7 @@ figures! {
     /// Power of the server during a run, by name.
     PowerFigures: |figure| figure.is_in_run(&[RunFigureGroup::Power]);
     /// Energy for each request of a run, by name.
-    EnergyFigures: |figure| figure.is_in_run(&[RunFigureGroup::ServerEnergy]);
+    EnergyFigures: |figure| figure.is_in_run(&[RunFigureGroup::Energy]);
 }
 
 const BEYOND: &str = "Latency in ns that the percentage of requests in the key (`p99`: 99 %) does not exceed.";

@@ -64,7 +64,7 @@ pub struct ReproducedRow {
 pub enum ClaimKind {
     /// Input of the simulation: the drive description takes the published value as given, so that agreement is no
     /// evidence for the model.
-    ExternalInput,
+    Input,
     /// Published number with a unit, which is compared with a simulated number.
     Number,
     /// Published statement that holds or does not hold: published and simulated values are 1 or 0.

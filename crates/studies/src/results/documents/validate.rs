@@ -128,20 +128,15 @@ pub enum Provenance {
     /// depends on this constant.
     Solved,
     /// Fitted: a constant of the model was estimated from the compared value, among other values.
-    FittedKeyValue,
+    Fitted,
     /// Predicted: no constant of the model was derived from the compared value or its table.
     Predicted,
 }
 
 impl Provenance {
     /// All provenances of a value, from the one that shows least about the model to the one that shows most.
-    pub const ALL: [Provenance; 5] = [
-        Provenance::Given,
-        Provenance::Returned,
-        Provenance::Solved,
-        Provenance::FittedKeyValue,
-        Provenance::Predicted,
-    ];
+    pub const ALL: [Provenance; 5] =
+        [Provenance::Given, Provenance::Returned, Provenance::Solved, Provenance::Fitted, Provenance::Predicted];
 
     /// Returns the word for this provenance in JSON documents.
     pub fn word(self) -> &'static str {
@@ -149,7 +144,7 @@ impl Provenance {
             Provenance::Given => "given",
             Provenance::Returned => "returned",
             Provenance::Solved => "solved",
-            Provenance::FittedKeyValue => "fitted",
+            Provenance::Fitted => "fitted",
             Provenance::Predicted => "predicted",
         }
     }

@@ -50,7 +50,7 @@ pub struct SearchCandidate {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Speed {
     /// Number from the key's value that is larger for a faster part, such as lanes or a negated latency.
-    MeasuredConstant(f64),
+    Known(f64),
     /// Index of a value whose effect on speed is not known; only equal values compare.
     Unknown(usize),
 }
@@ -59,7 +59,7 @@ enum Speed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CandidateState {
     /// Candidate has neither been run nor been ruled out by another one.
-    FileOpener,
+    Open,
     /// Candidate has run, and its figures meet the target.
     Met,
     /// Candidate has run, and its figures miss the target.
@@ -88,7 +88,7 @@ impl SearchCandidate {
     /// True if no part of this candidate is faster than that of `other`, and all parts without a known speed are equal.
     fn is_no_faster_in_any_part(&self, other: &SearchCandidate) -> bool {
         self.speeds.iter().zip(&other.speeds).all(|pair| match pair {
-            (Speed::MeasuredConstant(own), Speed::MeasuredConstant(others)) => own <= others,
+            (Speed::Known(own), Speed::Known(others)) => own <= others,
             (own, others) => own == others,
         })
     }
@@ -101,8 +101,8 @@ fn speed(swept: &SweptKey, place: usize) -> Speed {
         _ => return Speed::Unknown(place),
     };
     match swept.target() {
-        Key::Description(key) if MORE_IS_FASTER.contains(&key) => Speed::MeasuredConstant(value),
-        Key::Description(key) if LESS_IS_FASTER.contains(&key) => Speed::MeasuredConstant(-value),
+        Key::Description(key) if MORE_IS_FASTER.contains(&key) => Speed::Known(value),
+        Key::Description(key) if LESS_IS_FASTER.contains(&key) => Speed::Known(-value),
         _ => Speed::Unknown(place),
     }
 }
@@ -111,7 +111,7 @@ impl Search {
     /// Returns a search among these candidates, all of which are open.
     pub fn new(candidates: impl IntoIterator<Item = SearchCandidate>) -> Search {
         let mut candidates: Vec<_> =
-            candidates.into_iter().map(|candidate| (candidate, CandidateState::FileOpener)).collect();
+            candidates.into_iter().map(|candidate| (candidate, CandidateState::Open)).collect();
         candidates.sort_by(|(a, _), (b, _)| a.cost.total_cmp(&b.cost).then(a.point.cmp(&b.point)));
         Search { candidates }
     }
@@ -121,7 +121,7 @@ impl Search {
         let mut open: Vec<&SearchCandidate> = self
             .candidates
             .iter()
-            .filter(|(_, state)| *state == CandidateState::FileOpener)
+            .filter(|(_, state)| *state == CandidateState::Open)
             .map(|(candidate, _)| candidate)
             .collect();
         let mut wave = Vec::new();
@@ -145,11 +145,11 @@ impl Search {
         let Some(place) = self.candidates.iter().position(|(candidate, _)| candidate.point == point) else { return };
         let told = self.candidates[place].0.clone();
         self.candidates[place].1 = if is_met { CandidateState::Met } else { CandidateState::Missed };
-        for (other, state) in self.candidates.iter_mut().filter(|(_, state)| *state == CandidateState::FileOpener) {
+        for (other, state) in self.candidates.iter_mut().filter(|(_, state)| *state == CandidateState::Open) {
             *state = match () {
                 () if is_met && !is_better_answer(other, &told) => CandidateState::Dearer,
                 () if !is_met && is_clear && other.is_no_faster_in_any_part(&told) => CandidateState::Slower,
-                () => CandidateState::FileOpener,
+                () => CandidateState::Open,
             };
         }
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 /// Returns a candidate of a search with these speeds of its parts.
 fn candidate(point: usize, cost: f64, speeds: &[f64]) -> SearchCandidate {
-    SearchCandidate { point, cost, speeds: speeds.iter().copied().map(Speed::MeasuredConstant).collect() }
+    SearchCandidate { point, cost, speeds: speeds.iter().copied().map(Speed::Known).collect() }
 }
 
 /// Runs a search and returns the point that it finds, and the number of points that it has run.
@@ -47,11 +47,8 @@ fn unreachable_target_is_recognised_after_few_runs() {
 
 #[test]
 fn values_of_unknown_speed_rule_out_no_candidate() {
-    let other = |point, kind| SearchCandidate {
-        point,
-        cost: 1.0,
-        speeds: vec![Speed::Unknown(kind), Speed::MeasuredConstant(1.0)],
-    };
+    let other =
+        |point, kind| SearchCandidate { point, cost: 1.0, speeds: vec![Speed::Unknown(kind), Speed::Known(1.0)] };
     assert!(!other(0, 0).is_no_faster_in_any_part(&other(1, 1)) && other(0, 0).is_no_faster_in_any_part(&other(1, 0)));
 }
 

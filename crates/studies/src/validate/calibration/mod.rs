@@ -251,7 +251,7 @@ impl Calibration {
             .map(|place| {
                 let others = left_out.iter().enumerate();
                 let others = others.filter(|(other, _)| *other != place && !self.folds[*other].order_only);
-                let spread = ErrorQuantiles::of(others.map(|(_, rows)| *rows));
+                let spread = Spread::of(others.map(|(_, rows)| *rows));
                 left_out[place].iter().map(|row| spread.with_interval(row)).collect()
             })
             .collect();
@@ -270,7 +270,7 @@ impl Calibration {
         let sources = of_source
             .into_iter()
             .map(|(source, rows)| SourceResult { source: String::from(source), agreement: agreement_of(rows) });
-        let interval = ErrorQuantiles::of(counted().map(|(_, rows)| rows.as_slice())).0;
+        let interval = Spread::of(counted().map(|(_, rows)| rows.as_slice())).0;
         FoldsDocument {
             folds: folds.collect(),
             sources: sources.collect(),
@@ -358,11 +358,11 @@ impl Parameter {
 
 /// Errors of left-out measurements, from which intervals follow: 5 % and 95 % quantiles of the logarithm of measured
 /// over predicted.
-struct ErrorQuantiles(Option<(f64, f64)>);
+struct Spread(Option<(f64, f64)>);
 
-impl ErrorQuantiles {
+impl Spread {
     /// Computes the quantiles over the measurements of several folds, each fold with equal weight.
-    fn of<'a>(folds: impl Iterator<Item = &'a [ValidatedRow]>) -> ErrorQuantiles {
+    fn of<'a>(folds: impl Iterator<Item = &'a [ValidatedRow]>) -> Spread {
         let mut residuals: Vec<(f64, f64)> = Vec::new();
         for rows in folds {
             let known: Vec<f64> = rows.iter().filter_map(ratio).map(|ratio| -libm::log(ratio)).collect();
@@ -378,7 +378,7 @@ impl ErrorQuantiles {
             });
             found.map(|(residual, _)| *residual)
         };
-        ErrorQuantiles(quantile(ENDS[0]).zip(quantile(ENDS[1])))
+        Spread(quantile(ENDS[0]).zip(quantile(ENDS[1])))
     }
 
     /// Returns the measurement with the prediction interval around its predicted value.

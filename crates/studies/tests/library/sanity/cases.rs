@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{KeyOverride, shipped};
 use phaselink_core::problem::Problems;
-use phaselink_core::random::RandomStream;
+use phaselink_core::random::Random;
 use phaselink_core::torture::draw::{draw_optional, one_of};
 use phaselink_core::workload::{Job, fio};
 
@@ -127,7 +127,7 @@ pub(super) fn ladders() -> Vec<Case> {
 
 /// A case in which all is drawn.
 pub(super) fn random(seed: u64) -> Case {
-    let mut random = RandomStream::stream(seed, "sanity");
+    let mut random = Random::stream(seed, "sanity");
     let set = [draw_optional(&mut random, LINKS), draw_optional(&mut random, MEDIA), draw_optional(&mut random, HOSTS)];
     Case {
         drive: one_of(&mut random, drives()),
@@ -137,7 +137,7 @@ pub(super) fn random(seed: u64) -> Case {
     }
 }
 
-fn work(random: &mut RandomStream) -> Work {
+fn work(random: &mut Random) -> Work {
     let bytes = one_of(random, &[512, 4096, 4096, 4096, 8192, 16_384, 65_536, 131_072]);
     let threads = one_of(random, &[1, 1, 1, 2, 4, 8]);
     let depth_max = (OUTSTANDING_BYTES / bytes / threads).max(1);

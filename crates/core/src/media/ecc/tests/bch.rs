@@ -1,11 +1,11 @@
 //! Tests of the decoder against brute force, on a code that is small enough for that.
 
 use crate::media::ecc::bch::{Bch, times};
-use crate::media::ecc::field::GaloisField;
+use crate::media::ecc::field::Field;
 
 /// Field polynomial x^5 + x^2 + 1: words of 31 bits, of which 15 correct three errors.
 fn small_bch_code() -> Bch {
-    Bch::new(GaloisField::new(0b10_0101), 3, 31)
+    Bch::new(Field::new(0b10_0101), 3, 31)
 }
 
 fn values(code: &Bch, word: u32) -> Vec<u16> {
@@ -46,7 +46,7 @@ fn small_code_decodes_exactly_up_to_three_errors() {
 
 #[test]
 fn errors_outside_a_shortened_word_stay_unlocated() {
-    let code = Bch::new(GaloisField::new(0b10_0101), 3, 20);
+    let code = Bch::new(Field::new(0b10_0101), 3, 20);
     assert_eq!(code.locate(&values(&code, 1 << 19)).as_deref(), Some(&[19][..]));
     assert_eq!(code.locate(&values(&code, 1 << 20)), None);
     assert_eq!(code.locate(&values(&code, 1 << 25 | 1 << 3)), None);
@@ -61,7 +61,7 @@ fn small_code_has_the_textbook_generator() {
 
 #[test]
 fn field_multiplication_and_division_are_inverse() {
-    let field = GaloisField::new(0b10_0101);
+    let field = Field::new(0b10_0101);
     for left in 0..32 {
         assert_eq!((field.multiply(left, 0), field.multiply(0, left)), (0, 0));
         for right in 1..32 {
@@ -73,7 +73,7 @@ fn field_multiplication_and_division_are_inverse() {
 #[test]
 #[should_panic(expected = "not primitive")]
 fn non_primitive_polynomial_is_refused() {
-    GaloisField::new(0b1_1111);
+    Field::new(0b1_1111);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use crate::media::ecc::endurance::{
-    CELLS_OF_A_CHIP, CellEndurance, CellEnduranceSpread, EnduranceDistribution, least_endurance_spread,
+    CELLS_OF_A_CHIP, CellEnduranceSpread, Endurance, EnduranceDistribution, least_endurance_spread,
 };
 
 const BOTH: [EnduranceDistribution; 2] = [EnduranceDistribution::Lognormal, EnduranceDistribution::Weibull];
@@ -11,7 +11,7 @@ fn close(found: f64, expected: f64) {
 #[test]
 fn one_cell_is_worn_after_the_first_failure_cycles() {
     for spread in [CellEnduranceSpread::Lognormal { deviation: 0.7 }, CellEnduranceSpread::Weibull { shape: 2.0 }] {
-        let endurance = CellEndurance { cells: CELLS_OF_A_CHIP, first_cycles: 1e6, spread };
+        let endurance = Endurance { cells: CELLS_OF_A_CHIP, first_cycles: 1e6, spread };
         close(endurance.worn(1e6) * CELLS_OF_A_CHIP, 1.0);
         close(endurance.raw_bit_error_rate(1e6) * 2.0, endurance.worn(1e6));
     }
@@ -22,7 +22,7 @@ fn least_spread_reaches_the_target_cycles() {
     for family in BOTH {
         for stretch in [10.0, 1000.0] {
             let spread = least_endurance_spread(family, CELLS_OF_A_CHIP, stretch, 1e-16).unwrap();
-            let endurance = CellEndurance { cells: CELLS_OF_A_CHIP, first_cycles: 1e6, spread };
+            let endurance = Endurance { cells: CELLS_OF_A_CHIP, first_cycles: 1e6, spread };
             close(endurance.cycles_until_error_rate(1e-16), 1e6 * stretch);
             close(endurance.uncorrectable_bit_error_rate(1e6 * stretch), 1e-16);
         }

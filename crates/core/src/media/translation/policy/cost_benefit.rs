@@ -6,26 +6,26 @@
 //! while more of them are valid than in a block whose units will soon be overwritten anyway.
 
 use super::{TranslationPolicySettings, TranslationPolicy};
-use crate::media::translation::blocks::EraseBlocks;
-use crate::random::RandomStream;
+use crate::media::translation::blocks::Blocks;
+use crate::random::Random;
 
 /// Policy `cost-benefit`: collects the block with the best ratio of benefit to cost.
 #[derive(Clone, Debug)]
-pub struct CostBenefitPolicy;
+pub struct CostBenefit;
 
-impl TranslationPolicy for CostBenefitPolicy {
-    fn new(_settings: &TranslationPolicySettings) -> CostBenefitPolicy {
-        CostBenefitPolicy
+impl TranslationPolicy for CostBenefit {
+    fn new(_settings: &TranslationPolicySettings) -> CostBenefit {
+        CostBenefit
     }
 
-    fn victim(&mut self, blocks: &EraseBlocks, _random: &mut RandomStream) -> Option<u32> {
+    fn victim(&mut self, blocks: &Blocks, _random: &mut Random) -> Option<u32> {
         best_benefit_block(blocks)
     }
 }
 
 /// Returns the full block that has the largest ratio of benefit to cost, as defined for this module; `None` if all
 /// mapping units of every full block are valid.
-pub(super) fn best_benefit_block(blocks: &EraseBlocks) -> Option<u32> {
+pub(super) fn best_benefit_block(blocks: &Blocks) -> Option<u32> {
     let mut best = None;
     for block in blocks.full().filter(|block| blocks.has_invalid_units(*block)) {
         let (valid, units) = (f64::from(blocks.valid(block)), f64::from(blocks.units()));

@@ -2,24 +2,24 @@
 //! are valid.
 
 use super::{TranslationPolicySettings, TranslationPolicy};
-use crate::media::translation::blocks::EraseBlocks;
+use crate::media::translation::blocks::Blocks;
 use crate::media::translation::stationary::VictimPolicy;
-use crate::random::RandomStream;
+use crate::random::Random;
 
 /// Policy `fifo`: collects the block that was filled up first.
 #[derive(Clone, Debug)]
-pub struct FifoPolicy;
+pub struct Fifo;
 
-impl TranslationPolicy for FifoPolicy {
-    fn new(_settings: &TranslationPolicySettings) -> FifoPolicy {
-        FifoPolicy
+impl TranslationPolicy for Fifo {
+    fn new(_settings: &TranslationPolicySettings) -> Fifo {
+        Fifo
     }
 
     fn closed_form(_settings: &TranslationPolicySettings) -> Option<VictimPolicy> {
         Some(VictimPolicy::Oldest)
     }
 
-    fn victim(&mut self, blocks: &EraseBlocks, _random: &mut RandomStream) -> Option<u32> {
+    fn victim(&mut self, blocks: &Blocks, _random: &mut Random) -> Option<u32> {
         blocks.full().min_by_key(|block| blocks.order(*block))
     }
 }

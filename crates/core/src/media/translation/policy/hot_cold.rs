@@ -8,8 +8,8 @@
 
 use super::cost_benefit::best_benefit_block;
 use super::{TranslationPolicySettings, TranslationPolicy};
-use crate::media::translation::blocks::{EraseBlocks, FlashUnitLocation};
-use crate::random::RandomStream;
+use crate::media::translation::blocks::{Blocks, FlashUnitLocation};
+use crate::random::Random;
 
 /// Number of collected hot blocks over which the mean lifetime is taken, as in the paper.
 const SAMPLES: u32 = 16;
@@ -23,7 +23,7 @@ const COLD: u8 = 1;
 /// Policy `hot-cold`: separates hot from cold mapping units, and collects the block with the best ratio of benefit to
 /// cost.
 #[derive(Clone, Debug)]
-pub struct HotColdPolicy {
+pub struct HotCold {
     /// Mean lifetime of hot blocks, as the number of mapping units that the user writes meanwhile. Infinite until
     /// enough blocks have been collected.
     lifetime: f64,
@@ -34,21 +34,21 @@ pub struct HotColdPolicy {
     lifetimes: f64,
 }
 
-impl TranslationPolicy for HotColdPolicy {
+impl TranslationPolicy for HotCold {
     const USER_STREAMS: u8 = 2;
     const MOVED_STREAMS: u8 = 2;
 
-    fn new(_settings: &TranslationPolicySettings) -> HotColdPolicy {
+    fn new(_settings: &TranslationPolicySettings) -> HotCold {
         // Until 16 hot blocks have been collected, count every overwritten unit as hot. A unit written for the first
         // time is cold.
-        HotColdPolicy { lifetime: f64::INFINITY, collected: 0, lifetimes: 0.0 }
+        HotCold { lifetime: f64::INFINITY, collected: 0, lifetimes: 0.0 }
     }
 
-    fn victim(&mut self, blocks: &EraseBlocks, _random: &mut RandomStream) -> Option<u32> {
+    fn victim(&mut self, blocks: &Blocks, _random: &mut Random) -> Option<u32> {
         best_benefit_block(blocks)
     }
 
-    fn user_stream(&mut self, blocks: &EraseBlocks, before: FlashUnitLocation) -> u8 {
+    fn user_stream(&mut self, blocks: &Blocks, before: FlashUnitLocation) -> u8 {
         match before {
             FlashUnitLocation::NONE => COLD,
             _ if blocks.age(before.block) < self.lifetime => HOT,
@@ -56,13 +56,13 @@ impl TranslationPolicy for HotColdPolicy {
         }
     }
 
-    fn moved_stream(&mut self, blocks: &EraseBlocks, victim: u32) -> u8 {
+    fn moved_stream(&mut self, blocks: &Blocks, victim: u32) -> u8 {
         let age = blocks.age(victim);
         let is_hot = blocks.stream(victim) == HOT;
         if is_hot {
             (self.collected, self.lifetimes) = (self.collected + 1, self.lifetimes + age);
             if self.collected == SAMPLES {
-                *self = HotColdPolicy { lifetime: self.lifetimes / f64::from(SAMPLES), collected: 0, lifetimes: 0.0 };
+                *self = HotCold { lifetime: self.lifetimes / f64::from(SAMPLES), collected: 0, lifetimes: 0.0 };
             }
         }
         u8::from(!is_hot && age >= OLD * self.lifetime)

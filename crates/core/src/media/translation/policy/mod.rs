@@ -9,11 +9,11 @@
 //! layer calls [`TranslationPolicy::user_stream`] for each unit that the user writes,
 //! [`TranslationPolicy::replaced_map_page`] for each miss of the map cache, and the other methods once a block.
 
-use super::blocks::{CachedMapPage, EraseBlocks, FlashUnitLocation, FlashWriteStream};
+use super::blocks::{Blocks, CachedMapPage, FlashUnitLocation, FlashWriteStream};
 use super::stationary::VictimPolicy;
 use crate::config::TranslationPolicyName;
 use crate::config::policies::translation_policies;
-use crate::random::RandomStream;
+use crate::random::Random;
 
 /// Settings from a drive file that translation policies read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,17 +41,17 @@ pub trait TranslationPolicy: Sized {
     }
 
     /// Returns the number of the full block to collect next; `None` if no block should be collected now.
-    fn victim(&mut self, blocks: &EraseBlocks, random: &mut RandomStream) -> Option<u32>;
+    fn victim(&mut self, blocks: &Blocks, random: &mut Random) -> Option<u32>;
 
     /// Returns the stream of a mapping unit that the user writes, below [`TranslationPolicy::USER_STREAMS`]. `before`
     /// is the unit's location until now, [`FlashUnitLocation::NONE`] if it has none.
-    fn user_stream(&mut self, _blocks: &EraseBlocks, _before: FlashUnitLocation) -> u8 {
+    fn user_stream(&mut self, _blocks: &Blocks, _before: FlashUnitLocation) -> u8 {
         0
     }
 
     /// Returns the stream of moved units that receives the valid mapping units of a victim, below
     /// [`TranslationPolicy::MOVED_STREAMS`]. A policy can learn from the victim here.
-    fn moved_stream(&mut self, _blocks: &EraseBlocks, _victim: u32) -> u8 {
+    fn moved_stream(&mut self, _blocks: &Blocks, _victim: u32) -> u8 {
         0
     }
 
@@ -68,7 +68,7 @@ pub trait TranslationPolicy: Sized {
 
     /// Returns the index in `free`, which is not empty, of the block that a stream opens next. By default it is the
     /// least erased block.
-    fn next_block(&mut self, blocks: &EraseBlocks, free: &[u32], _stream: FlashWriteStream) -> usize {
+    fn next_block(&mut self, blocks: &Blocks, free: &[u32], _stream: FlashWriteStream) -> usize {
         // Take the block with the fewest erases, for even wear.
         blocks.least_erased_free_block(free).unwrap_or(0)
     }
@@ -110,20 +110,20 @@ macro_rules! policy_dispatch {
                 }
             }
 
-            pub(super) fn victim(&mut self, blocks: &EraseBlocks, random: &mut RandomStream) -> Option<u32> {
+            pub(super) fn victim(&mut self, blocks: &Blocks, random: &mut Random) -> Option<u32> {
                 match self {
                     $(Policy::$policy(policy) => policy.victim(blocks, random),)+
                 }
             }
 
             #[inline]
-            pub(super) fn user_stream(&mut self, blocks: &EraseBlocks, before: FlashUnitLocation) -> u8 {
+            pub(super) fn user_stream(&mut self, blocks: &Blocks, before: FlashUnitLocation) -> u8 {
                 match self {
                     $(Policy::$policy(policy) => policy.user_stream(blocks, before),)+
                 }
             }
 
-            pub(super) fn moved_stream(&mut self, blocks: &EraseBlocks, victim: u32) -> u8 {
+            pub(super) fn moved_stream(&mut self, blocks: &Blocks, victim: u32) -> u8 {
                 match self {
                     $(Policy::$policy(policy) => policy.moved_stream(blocks, victim),)+
                 }
@@ -141,7 +141,7 @@ macro_rules! policy_dispatch {
                 }
             }
 
-            pub(super) fn next_block(&mut self, blocks: &EraseBlocks, free: &[u32], stream: FlashWriteStream) -> usize {
+            pub(super) fn next_block(&mut self, blocks: &Blocks, free: &[u32], stream: FlashWriteStream) -> usize {
                 match self {
                     $(Policy::$policy(policy) => policy.next_block(blocks, free, stream),)+
                 }

@@ -7,8 +7,8 @@
 //! before one that has.
 
 use super::{TranslationPolicySettings, TranslationPolicy};
-use crate::media::translation::blocks::{EraseBlocks, CachedMapPage, FlashWriteStream};
-use crate::random::RandomStream;
+use crate::media::translation::blocks::{Blocks, CachedMapPage, FlashWriteStream};
+use crate::random::Random;
 
 /// Number of earlier erases that every block is assumed to have, so that the first few erases in a run do not count as
 /// many times the wear of other blocks.
@@ -16,14 +16,14 @@ const ERASES_BEFORE: f64 = 16.0;
 
 /// Policy `wear-aware`: collects often erased blocks late, and fills them with mapping units that are seldom written.
 #[derive(Clone, Debug)]
-pub struct WearAwarePolicy;
+pub struct WearAware;
 
-impl TranslationPolicy for WearAwarePolicy {
-    fn new(_settings: &TranslationPolicySettings) -> WearAwarePolicy {
-        WearAwarePolicy
+impl TranslationPolicy for WearAware {
+    fn new(_settings: &TranslationPolicySettings) -> WearAware {
+        WearAware
     }
 
-    fn victim(&mut self, blocks: &EraseBlocks, _random: &mut RandomStream) -> Option<u32> {
+    fn victim(&mut self, blocks: &Blocks, _random: &mut Random) -> Option<u32> {
         let mut best = None;
         for block in blocks.full().filter(|block| blocks.has_invalid_units(*block)) {
             let (valid, invalid) = (blocks.valid(block), blocks.units() - blocks.valid(block));
@@ -43,7 +43,7 @@ impl TranslationPolicy for WearAwarePolicy {
         pages.iter().position(|page| !page.is_changed).unwrap_or(0)
     }
 
-    fn next_block(&mut self, blocks: &EraseBlocks, free: &[u32], stream: FlashWriteStream) -> usize {
+    fn next_block(&mut self, blocks: &Blocks, free: &[u32], stream: FlashWriteStream) -> usize {
         let place = match stream {
             FlashWriteStream::Moved(_) => blocks.most_erased_free_block(free),
             _ => blocks.least_erased_free_block(free),

@@ -34,7 +34,7 @@ impl Driver {
     /// the end of a block, so the announced tag does not protect it.
     fn choose_read_tag(&mut self, number: usize, read: &Read, memory: &HostMemory) -> u64 {
         let own = self.own_tag();
-        if self.tag_choice == IncompleteTagChoice::RandomStream {
+        if self.tag_choice == IncompleteTagChoice::Random {
             return own;
         }
         let tag = announced(self.queues[number].mode_word, self.width(), memory);

@@ -28,7 +28,7 @@ use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::dc_express::config::IncompleteTagChoice;
 use crate::protocol::nvme::driver::Driver as NvmeDriver;
 use crate::protocol::ports::{HostPorts, Settled, queue_of};
-use crate::random::RandomStream;
+use crate::random::Random;
 #[cfg(test)]
 use crate::request::Request;
 use crate::request::RequestId;
@@ -91,7 +91,7 @@ pub struct Driver {
     tag_choice: IncompleteTagChoice,
     /// Natural logarithm of the probability that a packet's data does not end in a random tag.
     spared_ln: f64,
-    random: RandomStream,
+    random: Random,
     /// Time after which a read counts as stuck: maximum queue depth times maximum latency (section 3.1).
     timeout: Span,
     watching: bool,
@@ -126,7 +126,7 @@ impl Driver {
     ) -> Driver {
         let config = &drive.dc_express;
         let ratio = drive.host.nominal_clock_ratio();
-        let mut random = RandomStream::stream(seed, "incomplete tags");
+        let mut random = Random::stream(seed, "incomplete tags");
         let queues = (0..config.queue_pairs)
             .map(|_| {
                 let queue = Queue::new(config.queue_entries, nvme.max_transfer_bytes(), memory);
@@ -155,7 +155,7 @@ impl Driver {
     /// Returns the tag of the next read and the random source of later tags for modification, so that a test can inject
     /// faults.
     #[cfg(test)]
-    pub(crate) fn tags_for_tests(&mut self) -> (&mut u64, &mut RandomStream) {
+    pub(crate) fn tags_for_tests(&mut self) -> (&mut u64, &mut Random) {
         (&mut self.tag, &mut self.random)
     }
 
@@ -302,7 +302,7 @@ impl Driver {
     /// packet ends in any value with equal probability. The deterministic strategies never choose a stored value.
     fn draw_tag_collision(&mut self, packets: u32) -> bool {
         let spared_ln = f64::from(packets) * self.spared_ln;
-        if self.tag_choice != IncompleteTagChoice::RandomStream || spared_ln > -1e-12 {
+        if self.tag_choice != IncompleteTagChoice::Random || spared_ln > -1e-12 {
             return false;
         }
         // The exact probability is slightly below `-spared_ln`. Compare with that first, because it is cheap and nearly

@@ -14,7 +14,7 @@ mod queues;
 mod status;
 
 use super::Role;
-use super::spec::{self, BLOCK_BYTES, MonetaRegister, MonetaRequestWord};
+use super::spec::{self, BLOCK_BYTES, MonetaRequestWord, Register};
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::media::BusTransferRate;
@@ -22,14 +22,14 @@ use crate::media::timing::ChannelBus;
 use crate::number::{index, low_u8};
 use crate::protocol::halves;
 use crate::protocol::ports::Ports;
-use crate::protocol::reads::ReadRequestTags;
+use crate::protocol::reads::Reads;
 use crate::request::DataDirection;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::shared::Shared;
 use crate::table::Table;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Kind, Packet, PacketToken, Payload};
+use crate::tlp::{Direction, Kind, Packet, Payload, Token};
 use dma::QueueDmaEngine;
 use queues::RequestQueues;
 use status::Status;
@@ -89,7 +89,7 @@ pub struct Controller {
     pieces: Table<Piece>,
     /// DMA engines of the Moneta device, one for each request queue.
     dma: [QueueDmaEngine; 2],
-    reads: ReadRequestTags,
+    reads: Reads,
     ring: ChannelBus,
     ring_rate: BusTransferRate,
     status: Status,
@@ -119,7 +119,7 @@ impl Controller {
             queues: RequestQueues::new(moneta),
             pieces: Table::default(),
             dma: [QueueDmaEngine::default(), QueueDmaEngine::default()],
-            reads: ReadRequestTags::at(&drive.link),
+            reads: Reads::at(&drive.link),
             ring: ChannelBus::default(),
             ring_rate: BusTransferRate::from_bytes_per_ns(moneta.ring_bytes_per_ns),
             status: Status::new(moneta.interrupt_vectors),
@@ -138,10 +138,10 @@ impl Controller {
     /// not exist, is ignored.
     fn on_register_word(&mut self, now: Time, address: u64, word: u64, ports: &mut Ports) {
         match spec::register(address) {
-            Some(MonetaRegister::PageBlock) => self.block = word,
-            Some(MonetaRegister::Buffer) => self.buffer = word,
-            Some(MonetaRegister::Request) => self.accept_request_word(now, MonetaRequestWord::decode(word), ports),
-            Some(MonetaRegister::BufferOf(tag)) => {
+            Some(Register::Block) => self.block = word,
+            Some(Register::Buffer) => self.buffer = word,
+            Some(Register::Request) => self.accept_request_word(now, MonetaRequestWord::decode(word), ports),
+            Some(Register::BufferOf(tag)) => {
                 if let Some(buffer) = self.buffers.get_mut(usize::from(tag)) {
                     *buffer = word;
                 }
@@ -388,7 +388,7 @@ impl halves::Controller for Controller {
 
     // Not inlined: only this protocol uses it.
     #[inline(never)]
-    fn on_delivered(&mut self, now: Time, token: PacketToken, ports: &mut Ports) {
+    fn on_delivered(&mut self, now: Time, token: Token, ports: &mut Ports) {
         if Role(token.role) == Role::DATA {
             self.on_data_delivered(now, token.context, ports);
         }

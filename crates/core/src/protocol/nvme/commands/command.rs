@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{Action, CommandListKind, CommandRow, CommandSet, CompletionDurability, DataPointerUse, Extent};
-use crate::protocol::nvme::rules::reservation::ReservationCommandKeys;
+use crate::protocol::nvme::rules::reservation::ReservationKeys;
 use crate::protocol::nvme::rules::zones::ZoneSend;
 use crate::protocol::nvme::rules::{CommandBlockMetadata, Data, Limits, WriteReclaimPlacement};
 use crate::protocol::nvme::spec::fields::blocks;
@@ -50,9 +50,9 @@ pub type ByteRanges = SmallVec<[(u64, u64); 4]>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParameterListContent {
     /// Ranges of Dataset Management: offset and length in bytes on the drive.
-    UnreadableRangeMap(ByteRanges),
+    Ranges(ByteRanges),
     /// Source ranges of Copy.
-    KeyOrigins {
+    Sources {
         /// Offset and length in bytes on the drive of each source range.
         ranges: Vec<(u64, u64)>,
         /// Length in bytes of all source ranges together.
@@ -61,15 +61,15 @@ pub enum ParameterListContent {
     /// Pairs of reclaim group and placement handle of I/O Management Send.
     Identifiers(Vec<(u8, u8)>),
     /// Keys of a reservation command.
-    Keys(ReservationCommandKeys),
+    Keys(ReservationKeys),
 }
 
 impl ParameterListContent {
     /// Returns offset and length in bytes on the drive of each range in the list; a list of identifiers has none.
     pub fn ranges(&self) -> &[(u64, u64)] {
         match self {
-            ParameterListContent::UnreadableRangeMap(ranges) => ranges,
-            ParameterListContent::KeyOrigins { ranges, .. } => ranges,
+            ParameterListContent::Ranges(ranges) => ranges,
+            ParameterListContent::Sources { ranges, .. } => ranges,
             ParameterListContent::Identifiers(_) | ParameterListContent::Keys(_) => &[],
         }
     }
@@ -118,7 +118,7 @@ impl Command {
             None => 0,
         };
         let (offset, bytes) = match row.extent {
-            Extent::EraseBlocks => block_range_bytes(entry, limits)?,
+            Extent::Blocks => block_range_bytes(entry, limits)?,
             extent => (
                 start_offset_without_blocks(extent, entry, action, limits)?,
                 if list_bytes > 0 { 0 } else { named_bytes },
@@ -151,18 +151,16 @@ impl Command {
     /// identifier that does not exist.
     pub fn take_list(&mut self, list: &[u8], limits: &Limits) -> Result<ParameterListContent, Status> {
         match self.row.list() {
-            Some(CommandListKind::KeyOrigins) => {
+            Some(CommandListKind::Sources) => {
                 let ranges = self.take_sources(list, limits)?;
-                Ok(ParameterListContent::KeyOrigins { ranges, bytes: self.bytes })
+                Ok(ParameterListContent::Sources { ranges, bytes: self.bytes })
             }
             Some(CommandListKind::Identifiers) => {
                 limits.kind.placement()?.listed(list).map(ParameterListContent::Identifiers)
             }
-            Some(CommandListKind::ReservationCommandKeys) => {
-                Ok(ParameterListContent::Keys(ReservationCommandKeys::of(list)))
-            }
-            Some(CommandListKind::UnreadableRangeMap) | None => {
-                ranges(list, self.namespace, limits).map(ParameterListContent::UnreadableRangeMap)
+            Some(CommandListKind::ReservationKeys) => Ok(ParameterListContent::Keys(ReservationKeys::of(list))),
+            Some(CommandListKind::Ranges) | None => {
+                ranges(list, self.namespace, limits).map(ParameterListContent::Ranges)
             }
         }
     }
@@ -237,7 +235,7 @@ fn start_offset_without_blocks(
 ) -> Result<u64, Status> {
     let is_about_all = matches!(action, Action::SendZones(ZoneSend { all: true, .. }));
     match extent {
-        Extent::None | Extent::EraseBlocks => Ok(0),
+        Extent::None | Extent::Blocks => Ok(0),
         Extent::FirstBlock => limits.place(entry.namespace_id, if is_about_all { 0 } else { entry.slba() }, 1),
         Extent::Namespace => Ok(limits.start(entry.namespace_id)),
     }
@@ -327,7 +325,7 @@ mod tests {
     #[test]
     fn flush_may_name_all_namespaces_and_write_zeroes_be_long() {
         let flush = SubmissionEntry { namespace_id: ALL_NAMESPACES, ..entry(opcode::FLUSH, 0, 1) };
-        assert_eq!(Command::check(&flush, &LIMITS).map(|command| command.action), Ok(Action::DeepFlush));
+        assert_eq!(Command::check(&flush, &LIMITS).map(|command| command.action), Ok(Action::Flush));
         let zeroes = Command::check(&entry(opcode::WRITE_ZEROES, 0, 2048), &LIMITS).expect("it moves no data");
         assert_eq!((zeroes.bytes, &zeroes.data, zeroes.op()), (1 << 20, &Data::none(), Op::WriteZeroes));
     }

@@ -54,7 +54,7 @@ pub const INVALID_COMMAND_ID: Status = Status(0x0184);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Makes all data written before durable (Flush).
-    DeepFlush,
+    Flush,
     /// Transfers data from the device to the host (Read).
     Read,
     /// Transfers data from the host to the device (Write).
@@ -227,16 +227,16 @@ const fn find(set: CommandSet, opcode: u8) -> &'static CommandRow {
 
 commands! {
     /// Opcode of the Flush command, which makes all data written before durable.
-    FLUSH = 0x00, "Flush", Every, Action::DeepFlush, |_, _| Ok(Action::DeepFlush) => {
+    FLUSH = 0x00, "Flush", Every, Action::Flush, |_, _| Ok(Action::Flush) => {
         takes_all_namespaces: true,
-        media: MediaUse::DeepFlush,
+        media: MediaUse::Flush,
         durability: CompletionDurability::Always,
         changes: ChangedState::Flushed,
         reserved: all_but(&[]),
     }
     /// Opcode of the Write command.
-    WRITE = 0x01, "Write", EraseBlocks, Action::Write, |_, _| Ok(Action::Write) => {
-        extent: Extent::EraseBlocks,
+    WRITE = 0x01, "Write", Blocks, Action::Write, |_, _| Ok(Action::Write) => {
+        extent: Extent::Blocks,
         data: DataPointerUse::FromHost,
         media: MediaUse::Write,
         metadata: CommandMetadataUse::Transferred,
@@ -246,8 +246,8 @@ commands! {
         reserved: all_but(&[EXTENT, CHECKED, FORCED, &[blocks::DIRECTIVE, blocks::HINTS, blocks::PLACEMENT]]),
     }
     /// Opcode of the Read command.
-    READ = 0x02, "Read", EraseBlocks, Action::Read, |_, _| Ok(Action::Read) => {
-        extent: Extent::EraseBlocks,
+    READ = 0x02, "Read", Blocks, Action::Read, |_, _| Ok(Action::Read) => {
+        extent: Extent::Blocks,
         data: DataPointerUse::ToHost,
         media: MediaUse::Read,
         metadata: CommandMetadataUse::Transferred,
@@ -255,8 +255,8 @@ commands! {
         reserved: all_but(&[EXTENT, CHECKED, FORCED, &[blocks::HINTS]]),
     }
     /// Opcode of the Write Uncorrectable command, which marks logical blocks as unreadable.
-    WRITE_UNCORRECTABLE = 0x04, "Write Uncorrectable", EraseBlocks, Action::WriteUncorrectable, |_, _| Ok(Action::WriteUncorrectable) => {
-        extent: Extent::EraseBlocks,
+    WRITE_UNCORRECTABLE = 0x04, "Write Uncorrectable", Blocks, Action::WriteUncorrectable, |_, _| Ok(Action::WriteUncorrectable) => {
+        extent: Extent::Blocks,
         media: MediaUse::Write,
         counts: Op::WriteZeroes,
         changes: ChangedState::MadeUnreadable,
@@ -264,8 +264,8 @@ commands! {
         reserved: all_but(&[EXTENT]),
     }
     /// Opcode of the Compare command.
-    COMPARE = 0x05, "Compare", EraseBlocks, Action::Compare, |_, _| Ok(Action::Compare) => {
-        extent: Extent::EraseBlocks,
+    COMPARE = 0x05, "Compare", Blocks, Action::Compare, |_, _| Ok(Action::Compare) => {
+        extent: Extent::Blocks,
         data: DataPointerUse::FromHost,
         media: MediaUse::Read,
         metadata: CommandMetadataUse::Compared,
@@ -274,9 +274,9 @@ commands! {
         reserved: all_but(&[EXTENT, CHECKED, FORCED]),
     }
     /// Opcode of the Write Zeroes command.
-    WRITE_ZEROES = 0x08, "Write Zeroes", EraseBlocks, Action::Zero { .. },
+    WRITE_ZEROES = 0x08, "Write Zeroes", Blocks, Action::Zero { .. },
         |entry, _| Ok(Action::Zero { keep_space: !entry.has(blocks::DEALLOCATE) }) => {
-        extent: Extent::EraseBlocks,
+        extent: Extent::Blocks,
         media: MediaUse::Write,
         metadata: CommandMetadataUse::Zeroed,
         durability: CompletionDurability::ForcedOrUncached,
@@ -286,9 +286,9 @@ commands! {
         reserved: all_but(&[EXTENT, CHECKED, FORCED, &[blocks::DEALLOCATE]]),
     }
     /// Opcode of the Dataset Management command, which deallocates ranges of logical blocks.
-    DATASET_MANAGEMENT = 0x09, "Dataset Management", EraseBlocks, Action::Deallocate { .. },
+    DATASET_MANAGEMENT = 0x09, "Dataset Management", Blocks, Action::Deallocate { .. },
         |entry, _| Ok(Action::Deallocate { is_hint: !entry.has(ranges::DEALLOCATE) }) => {
-        data: DataPointerUse::List(CommandListKind::UnreadableRangeMap),
+        data: DataPointerUse::List(CommandListKind::Ranges),
         media: MediaUse::Discard,
         counts: Op::Discard,
         changes: ChangedState::Deallocated,
@@ -296,8 +296,8 @@ commands! {
         reserved: all_but(&[&[ranges::COUNT, ranges::ATTRIBUTES]]),
     }
     /// Opcode of the Verify command, which reads logical blocks without a transfer of data.
-    VERIFY = 0x0c, "Verify", EraseBlocks, Action::Verify, |_, _| Ok(Action::Verify) => {
-        extent: Extent::EraseBlocks,
+    VERIFY = 0x0c, "Verify", Blocks, Action::Verify, |_, _| Ok(Action::Verify) => {
+        extent: Extent::Blocks,
         media: MediaUse::Read,
         metadata: CommandMetadataUse::Verified,
         counts: Op::Read,
@@ -306,9 +306,9 @@ commands! {
     }
     /// Opcode of the Reservation Register command, which registers a host with a key, or unregisters it (Base
     /// Specification 2.0, section 7.3).
-    RESERVATION_REGISTER = 0x0d, "Reservation Register", Every, Action::Reserve(ReservationCommand::MonetaRegister { .. }),
+    RESERVATION_REGISTER = 0x0d, "Reservation Register", Every, Action::Reserve(ReservationCommand::Register { .. }),
         |entry, _| ReservationCommand::register(entry).map(Action::Reserve) => {
-        data: DataPointerUse::List(CommandListKind::ReservationCommandKeys),
+        data: DataPointerUse::List(CommandListKind::ReservationKeys),
         optional_bit: Some(5),
         reserved: all_but(&[&[reservation::ACTION, reservation::IGNORES_KEY, reservation::PERSISTENCE]]),
     }
@@ -323,7 +323,7 @@ commands! {
     /// 7.2).
     RESERVATION_ACQUIRE = 0x11, "Reservation Acquire", Every, Action::Reserve(ReservationCommand::Acquire { .. }),
         |entry, _| ReservationCommand::acquire(entry).map(Action::Reserve) => {
-        data: DataPointerUse::List(CommandListKind::ReservationCommandKeys),
+        data: DataPointerUse::List(CommandListKind::ReservationKeys),
         optional_bit: Some(5),
         reserved: all_but(&[&[reservation::ACTION, reservation::IGNORES_KEY, reservation::TYPE]]),
     }
@@ -331,7 +331,7 @@ commands! {
     RESERVATION_RELEASE = 0x15, "Reservation Release", Every,
         Action::Reserve(ReservationCommand::Release(_) | ReservationCommand::Clear),
         |entry, _| ReservationCommand::release(entry).map(Action::Reserve) => {
-        data: DataPointerUse::List(CommandListKind::ReservationCommandKeys),
+        data: DataPointerUse::List(CommandListKind::ReservationKeys),
         optional_bit: Some(5),
         reserved: all_but(&[&[reservation::ACTION, reservation::IGNORES_KEY, reservation::TYPE]]),
     }
@@ -342,9 +342,9 @@ commands! {
         reserved: all_but(&[&[cancel::QUEUE, cancel::COMMAND_ID, cancel::ACTION]]),
     }
     /// Opcode of the Copy command, which copies ranges of logical blocks within a namespace.
-    COPY = 0x19, "Copy", EraseBlocks, Action::Copy, |_, _| Ok(Action::Copy) => {
+    COPY = 0x19, "Copy", Blocks, Action::Copy, |_, _| Ok(Action::Copy) => {
         extent: Extent::FirstBlock,
-        data: DataPointerUse::List(CommandListKind::KeyOrigins),
+        data: DataPointerUse::List(CommandListKind::Sources),
         media: MediaUse::Write,
         metadata: CommandMetadataUse::Copied,
         durability: CompletionDurability::ForcedOrUncached,
@@ -369,7 +369,7 @@ commands! {
     }
     /// Opcode of the Zone Append command, which writes at the write pointer of a zone.
     ZONE_APPEND = 0x7d, "Zone Append", Zones, Action::Append, |_, _| Ok(Action::Append) => {
-        extent: Extent::EraseBlocks,
+        extent: Extent::Blocks,
         data: DataPointerUse::FromHost,
         media: MediaUse::Write,
         durability: CompletionDurability::ForcedOrUncached,
@@ -467,7 +467,7 @@ mod tests {
             assert!(!is_read_back, "{name} returns data and changes the drive");
             let is_forced = row.durability == CompletionDurability::ForcedOrUncached;
             assert!(!is_forced || row.writes_media(), "{name} has FUA without a write");
-            assert!(row.metadata == CommandMetadataUse::None || row.set == CommandSet::EraseBlocks, "{name}");
+            assert!(row.metadata == CommandMetadataUse::None || row.set == CommandSet::Blocks, "{name}");
         }
     }
 }

@@ -66,7 +66,7 @@ impl CommandRow {
         media: MediaUse::None,
         metadata: CommandMetadataUse::None,
         durability: CompletionDurability::None,
-        counts: Op::DeepFlush,
+        counts: Op::Flush,
         changes: ChangedState::Nothing,
         returns: CompletionValueKind::None,
         optional_bit: None,
@@ -126,7 +126,7 @@ pub enum CommandSet {
     /// All command sets (Base Specification).
     Every,
     /// NVM command set: logical blocks, with or without zones.
-    EraseBlocks,
+    Blocks,
     /// Zoned Namespace command set.
     Zones,
     /// Key Value command set, which replaces the commands for logical blocks.
@@ -140,10 +140,10 @@ impl NamespaceKindLimits {
     #[inline]
     pub fn offers(&self, set: CommandSet) -> bool {
         match self {
-            NamespaceKindLimits::EraseBlocks(_) if set == CommandSet::Placement => self.placement().is_ok(),
-            NamespaceKindLimits::EraseBlocks(_) => matches!(set, CommandSet::Every | CommandSet::EraseBlocks),
+            NamespaceKindLimits::Blocks(_) if set == CommandSet::Placement => self.placement().is_ok(),
+            NamespaceKindLimits::Blocks(_) => matches!(set, CommandSet::Every | CommandSet::Blocks),
             NamespaceKindLimits::Zoned(_) => {
-                matches!(set, CommandSet::Every | CommandSet::EraseBlocks | CommandSet::Zones)
+                matches!(set, CommandSet::Every | CommandSet::Blocks | CommandSet::Zones)
             }
             NamespaceKindLimits::Keyed(_) => matches!(set, CommandSet::Every | CommandSet::Keys),
         }
@@ -156,7 +156,7 @@ pub enum Extent {
     /// No part: the whole namespace, ranges of a list, or a key.
     None,
     /// Logical blocks: the first one (SLBA) and their number (NLB).
-    EraseBlocks,
+    Blocks,
     /// First logical block (SLBA) of a zone, or of a destination whose length follows from a list.
     FirstBlock,
     /// Start of the namespace.
@@ -180,13 +180,13 @@ pub enum DataPointerUse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandListKind {
     /// Ranges of Dataset Management.
-    UnreadableRangeMap,
+    Ranges,
     /// Source ranges of Copy.
-    KeyOrigins,
+    Sources,
     /// Placement identifiers of I/O Management Send.
     Identifiers,
     /// Keys of a reservation command.
-    ReservationCommandKeys,
+    ReservationKeys,
 }
 
 impl CommandListKind {
@@ -199,10 +199,10 @@ impl CommandListKind {
     #[inline]
     pub(in crate::protocol::nvme) fn bytes(self, entry: &SubmissionEntry, named_bytes: u32) -> Result<u32, Status> {
         match self {
-            CommandListKind::UnreadableRangeMap => Ok((entry.get(ranges::COUNT) + 1) * RANGE_BYTES),
-            CommandListKind::Identifiers | CommandListKind::ReservationCommandKeys => Ok(named_bytes),
-            CommandListKind::KeyOrigins if entry.has(copy::FORMAT) => Err(Status::INVALID_FIELD),
-            CommandListKind::KeyOrigins => match entry.get(copy::SOURCES) + 1 {
+            CommandListKind::Ranges => Ok((entry.get(ranges::COUNT) + 1) * RANGE_BYTES),
+            CommandListKind::Identifiers | CommandListKind::ReservationKeys => Ok(named_bytes),
+            CommandListKind::Sources if entry.has(copy::FORMAT) => Err(Status::INVALID_FIELD),
+            CommandListKind::Sources => match entry.get(copy::SOURCES) + 1 {
                 sources if sources > COPY_SOURCES_MAX => Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED),
                 sources => Ok(sources * SOURCE_BYTES),
             },
@@ -220,7 +220,7 @@ pub enum MediaUse {
     /// Writes blocks or a value.
     Write,
     /// Writes the content of volatile write buffers to the media.
-    DeepFlush,
+    Flush,
     /// Gives space back.
     Discard,
 }

@@ -9,7 +9,7 @@ use crate::protocol::nvme::commands::{
     Action, ChangedState, Command, CommandSet, CompletionValueKind, DataPointerUse, MediaUse, ParameterListContent,
 };
 use crate::protocol::nvme::host_lists::{PlacedHostCommand, UnreadLists};
-use crate::protocol::nvme::rules::reservation::{ReservationCommandKeys, ReservingHost};
+use crate::protocol::nvme::rules::reservation::{ReservationKeys, ReservingHost};
 use crate::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use crate::protocol::ports::{Ports, begin_media_read};
 use crate::request::RequestId;
@@ -86,7 +86,7 @@ impl Controller {
                     timer::DATA_WANTED
                 }
                 (DataPointerUse::None, MediaUse::Read | MediaUse::Write) => timer::MEDIA_WANTED,
-                (DataPointerUse::None, MediaUse::DeepFlush) => return self.flush(parsed, id, ports),
+                (DataPointerUse::None, MediaUse::Flush) => return self.flush(parsed, id, ports),
                 _ => timer::FINISHED,
             },
             Err(_) => timer::FINISHED,
@@ -301,11 +301,11 @@ impl Controller {
         ports: &mut Ports,
     ) -> Result<(), Status> {
         match content {
-            ParameterListContent::KeyOrigins { ranges, bytes } => {
+            ParameterListContent::Sources { ranges, bytes } => {
                 return self.read_copy_sources(now, id, ranges, bytes, ports);
             }
             ParameterListContent::Identifiers(listed) => self.renew_units(now, id, &listed, ports),
-            ParameterListContent::UnreadableRangeMap(ranges) => self.deallocate_listed_ranges(id, &ranges, ports),
+            ParameterListContent::Ranges(ranges) => self.deallocate_listed_ranges(id, &ranges, ports),
             ParameterListContent::Keys(keys) => self.reserve(id, keys, ports)?,
         }
         Ok(())
@@ -320,7 +320,7 @@ impl Controller {
     /// Registers the only host of the model, or acquires or releases its reservation, and ends the command. The
     /// controller changes a table (assumed to take no time).
     #[cold]
-    fn reserve(&mut self, id: u32, keys: ReservationCommandKeys, ports: &mut Ports) -> Result<(), Status> {
+    fn reserve(&mut self, id: u32, keys: ReservationKeys, ports: &mut Ports) -> Result<(), Status> {
         let Command { action, namespace, .. } = self.commands[index(id)].command.as_ref().map_err(|status| *status)?;
         if let Some(command) = action.reservation() {
             let reservations = self.reservations.entry(*namespace).or_default();

@@ -26,7 +26,7 @@ use crate::media::zones::ZonesLeft;
 use crate::number::{index, length, low_u16};
 use crate::protocol::halves::{self, PollNames};
 use crate::protocol::ports::Ports;
-use crate::protocol::reads::ReadRequestTags;
+use crate::protocol::reads::Reads;
 use crate::protocol::real_hosts::{HostCommandForm, ServesHosts};
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
@@ -84,7 +84,7 @@ enum ShadowPollState {
     #[default]
     Armed,
     /// Polling: the controller reads the shadow doorbell again and again as long as it finds new commands.
-    TraceRereading,
+    Reading,
     /// Last read: the event index asks the host to write the doorbell register, and the controller reads the shadow
     /// doorbell once more.
     Checking,
@@ -137,7 +137,7 @@ pub struct Controller {
     commands: Table<ControllerCommand>,
     fetches: Table<Fetch>,
     /// Reads of host memory that the controller has sent or that wait for tags.
-    pub reads: ReadRequestTags,
+    pub reads: Reads,
     parser_free_at: Time,
     parse: Span,
     fetch_entries: u32,
@@ -175,7 +175,7 @@ impl Controller {
             queues: Vec::new(),
             commands: Table::default(),
             fetches: Table::default(),
-            reads: ReadRequestTags::at(&drive.link),
+            reads: Reads::at(&drive.link),
             parser_free_at: Time::ZERO,
             parse: drive.nvme.parse,
             fetch_entries: drive.nvme.fetch_entries.into(),
@@ -264,14 +264,14 @@ impl Controller {
         let register_written = this.register_written;
         self.post_held_completions(queue, ports);
         if register_written {
-            return self.watch(queue, ShadowPollState::TraceRereading, ports);
+            return self.watch(queue, ShadowPollState::Reading, ports);
         }
         match (moved, watch) {
             (true, _) => {
                 self.advance(now, queue, tail, ports);
-                self.watch(queue, ShadowPollState::TraceRereading, ports);
+                self.watch(queue, ShadowPollState::Reading, ports);
             }
-            (false, ShadowPollState::TraceRereading) => self.request_doorbell_write(queue, tail, ports),
+            (false, ShadowPollState::Reading) => self.request_doorbell_write(queue, tail, ports),
             // A queue with held-back completions must notice when the host consumes entries, so keep polling its shadow
             // doorbell.
             (false, _) if !self.queues[usize::from(queue)].held.is_empty() => {
@@ -461,9 +461,9 @@ impl halves::Controller for Controller {
         }
         match self.queues[usize::from(queue)].watch {
             ShadowPollState::Armed if self.shadow.is_none() => {}
-            ShadowPollState::Armed => self.watch(queue, ShadowPollState::TraceRereading, ports),
+            ShadowPollState::Armed => self.watch(queue, ShadowPollState::Reading, ports),
             // The host has reacted to the event index. Set it again once the shadow doorbell shows no new entries.
-            _ => self.queues[usize::from(queue)].watch = ShadowPollState::TraceRereading,
+            _ => self.queues[usize::from(queue)].watch = ShadowPollState::Reading,
         }
     }
 

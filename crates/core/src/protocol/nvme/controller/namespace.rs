@@ -19,7 +19,7 @@ use crate::workload::FilledKeys;
 #[derive(Clone, Debug)]
 pub(super) enum SimulatedNamespace {
     /// Logical blocks; also those of a drive with zones whose server keeps the states of the zones.
-    EraseBlocks,
+    Blocks,
     /// Logical blocks that hosts place (flexible data placement).
     Placed(SimulatedPlacementStreams),
     /// Logical blocks in zones.
@@ -34,13 +34,13 @@ impl SimulatedNamespace {
         let zoned = SimulatedZoneStates::full(drive).map(SimulatedNamespace::Zoned);
         let placed = || SimulatedPlacementStreams::of(drive).map(SimulatedNamespace::Placed);
         let keyed = || SimulatedKeySpace::of(drive).map(SimulatedNamespace::Keyed);
-        zoned.or_else(placed).or_else(keyed).unwrap_or(SimulatedNamespace::EraseBlocks)
+        zoned.or_else(placed).or_else(keyed).unwrap_or(SimulatedNamespace::Blocks)
     }
 
     /// Lets the server of the drive keep the states of zones.
     pub(super) fn leave_zone_states_to_server(&mut self) {
         if let SimulatedNamespace::Zoned(_) = self {
-            *self = SimulatedNamespace::EraseBlocks;
+            *self = SimulatedNamespace::Blocks;
         }
     }
 
@@ -155,7 +155,7 @@ impl SimulatedNamespace {
     #[inline(always)]
     pub(super) fn end_command(&mut self, id: u32, command: Option<&Command>, block_shift: u32) -> u64 {
         match self {
-            SimulatedNamespace::EraseBlocks | SimulatedNamespace::Placed(_) => 0,
+            SimulatedNamespace::Blocks | SimulatedNamespace::Placed(_) => 0,
             SimulatedNamespace::Zoned(zones) => zones.end_command(id, command, block_shift),
             SimulatedNamespace::Keyed(keys) => {
                 let bytes = keys.take_found_value_length(id);
@@ -205,7 +205,7 @@ impl SimulatedNamespace {
     /// Returns pairs of name and value for the counters of the namespace's kind.
     pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
         match self {
-            SimulatedNamespace::EraseBlocks => Vec::new(),
+            SimulatedNamespace::Blocks => Vec::new(),
             SimulatedNamespace::Placed(placed) => placed.counters().to_vec(),
             SimulatedNamespace::Zoned(zones) => zones.counters().to_vec(),
             SimulatedNamespace::Keyed(keys) => keys.counters(),

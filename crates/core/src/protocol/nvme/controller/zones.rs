@@ -148,7 +148,7 @@ impl SimulatedZoneStates {
         block_shift: u32,
         ports: &mut Ports,
     ) -> Result<Command, Status> {
-        if command.row.list() != Some(CommandListKind::KeyOrigins) {
+        if command.row.list() != Some(CommandListKind::Sources) {
             self.admit(&mut command, &[], block_shift, ports)?;
         }
         Ok(command)

@@ -273,7 +273,7 @@ mod tests {
         let nothing = SubmissionEntry { prp1: 2, ..entry(opcode::STORE, [0, 0], "k") };
         assert!(checked(&nothing).is_ok(), "a value without bytes has no data pointer");
         let flush = SubmissionEntry { namespace_id: u32::MAX, ..entry(opcode::FLUSH, [0, 0], "") };
-        assert_eq!(Command::check(&flush, &LIMITS).map(|command| command.action), Ok(Action::DeepFlush));
+        assert_eq!(Command::check(&flush, &LIMITS).map(|command| command.action), Ok(Action::Flush));
     }
 
     #[test]

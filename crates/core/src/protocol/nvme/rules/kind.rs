@@ -12,7 +12,7 @@ use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceKindLimits {
     /// Logical blocks (NVM command set).
-    EraseBlocks(BlockNamespaceParts),
+    Blocks(BlockNamespaceParts),
     /// Logical blocks in zones (Zoned Namespace command set).
     Zoned(NamespaceZoneLimits),
     /// Values under keys, without logical blocks (Key Value command set).
@@ -57,14 +57,14 @@ impl BlockNamespaceParts {
 
 impl NamespaceKindLimits {
     /// Logical blocks without data placement and metadata.
-    pub const PLAIN: NamespaceKindLimits = NamespaceKindLimits::EraseBlocks(BlockNamespaceParts::NONE);
+    pub const PLAIN: NamespaceKindLimits = NamespaceKindLimits::Blocks(BlockNamespaceParts::NONE);
 
     /// Returns the kind of a drive's namespaces.
     pub fn of(drive: &Drive) -> NamespaceKindLimits {
         let zoned = NamespaceZoneLimits::of(drive).map(NamespaceKindLimits::Zoned);
         let keyed = || KeyValueLimits::of(drive).map(NamespaceKindLimits::Keyed);
         let (placement, metadata) = (PlacementLimits::of(drive), BlockMetadataFormat::of_drive(&drive.nvme));
-        zoned.or_else(keyed).unwrap_or(NamespaceKindLimits::EraseBlocks(BlockNamespaceParts { placement, metadata }))
+        zoned.or_else(keyed).unwrap_or(NamespaceKindLimits::Blocks(BlockNamespaceParts { placement, metadata }))
     }
 
     /// Returns the limits of flexible data placement, for a command that only namespaces with it have.
@@ -74,7 +74,7 @@ impl NamespaceKindLimits {
     #[inline]
     pub fn placement(&self) -> Result<&PlacementLimits, Status> {
         match self {
-            NamespaceKindLimits::EraseBlocks(BlockNamespaceParts { placement: Some(placement), .. }) => Ok(placement),
+            NamespaceKindLimits::Blocks(BlockNamespaceParts { placement: Some(placement), .. }) => Ok(placement),
             _ => Err(Status::INVALID_OPCODE),
         }
     }
@@ -90,13 +90,13 @@ impl NamespaceKindLimits {
 
     /// Returns the format of the metadata of logical blocks; none if they have no metadata.
     pub fn metadata(&self) -> Option<BlockMetadataFormat> {
-        if let NamespaceKindLimits::EraseBlocks(parts) = self { parts.metadata } else { None }
+        if let NamespaceKindLimits::Blocks(parts) = self { parts.metadata } else { None }
     }
 
     /// Returns this kind with other parts of logical blocks. Zones and keys have no such parts, and stay as they are.
     #[must_use]
     pub fn with_parts(self, parts: BlockNamespaceParts) -> NamespaceKindLimits {
-        if let NamespaceKindLimits::EraseBlocks(_) = self { NamespaceKindLimits::EraseBlocks(parts) } else { self }
+        if let NamespaceKindLimits::Blocks(_) = self { NamespaceKindLimits::Blocks(parts) } else { self }
     }
 
     /// Returns placement and metadata of a command, which only logical blocks outside zones have.
@@ -111,7 +111,7 @@ impl NamespaceKindLimits {
         block_shift: u32,
     ) -> Result<(WriteReclaimPlacement, Option<Box<CommandBlockMetadata>>), Status> {
         match self {
-            NamespaceKindLimits::EraseBlocks(parts) => {
+            NamespaceKindLimits::Blocks(parts) => {
                 parts.placement_and_metadata_of(entry, (is_write, metadata_use), block_shift)
             }
             _ => Ok((WriteReclaimPlacement::default(), None)),
@@ -129,7 +129,7 @@ impl NamespaceKindLimits {
     /// Fills the Identify Namespace page of the namespaces' command set. `used_bytes` are the bytes of keys and values.
     pub fn identify_namespace(&self, used_bytes: u64, page: &mut [u8]) {
         match self {
-            NamespaceKindLimits::EraseBlocks(_) => {}
+            NamespaceKindLimits::Blocks(_) => {}
             NamespaceKindLimits::Zoned(zones) => zones.identify_namespace(page),
             NamespaceKindLimits::Keyed(keys) => keys.identify_namespace(used_bytes, page),
         }

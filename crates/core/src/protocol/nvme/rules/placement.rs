@@ -236,7 +236,7 @@ mod tests {
     use crate::config::{PlacementIsolation, TranslationPolicyName};
     use crate::media::translation::policy::TranslationPolicySettings;
     use crate::protocol::nvme::commands::{Command, opcode};
-    use crate::random::RandomStream;
+    use crate::random::Random;
 
     const PLACEMENT: PlacementLimits = PlacementLimits {
         handles: 3,
@@ -254,7 +254,7 @@ mod tests {
         block_units: 16,
         blocks: 64,
         line_units: 4,
-        policy: TranslationPolicyName::GreedyPolicy,
+        policy: TranslationPolicyName::Greedy,
         settings: TranslationPolicySettings { choices: 2 },
         map: None,
         slc: None,
@@ -265,10 +265,7 @@ mod tests {
     const LIMITS: Limits = placed(Some(PLACEMENT));
 
     const fn placed(placement: Option<PlacementLimits>) -> Limits {
-        Limits {
-            kind: NamespaceKindLimits::EraseBlocks(BlockNamespaceParts { placement, metadata: None }),
-            ..Limits::SMALL
-        }
+        Limits { kind: NamespaceKindLimits::Blocks(BlockNamespaceParts { placement, metadata: None }), ..Limits::SMALL }
     }
 
     fn entry(opcode: u8, dwords: [u32; 4]) -> SubmissionEntry {
@@ -298,9 +295,9 @@ mod tests {
     /// Compares with a second model, which goes through all placement identifiers.
     #[test]
     fn exactly_the_valid_placement_identifiers_are_accepted() {
-        let mut random = RandomStream::stream(7, "identifiers");
+        let mut random = Random::stream(7, "identifiers");
         for _ in 0..200 {
-            let number = |random: &mut RandomStream, most: f64| (random.unit() * most) as u8 + 1;
+            let number = |random: &mut Random, most: f64| (random.unit() * most) as u8 + 1;
             let (handles, groups) = (number(&mut random, 64.0), number(&mut random, 127.0));
             let limits = PlacementLimits { handles, groups, ..PLACEMENT };
             let mut bits = 0;

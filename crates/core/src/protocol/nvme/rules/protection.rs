@@ -568,7 +568,7 @@ mod tests {
 
     fn limits(protection: u8) -> Limits {
         Limits {
-            kind: NamespaceKindLimits::EraseBlocks(BlockNamespaceParts {
+            kind: NamespaceKindLimits::Blocks(BlockNamespaceParts {
                 metadata: Some(BlockMetadataFormat::of(protection, false).unwrap()),
                 placement: None,
             }),

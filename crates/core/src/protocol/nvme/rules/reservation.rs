@@ -156,7 +156,7 @@ pub enum NamespaceAccess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservationCommand {
     /// Reservation Register.
-    MonetaRegister {
+    Register {
         /// Action on the registration (RREGA).
         action: RegisterAction,
         /// True if the present key of the host does not matter (IEKEY).
@@ -188,7 +188,7 @@ pub enum ReservationCommand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegisterAction {
     /// Registers the host.
-    MonetaRegister,
+    Register,
     /// Unregisters the host.
     Unregister,
     /// Replaces the key of the host.
@@ -208,23 +208,20 @@ pub enum AcquireAction {
 
 /// Keys in the data of a reservation command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReservationCommandKeys {
+pub struct ReservationKeys {
     /// Present key of the host (CRKEY).
     pub current: u64,
     /// New key of the host (NRKEY), or key of the hosts to be unregistered (PRKEY).
     pub other: u64,
 }
 
-impl ReservationCommandKeys {
+impl ReservationKeys {
     /// Returns the keys in the data of a command; the data of a release has only one.
-    pub(in crate::protocol::nvme) fn of(list: &[u8]) -> ReservationCommandKeys {
+    pub(in crate::protocol::nvme) fn of(list: &[u8]) -> ReservationKeys {
         let mut bytes = [0; ReservationKeyList::BYTES];
         bytes[..list.len()].copy_from_slice(list);
         let keys = ReservationKeyList::over(bytes);
-        ReservationCommandKeys {
-            current: keys.get(ReservationKeyList::CURRENT),
-            other: keys.get(ReservationKeyList::OTHER),
-        }
+        ReservationKeys { current: keys.get(ReservationKeyList::CURRENT), other: keys.get(ReservationKeyList::OTHER) }
     }
 }
 
@@ -235,7 +232,7 @@ impl ReservationCommand {
     /// Invalid Field for a reserved action or change of persistence.
     pub(in crate::protocol::nvme) fn register(entry: &SubmissionEntry) -> Result<ReservationCommand, Status> {
         let action = match entry.get(fields::ACTION) {
-            0 => RegisterAction::MonetaRegister,
+            0 => RegisterAction::Register,
             1 => RegisterAction::Unregister,
             2 => RegisterAction::Replace,
             _ => return Err(Status::INVALID_FIELD),
@@ -246,7 +243,7 @@ impl ReservationCommand {
             0b11 => Some(true),
             _ => return Err(Status::INVALID_FIELD),
         };
-        Ok(ReservationCommand::MonetaRegister { action, ignores_key: entry.has(fields::IGNORES_KEY), persists })
+        Ok(ReservationCommand::Register { action, ignores_key: entry.has(fields::IGNORES_KEY), persists })
     }
 
     /// Returns the Reservation Acquire that a submission queue entry encodes.
@@ -290,7 +287,7 @@ impl ReservationCommand {
     /// Returns the length in bytes of the command's data.
     pub(in crate::protocol::nvme) fn data_bytes(self) -> u32 {
         match self {
-            ReservationCommand::MonetaRegister { .. } | ReservationCommand::Acquire { .. } => {
+            ReservationCommand::Register { .. } | ReservationCommand::Acquire { .. } => {
                 short_length(ReservationKeyList::BYTES)
             }
             ReservationCommand::Release(_) | ReservationCommand::Clear => short_length(ReservationKeyList::BYTES) / 2,
@@ -359,11 +356,11 @@ impl Reservations {
     pub fn execute(
         &mut self,
         command: ReservationCommand,
-        keys: ReservationCommandKeys,
+        keys: ReservationKeys,
         host: ReservingHost,
     ) -> Result<Vec<Notice>, Status> {
         match command {
-            ReservationCommand::MonetaRegister { action, ignores_key, persists } => {
+            ReservationCommand::Register { action, ignores_key, persists } => {
                 let notices = self.register(action, ignores_key, keys, host)?;
                 self.persists = persists.unwrap_or(self.persists);
                 Ok(notices)
@@ -425,7 +422,7 @@ impl Reservations {
         &mut self,
         action: RegisterAction,
         ignores_key: bool,
-        keys: ReservationCommandKeys,
+        keys: ReservationKeys,
         host: ReservingHost,
     ) -> Result<Vec<Notice>, Status> {
         let registered = self.registrants.iter_mut().find(|it| it.host == host);
@@ -434,12 +431,12 @@ impl Reservations {
             return Err(Status::INVALID_FIELD);
         }
         match (action, registered) {
-            (RegisterAction::MonetaRegister, Some(registrant)) if registrant.key == keys.other => return Ok(Vec::new()),
+            (RegisterAction::Register, Some(registrant)) if registrant.key == keys.other => return Ok(Vec::new()),
             (RegisterAction::Replace, Some(registrant)) if is_key_known(registrant.key) => registrant.key = keys.other,
             (RegisterAction::Unregister, Some(registrant)) if is_key_known(registrant.key) => {
                 return Ok(self.unregister_host(host));
             }
-            (RegisterAction::MonetaRegister, None) => self.add(host, keys.other)?,
+            (RegisterAction::Register, None) => self.add(host, keys.other)?,
             (RegisterAction::Replace, None) if ignores_key => self.add(host, keys.other)?,
             _ => return Err(Status::RESERVATION_CONFLICT),
         }

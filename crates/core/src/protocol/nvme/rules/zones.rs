@@ -79,7 +79,7 @@ impl ZoneSend {
         let action = match entry.get(fields::ACTION) {
             0x01 => ZoneAction::Close,
             0x02 => ZoneAction::Finish,
-            0x03 => ZoneAction::FileOpener,
+            0x03 => ZoneAction::Open,
             RESET => ZoneAction::Reset,
             0x05 => ZoneAction::TakeOffline,
             _ => return Err(Status::INVALID_FIELD),
@@ -90,7 +90,7 @@ impl ZoneSend {
     /// True if the new zone states must be durable when the command completes, since data may be discarded or become
     /// read-only. Open and Close need not be.
     pub fn must_last(&self) -> bool {
-        !matches!(self.action, ZoneAction::FileOpener | ZoneAction::Close)
+        !matches!(self.action, ZoneAction::Open | ZoneAction::Close)
     }
 }
 

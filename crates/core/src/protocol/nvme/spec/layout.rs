@@ -88,14 +88,14 @@ macro_rules! integers {
             }
         }
 
-        impl<L> LayoutBits<L, $integer> {
+        impl<L> Bits<L, $integer> {
             /// Returns the largest value that the bits hold.
             pub const fn max(self) -> $integer {
                 <$integer>::MAX >> (<$integer>::BITS - self.width)
             }
         }
 
-        impl<L> FieldAccess<L> for LayoutBits<L, $integer> {
+        impl<L> FieldAccess<L> for Bits<L, $integer> {
             type Value = $integer;
 
             fn read(self, bytes: &[u8]) -> $integer {
@@ -150,7 +150,7 @@ macro_rules! copyable {
     )*};
 }
 
-copyable!(LayoutByteField, LayoutBits, Flag);
+copyable!(LayoutByteField, Bits, Flag);
 
 /// Field of the structure `L` that consists of whole bytes.
 #[derive(Debug)]
@@ -161,7 +161,7 @@ pub struct LayoutByteField<L, T> {
 
 /// Several bits of an integer in the structure `L`.
 #[derive(Debug)]
-pub struct LayoutBits<L, T> {
+pub struct Bits<L, T> {
     at: usize,
     low: u32,
     width: u32,
@@ -170,7 +170,7 @@ pub struct LayoutBits<L, T> {
 
 /// One bit of an integer in the structure `L`.
 #[derive(Debug)]
-pub struct Flag<L, T>(LayoutBits<L, T>);
+pub struct Flag<L, T>(Bits<L, T>);
 
 impl<L, T: LayoutFieldType> LayoutByteField<L, T> {
     /// Returns the field that begins at this byte of its structure.
@@ -212,10 +212,10 @@ impl<L, T: LayoutFieldValue> FieldAccess<L> for LayoutByteField<L, T> {
     }
 }
 
-impl<L, T: LayoutFieldType> LayoutBits<L, T> {
+impl<L, T: LayoutFieldType> Bits<L, T> {
     /// Returns bits `low` to `high` of the integer at this byte of its structure.
-    pub const fn at(at: usize, low: u32, high: u32) -> LayoutBits<L, T> {
-        LayoutBits { at, low, width: high + 1 - low, of: PhantomData }
+    pub const fn at(at: usize, low: u32, high: u32) -> Bits<L, T> {
+        Bits { at, low, width: high + 1 - low, of: PhantomData }
     }
 
     /// Returns the first of the bits, and the first bit after them.
@@ -233,7 +233,7 @@ impl<L, T: LayoutFieldType> LayoutBits<L, T> {
 impl<L, T: LayoutFieldType> Flag<L, T> {
     /// Returns the bit with this number of the integer at this byte of its structure.
     pub const fn at(at: usize, bit: u32) -> Flag<L, T> {
-        Flag(LayoutBits::at(at, bit, bit))
+        Flag(Bits::at(at, bit, bit))
     }
 
     /// Returns the number of the bit in its structure, and the next number.
@@ -352,8 +352,8 @@ macro_rules! field {
     };
     ($name:ident, $field:ident, $type:ty, $at:literal, [$low:literal, $high:literal], $($doc:literal),+) => {
         $(#[doc = $doc])+
-        pub const $field: $crate::protocol::nvme::spec::layout::LayoutBits<$name, $type> =
-            $crate::protocol::nvme::spec::layout::LayoutBits::at($at, $low, $high);
+        pub const $field: $crate::protocol::nvme::spec::layout::Bits<$name, $type> =
+            $crate::protocol::nvme::spec::layout::Bits::at($at, $low, $high);
     };
 }
 

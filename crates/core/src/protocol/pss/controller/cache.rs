@@ -29,7 +29,7 @@ struct CachedCardPage {
 
 /// DRAM cache of the card, by page number, with the number of pages that writes occupy.
 #[derive(Clone, Debug)]
-pub(super) struct CardPageCache {
+pub(super) struct Cache {
     capacity: u32,
     /// Number of pages of admitted writes that are not in the cells yet.
     reserved: u32,
@@ -39,10 +39,10 @@ pub(super) struct CardPageCache {
     stored: VecDeque<u64>,
 }
 
-impl CardPageCache {
+impl Cache {
     /// Returns an empty cache of `capacity` pages. With a capacity of 0, the card has no cache.
-    pub(super) fn new(capacity: u32) -> CardPageCache {
-        CardPageCache { capacity, reserved: 0, pages: NumberHashMap::default(), stored: VecDeque::new() }
+    pub(super) fn new(capacity: u32) -> Cache {
+        Cache { capacity, reserved: 0, pages: NumberHashMap::default(), stored: VecDeque::new() }
     }
 
     /// True if the card has a cache (its capacity is not 0).
@@ -160,14 +160,14 @@ mod tests {
 
     const PAGE: Range<u32> = 0..PAGE_BYTES;
 
-    fn write(cache: &mut CardPageCache, page: u64) -> bool {
+    fn write(cache: &mut Cache, page: u64) -> bool {
         assert!(cache.reserve(1));
         cache.write(Time::ZERO, page, PAGE, true)
     }
 
     #[test]
     fn pss_writes_wait_while_the_cache_is_full() {
-        let mut cache = CardPageCache::new(2);
+        let mut cache = Cache::new(2);
         assert!(write(&mut cache, 1) && write(&mut cache, 2));
         assert!(!cache.reserve(1));
         cache.note_program_start(1);
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn page_rewritten_before_programming_is_programmed_once() {
-        let mut cache = CardPageCache::new(2);
+        let mut cache = Cache::new(2);
         assert!(write(&mut cache, 1));
         assert!(!write(&mut cache, 1));
         assert_eq!(cache.room(), 1);
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn stored_pages_are_cached_until_evicted() {
-        let mut cache = CardPageCache::new(2);
+        let mut cache = Cache::new(2);
         for page in [1, 2, 3] {
             write(&mut cache, page);
             cache.note_program_start(page);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn partial_page_is_not_a_cache_hit_for_the_whole() {
-        let mut cache = CardPageCache::new(2);
+        let mut cache = Cache::new(2);
         assert!(cache.reserve(1) && cache.write(Time::ZERO, 1, 0..512, true));
         assert!(cache.find(1, &(0..512)).is_some() && cache.find(1, &PAGE).is_none());
         assert!(write(&mut cache, 1), "the whole page is not on its way yet");
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn disabled_cache_passes_everything_and_hits_nothing() {
-        let mut cache = CardPageCache::new(0);
+        let mut cache = Cache::new(0);
         assert!((0..100).all(|page| write(&mut cache, page)));
         assert_eq!(cache.find(1, &PAGE), None);
     }

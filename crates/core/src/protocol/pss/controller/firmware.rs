@@ -4,15 +4,15 @@ use crate::time::{Span, Time};
 
 /// Processor cores of the card. Each takes the next command, in order, as soon as it is free.
 #[derive(Clone, Debug)]
-pub(super) struct FirmwareCores {
+pub(super) struct Firmware {
     free_at: Vec<Time>,
     command: Span,
 }
 
-impl FirmwareCores {
+impl Firmware {
     /// Returns `cores` idle cores, at least one, which take the time `command` for each command.
-    pub(super) fn new(cores: u16, command: Span) -> FirmwareCores {
-        FirmwareCores { free_at: vec![Time::ZERO; usize::from(cores.max(1))], command }
+    pub(super) fn new(cores: u16, command: Span) -> Firmware {
+        Firmware { free_at: vec![Time::ZERO; usize::from(cores.max(1))], command }
     }
 
     /// Queues a command for the core that is free first. Returns the times at which that core starts on the command, and
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn two_firmware_cores_process_two_commands_at_once() {
-        let mut firmware = FirmwareCores::new(2, Span::from_us(10));
+        let mut firmware = Firmware::new(2, Span::from_us(10));
         let mut work = || firmware.work(Time::ZERO).map(|time| time.since(Time::ZERO).as_us());
         assert_eq!([work(), work(), work(), work()], [[0.0, 10.0], [0.0, 10.0], [10.0, 20.0], [10.0, 20.0]]);
     }

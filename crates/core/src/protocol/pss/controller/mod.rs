@@ -24,13 +24,13 @@ use super::spec::{
 use crate::ledger::Stage;
 use crate::protocol::ports::Ports;
 use crate::protocol::pss::config::ChipReadMode;
-use crate::protocol::reads::ReadRequestTags;
+use crate::protocol::reads::Reads;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::time::Time;
 use crate::tlp::{Direction, Packet, Payload};
-use cache::CardPageCache;
-use firmware::FirmwareCores;
+use cache::Cache;
+use firmware::Firmware;
 use lanes::{BankLanes, LaneWrite};
 
 /// Kinds of timers of the PSS controller: steps of commands, and ends of program operations.
@@ -108,13 +108,13 @@ pub struct Controller {
     commands: Table<Command>,
     /// Commands that wait, in their order, because the cache has no room for the first of them, a write.
     held: VecDeque<u32>,
-    firmware: FirmwareCores,
-    cache: CardPageCache,
+    firmware: Firmware,
+    cache: Cache,
     lanes: BankLanes,
     /// Reads of host memory by the first DMA engine, for descriptors.
-    descriptor_reads: ReadRequestTags,
+    descriptor_reads: Reads,
     /// Reads of host memory by the second DMA engine, for pages.
-    page_reads: ReadRequestTags,
+    page_reads: Reads,
     read_mode: ChipReadMode,
     late: bool,
     prefetch_pages: u32,
@@ -132,7 +132,7 @@ impl Controller {
     /// Returns an idle controller. `area` holds the addresses of the descriptors and completion records in host memory.
     pub fn new(drive: &Drive, area: SharedRingArea) -> Controller {
         let (pss, link) = (&drive.pss, &drive.link);
-        let reads = ReadRequestTags::at(link);
+        let reads = Reads::at(link);
         Controller {
             area,
             tail: 0,
@@ -142,8 +142,8 @@ impl Controller {
             commands_max: pss.commands.into(),
             commands: Table::default(),
             held: VecDeque::new(),
-            firmware: FirmwareCores::new(pss.firmware_cores, pss.firmware),
-            cache: CardPageCache::new(pss.cache_pages),
+            firmware: Firmware::new(pss.firmware_cores, pss.firmware),
+            cache: Cache::new(pss.cache_pages),
             lanes: BankLanes::new(&drive.media),
             descriptor_reads: reads.clone(),
             page_reads: reads,
@@ -205,7 +205,7 @@ impl Controller {
             let descriptor = Descriptor::decode(bytes);
             let id = self.commands.insert(Command { descriptor, request, bytes_missing: 0, pages_missing: 0 });
             let [dispatched, decoded] = self.firmware.work(now);
-            let stages = [(Stage::FirmwareWait, dispatched), (Stage::FirmwareCores, decoded)];
+            let stages = [(Stage::FirmwareWait, dispatched), (Stage::Firmware, decoded)];
             ports.shared.requests.charge_stages(request, stages);
             ports.shared.scheduler.at(decoded, Event::Controller { kind: timer::DECODED, context: id });
         }

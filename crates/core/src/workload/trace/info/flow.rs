@@ -42,12 +42,12 @@ const STREAMS: usize = 16;
 
 /// End offsets of the last sixteen streams of requests to each device.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SequentialStreams {
+pub(super) struct Streams {
     ends: Vec<[u64; STREAMS]>,
     next: Vec<u8>,
 }
 
-impl SequentialStreams {
+impl Streams {
     /// True if a request starts where one of the last requests to its device ended. Remembers the end of the request.
     pub(super) fn follows(&mut self, device: u32, io: Io) -> bool {
         let place = index(device);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn parallel_sequential_streams_are_recognised() {
-        let mut streams = SequentialStreams::default();
+        let mut streams = Streams::default();
         let mut follows = |device, offset| streams.follows(device, Io { op: Op::Read, offset, bytes: 512 });
         assert!(!follows(0, 0) && !follows(0, 8192) && follows(0, 512) && follows(0, 8704) && !follows(0, 0));
         assert!(!follows(1, 1024), "another device has other streams");

@@ -8,7 +8,7 @@ pub use footprint::{BLOCK_BYTES, BlockFootprint};
 
 use super::events::{RecordedRequestStep, RecordedTraceRequest, TraceEvent};
 use super::file::File;
-use super::format::TraceFileFormat;
+use super::format::Format;
 use super::merged::TraceEventMerger;
 use super::requests::ArrivalTimeStep;
 use super::scan::TraceSelection;
@@ -17,7 +17,7 @@ use crate::number::index;
 use crate::problem::{InputProblem, Problems};
 use crate::request::{Io, Op};
 use crate::time::{Span, Time};
-use flow::{QueueDepthIntegral, RequestsPerSecond, SequentialStreams};
+use flow::{QueueDepthIntegral, RequestsPerSecond, Streams};
 use footprint::Counter;
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ const PROBLEMS_SHOWN: usize = 20;
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceStatistics {
     /// Format of the trace's files.
-    pub format: TraceFileFormat,
+    pub format: Format,
     /// Name and number of reads and writes of each device, by descending number of requests.
     pub devices: Vec<(String, u64)>,
     /// Device whose requests the statistics cover; `None` for all devices.
@@ -133,7 +133,7 @@ struct RequestSums {
     aligned: u64,
     sequential: u64,
     rate: RequestsPerSecond,
-    streams: SequentialStreams,
+    streams: Streams,
     blocks: Counter,
     left_out: BTreeMap<&'static str, u64>,
     problems: Vec<InputProblem>,
@@ -151,7 +151,7 @@ impl Default for RequestSums {
             aligned: 0,
             sequential: 0,
             rate: RequestsPerSecond::default(),
-            streams: SequentialStreams::default(),
+            streams: Streams::default(),
             blocks: Counter::new(),
             left_out: BTreeMap::new(),
             problems: Vec::new(),
@@ -169,7 +169,7 @@ impl TraceRecordSums {
         }
         let is_counted = self.counts[place];
         let thing = match step {
-            RecordedRequestStep::CompletedInjection => {
+            RecordedRequestStep::Completed => {
                 if is_counted {
                     self.depth.completed(at);
                 }
@@ -212,8 +212,8 @@ impl TraceRecordSums {
             RecordedTraceRequest::LeftOut(kind) if is_counted => *sums.left_out.entry(kind).or_default() += 1,
             RecordedTraceRequest::LeftOut(_) => {}
             RecordedTraceRequest::Data { io, response } => {
-                sums.devices[index(device)] += u64::from(io.op != Op::DeepFlush);
-                if is_counted && io.op == Op::DeepFlush {
+                sums.devices[index(device)] += u64::from(io.op != Op::Flush);
+                if is_counted && io.op == Op::Flush {
                     sums.flush(at, io);
                 } else if is_counted {
                     response.into_iter().for_each(|response| self.depth.response(response));
@@ -223,7 +223,7 @@ impl TraceRecordSums {
         }
     }
 
-    fn info(mut self, format: TraceFileFormat, device: Option<String>, names: &[String]) -> TraceStatistics {
+    fn info(mut self, format: Format, device: Option<String>, names: &[String]) -> TraceStatistics {
         let sums = &mut self.sums;
         sums.summary.settle();
         let units = sums.last - sums.first;
@@ -269,7 +269,7 @@ impl RequestSums {
         match io.op {
             Op::Read => self.read_bytes += bytes,
             Op::Write | Op::WriteZeroes => self.written_bytes += bytes,
-            Op::DeepFlush | Op::Discard => {}
+            Op::Flush | Op::Discard => {}
         }
         self.aligned += u64::from((io.offset | bytes).is_multiple_of(BLOCK_BYTES));
         self.sequential += u64::from(self.streams.follows(device, io));

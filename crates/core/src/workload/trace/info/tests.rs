@@ -24,7 +24,7 @@ fn trace_of_two_devices() -> String {
 #[test]
 fn trace_statistics_cover_all_or_the_chosen_device() {
     let all = of(&trace_of_two_devices(), None).expect("a trace");
-    assert_eq!((all.format, all.device.clone()), (TraceFileFormat::Alibaba, None));
+    assert_eq!((all.format, all.device.clone()), (Format::Alibaba, None));
     assert_eq!(all.devices, [("10".into(), 4), ("20".into(), 1)]);
     assert_eq!((all.summary.count, all.reads(), all.read_bytes, all.written_bytes), (5, 3, 12288, 66048));
     assert_eq!((all.summary.granule_bytes, all.aligned, all.sequential), (512, 4, 2));

@@ -69,7 +69,7 @@ fn sample() -> Vec<BlktraceRecord> {
 fn blktrace_is_read_in_both_byte_orders_and_versions() {
     for (version, is_big) in [(7, false), (7, true), (8, false), (8, true)] {
         let trace = parse("t", blktrace(&sample(), version, is_big)).expect("blktrace");
-        assert_eq!((trace.format, trace.device.as_str()), (TraceFileFormat::Blktrace, "8,16"));
+        assert_eq!((trace.format, trace.device.as_str()), (Format::Blktrace, "8,16"));
         let data = [entry(0, Op::Write, 223_490 * 512, 4096), entry(2_417_000, Op::Read, 8 * 512, 512)];
         assert_eq!(ios(&trace), [data[0], data[1], flush(4_000_000)], "version {version}, {is_big}");
         assert_eq!(trace.left_out, [("discards", 1), ("passthrough commands", 1)]);
@@ -119,7 +119,7 @@ fn blktrace_mistakes_are_reported_with_offsets() {
 fn alibaba_trace_has_bytes_and_us() {
     let text = "0,R,126703644672,4096,1577808000000626\n0,W,4096,8192,1577808000000629\n";
     let trace = read(text);
-    assert_eq!((trace.format, trace.device.as_str()), (TraceFileFormat::Alibaba, "0"));
+    assert_eq!((trace.format, trace.device.as_str()), (Format::Alibaba, "0"));
     assert_eq!(ios(&trace), [entry(0, Op::Read, 126_703_644_672, 4096), entry(3_000_000, Op::Write, 4096, 8192)]);
     assert_eq!(read(&format!("device_id,opcode,offset,length,timestamp\n{text}")), trace);
     let wrong = format!("{text}0,T,0,1,5\n0,R,0,1\n0,R,-1,1,5\n");
@@ -131,7 +131,7 @@ fn alibaba_trace_has_bytes_and_us() {
 fn tencent_trace_has_sectors_and_seconds() {
     let text = "1538323200,12910952,128,0,1063\n1538323202,8,1,1,1063\n";
     let trace = read(text);
-    assert_eq!((trace.format, trace.device.as_str()), (TraceFileFormat::Tencent, "1063"));
+    assert_eq!((trace.format, trace.device.as_str()), (Format::Tencent, "1063"));
     let expected = [entry(0, Op::Read, 12_910_952 * 512, 65536), entry(2_000_000_000_000, Op::Write, 4096, 512)];
     assert_eq!(ios(&trace), expected);
     let wrong = format!("{text}1538323202,8,1,2,1063\n1538323202,8,0,1,1063\n");
@@ -148,7 +148,7 @@ Timestamp,Response,IOType,LUN,Offset,Size
 1456135200.01312,0.1,W,4,512,512
 ";
     let trace = read(text);
-    assert_eq!((trace.format, trace.device.as_str()), (TraceFileFormat::Systor, "4"));
+    assert_eq!((trace.format, trace.device.as_str()), (Format::Systor, "4"));
     assert_eq!(ios(&trace), [entry(0, Op::Read, 899_056_122_368, 131_072), entry(2_000_000, Op::Write, 512, 512)]);
     assert_eq!(trace.left_out, [("requests without a type", 1)]);
     let (_, bare) = text.split_once('\n').expect("a heading");
@@ -179,7 +179,7 @@ fn vscsi(version: u16) -> Vec<u8> {
 fn vscsi_records_are_read_in_both_versions() {
     for version in [1, 2] {
         let trace = parse("t", vscsi(version)).expect("vscsi");
-        assert_eq!((trace.format, trace.device.as_str()), (TraceFileFormat::Vscsi, "disk"));
+        assert_eq!((trace.format, trace.device.as_str()), (Format::Vscsi, "disk"));
         let data = [entry(0, Op::Write, 64 * 512, 4096), entry(2_000_000, Op::Read, 1 << 49, 512)];
         assert_eq!(ios(&trace), [data[0], data[1], flush(3_000_000)]);
         assert_eq!(trace.left_out, [("other SCSI commands", 1)]);

@@ -68,7 +68,7 @@ struct AgreedTransactionValues {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthenticationReceiveError {
     /// The host has less room than the message has bytes; it may ask again.
-    TooShortReason,
+    TooShort,
 }
 
 /// Controller's side of the authentication of one queue.
@@ -153,7 +153,7 @@ impl ControllerAuthentication {
             _ if transaction != self.transaction => Err(AuthenticationFailureReason::IncorrectPayload),
             (
                 ControllerAuthenticationStep::AwaitReply(agreed),
-                AuthenticationMessage::VfioUserReply { response, sequence, challenge, public },
+                AuthenticationMessage::Reply { response, sequence, challenge, public },
             ) => self.check_host_response(agreed, &response, (sequence, challenge.as_deref()), &public),
             (ControllerAuthenticationStep::AwaitSuccess2(agreed), AuthenticationMessage::Success2) => {
                 self.accept_authenticated_host(*agreed);
@@ -291,7 +291,7 @@ impl ControllerAuthentication {
         };
         let bytes = message.encode(self.transaction);
         if bytes.len() > room {
-            return Err(AuthenticationReceiveError::TooShortReason);
+            return Err(AuthenticationReceiveError::TooShort);
         }
         self.step = match std::mem::replace(&mut self.step, ControllerAuthenticationStep::AwaitNegotiate) {
             ControllerAuthenticationStep::SendChallenge(agreed) => ControllerAuthenticationStep::AwaitReply(agreed),

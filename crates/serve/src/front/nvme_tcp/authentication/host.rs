@@ -96,7 +96,7 @@ impl<'a> HostAuthentication<'a> {
             sequence
         });
         let challenge = self.expected.as_ref().map(|_| own.to_vec());
-        Ok(AuthenticationMessage::VfioUserReply { response, sequence, challenge, public: pair.public().to_vec() }
+        Ok(AuthenticationMessage::Reply { response, sequence, challenge, public: pair.public().to_vec() }
             .encode(transaction))
     }
 

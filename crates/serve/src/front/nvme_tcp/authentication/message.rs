@@ -158,7 +158,7 @@ pub enum AuthenticationMessage {
         public: Vec<u8>,
     },
     /// DH-HMAC-CHAP_Reply.
-    VfioUserReply {
+    Reply {
         /// Response R1.
         response: Vec<u8>,
         /// Sequence number S2; 0 if the controller need not authenticate itself.
@@ -190,7 +190,7 @@ impl AuthenticationMessage {
             AuthenticationMessage::Failure2(_) => [COMMON, 0xf0],
             AuthenticationMessage::Failure1(_) => [COMMON, 0xf1],
             AuthenticationMessage::Challenge { .. } => [DHCHAP, 0x01],
-            AuthenticationMessage::VfioUserReply { .. } => [DHCHAP, 0x02],
+            AuthenticationMessage::Reply { .. } => [DHCHAP, 0x02],
             AuthenticationMessage::Success1 { .. } => [DHCHAP, 0x03],
             AuthenticationMessage::Success2 => [DHCHAP, 0x04],
         }
@@ -212,7 +212,7 @@ impl AuthenticationMessage {
                 bytes.extend(sequence.to_le_bytes());
                 bytes.extend([&challenge[..], public].concat());
             }
-            AuthenticationMessage::VfioUserReply { response, sequence, challenge, public } => {
+            AuthenticationMessage::Reply { response, sequence, challenge, public } => {
                 let none = vec![0; response.len()];
                 bytes.extend([narrow(response.len()), 0, u8::from(challenge.is_some()), 0]);
                 bytes.extend(narrow::<u16, _>(public.len()).to_le_bytes());
@@ -307,7 +307,7 @@ fn decode_reply_message(bytes: &[u8]) -> Option<AuthenticationMessage> {
     let values = bytes[FIXED_BYTES..].get(..2 * hash + public)?;
     let challenge = decode_boolean_byte(bytes[8])?.then(|| values[hash..2 * hash].to_vec());
     let (response, public) = (values[..hash].to_vec(), values[2 * hash..].to_vec());
-    Some(AuthenticationMessage::VfioUserReply { response, sequence, challenge, public })
+    Some(AuthenticationMessage::Reply { response, sequence, challenge, public })
 }
 
 fn decode_success1_message(bytes: &[u8]) -> Option<AuthenticationMessage> {
@@ -391,12 +391,7 @@ mod tests {
                 challenge: challenge.clone(),
                 public: public.clone(),
             },
-            AuthenticationMessage::VfioUserReply {
-                response: vec![3; 32],
-                sequence: 7,
-                challenge: Some(challenge),
-                public,
-            },
+            AuthenticationMessage::Reply { response: vec![3; 32], sequence: 7, challenge: Some(challenge), public },
             AuthenticationMessage::Success1 { hash_bytes: 32, response: Some(vec![4; 32]) },
             AuthenticationMessage::Success2,
             AuthenticationMessage::Failure1(AuthenticationFailureReason::HashNotUsable),

@@ -342,7 +342,7 @@ fn message_too_long_for_the_hosts_buffer_is_returned_on_the_next_receive() {
     let host_keys = Arc::clone(&pair.host_keys);
     let host = HostAuthentication::new(&host_keys, NAMES, 3);
     pair.controller.take(&host.negotiate(), &mut pair.random);
-    assert_eq!(pair.controller.give(47), Err(AuthenticationReceiveError::TooShortReason));
+    assert_eq!(pair.controller.give(47), Err(AuthenticationReceiveError::TooShort));
     assert_eq!(pair.controller.give(48).unwrap().len(), 48);
 }
 

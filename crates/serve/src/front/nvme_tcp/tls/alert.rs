@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// Reason for which a connection ends. This side sends it, unless it is [`TlsAlert::Peer`].
+/// Reason for which a connection ends. This side sends it, unless it is [`Alert::Peer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsAlert {
+pub enum Alert {
     /// A message that must not come now.
     UnexpectedMessage,
     /// A record that is not as the other side has sealed it.
@@ -31,47 +31,47 @@ pub enum TlsAlert {
     Peer(u8),
 }
 
-impl TlsAlert {
+impl Alert {
     /// Returns the number of the alert; none if the other side has sent it.
     pub(super) fn code(self) -> Option<u8> {
         Some(match self {
-            TlsAlert::UnexpectedMessage => 10,
-            TlsAlert::BadRecordMac => 20,
-            TlsAlert::RecordOverflow => 22,
-            TlsAlert::HandshakeFailure => 40,
-            TlsAlert::IllegalParameter => 47,
-            TlsAlert::DecodeError => 50,
-            TlsAlert::DecryptError => 51,
-            TlsAlert::ProtocolVersion => 70,
-            TlsAlert::MissingExtension => 109,
-            TlsAlert::UnsupportedExtension => 110,
-            TlsAlert::UnknownPskIdentity => 115,
-            TlsAlert::Peer(_) => return None,
+            Alert::UnexpectedMessage => 10,
+            Alert::BadRecordMac => 20,
+            Alert::RecordOverflow => 22,
+            Alert::HandshakeFailure => 40,
+            Alert::IllegalParameter => 47,
+            Alert::DecodeError => 50,
+            Alert::DecryptError => 51,
+            Alert::ProtocolVersion => 70,
+            Alert::MissingExtension => 109,
+            Alert::UnsupportedExtension => 110,
+            Alert::UnknownPskIdentity => 115,
+            Alert::Peer(_) => return None,
         })
     }
 }
 
-impl fmt::Display for TlsAlert {
+impl fmt::Display for Alert {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            TlsAlert::UnexpectedMessage => "TLS: an unexpected message or record",
-            TlsAlert::BadRecordMac => "TLS: a record that has been changed",
-            TlsAlert::RecordOverflow => "TLS: a record that is too long",
-            TlsAlert::HandshakeFailure => "TLS: no cipher suite, group or mode in common",
-            TlsAlert::IllegalParameter => "TLS: an invalid field of a message",
-            TlsAlert::DecodeError => "TLS: a message that cannot be read",
-            TlsAlert::DecryptError => "TLS: the keys of host and subsystem differ",
-            TlsAlert::ProtocolVersion => "TLS: the other side does not speak version 1.3",
-            TlsAlert::MissingExtension => "TLS: an extension is missing",
-            TlsAlert::UnsupportedExtension => "TLS: an extension that was not asked for",
-            TlsAlert::UnknownPskIdentity => "TLS: a pre-shared key that is not known",
-            TlsAlert::Peer(115) => "TLS: the other side does not know the pre-shared key",
-            TlsAlert::Peer(51 | 20) => "TLS: the other side has another pre-shared key",
-            TlsAlert::Peer(code) => {
+            Alert::UnexpectedMessage => "TLS: an unexpected message or record",
+            Alert::BadRecordMac => "TLS: a record that has been changed",
+            Alert::RecordOverflow => "TLS: a record that is too long",
+            Alert::HandshakeFailure => "TLS: no cipher suite, group or mode in common",
+            Alert::IllegalParameter => "TLS: an invalid field of a message",
+            Alert::DecodeError => "TLS: a message that cannot be read",
+            Alert::DecryptError => "TLS: the keys of host and subsystem differ",
+            Alert::ProtocolVersion => "TLS: the other side does not speak version 1.3",
+            Alert::MissingExtension => "TLS: an extension is missing",
+            Alert::UnsupportedExtension => "TLS: an extension that was not asked for",
+            Alert::UnknownPskIdentity => "TLS: a pre-shared key that is not known",
+            Alert::Peer(115) => "TLS: the other side does not know the pre-shared key",
+            Alert::Peer(51 | 20) => "TLS: the other side has another pre-shared key",
+            Alert::Peer(code) => {
                 return write!(formatter, "TLS: the other side has ended the connection (alert {code})");
             }
         })
     }
 }
 
-impl std::error::Error for TlsAlert {}
+impl std::error::Error for Alert {}

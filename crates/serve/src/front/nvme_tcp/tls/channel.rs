@@ -1,6 +1,6 @@
 //! One end of a TLS connection: bytes of the network in, bytes of the application out, and back.
 
-use super::alert::TlsAlert;
+use super::alert::Alert;
 use super::client::ClientHandshake;
 use super::flow::TlsFlowState;
 use super::hello::{kind, message};
@@ -113,7 +113,7 @@ impl TlsChannel {
     ///
     /// # Errors
     /// If the other side breaks the protocol, does not know the key, or has ended the connection with an alert.
-    pub fn receive(&mut self, bytes: &[u8]) -> Result<(), TlsAlert> {
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<(), Alert> {
         let mut incoming = std::mem::take(&mut self.incoming);
         incoming.extend(bytes);
         let mut start = 0;
@@ -126,7 +126,7 @@ impl TlsChannel {
         };
         incoming.drain(..start);
         self.incoming = incoming;
-        if let Err(Some(code)) = received.map_err(TlsAlert::code) {
+        if let Err(Some(code)) = received.map_err(Alert::code) {
             self.send_alert(&[FATAL, code]);
         }
         received
@@ -135,28 +135,28 @@ impl TlsChannel {
     fn send_alert(&mut self, alert: &[u8]) {
         let TlsFlowState { writer, outgoing, .. } = &mut self.flow;
         match writer {
-            Some(writer) => writer.seal(ContentType::TlsAlert, alert, outgoing),
-            None => append_unencrypted_records(ContentType::TlsAlert, alert, outgoing),
+            Some(writer) => writer.seal(ContentType::Alert, alert, outgoing),
+            None => append_unencrypted_records(ContentType::Alert, alert, outgoing),
         }
     }
 
     /// Handles the first record, if it is complete, and returns its length.
-    fn receive_record(&mut self, bytes: &mut [u8]) -> Result<Option<usize>, TlsAlert> {
+    fn receive_record(&mut self, bytes: &mut [u8]) -> Result<Option<usize>, Alert> {
         let Some((kind, length)) = first(bytes, self.flow.reader.is_some())? else { return Ok(None) };
         let Some(record) = bytes.get_mut(..HEADER_BYTES + length) else { return Ok(None) };
         if self.is_closed {
-            return Err(TlsAlert::UnexpectedMessage);
+            return Err(Alert::UnexpectedMessage);
         }
         let is_established = self.identity().is_some();
         if kind == ContentType::ChangeCipherSpec {
             // Both sides send this record only for middleboxes (RFC 8446, appendix D.4), so ignore it.
             let is_fair = !is_established && record[HEADER_BYTES..] == [1];
-            return if is_fair { Ok(Some(record.len())) } else { Err(TlsAlert::UnexpectedMessage) };
+            return if is_fair { Ok(Some(record.len())) } else { Err(Alert::UnexpectedMessage) };
         }
         let (kind, length) = match &mut self.flow.reader {
             // Until the peer has keys, an alert may arrive unencrypted.
-            Some(_) if kind == ContentType::TlsAlert && !is_established => (kind, length),
-            Some(_) if kind != ContentType::ApplicationData => return Err(TlsAlert::UnexpectedMessage),
+            Some(_) if kind == ContentType::Alert && !is_established => (kind, length),
+            Some(_) if kind != ContentType::ApplicationData => return Err(Alert::UnexpectedMessage),
             Some(reader) => reader.open(record)?,
             None => (kind, length),
         };
@@ -169,28 +169,28 @@ impl TlsChannel {
                 let data = data.to_vec();
                 self.receive_handshake_messages(&data)?;
             }
-            ContentType::TlsAlert => self.receive_alert(data)?,
-            _ => return Err(TlsAlert::UnexpectedMessage),
+            ContentType::Alert => self.receive_alert(data)?,
+            _ => return Err(Alert::UnexpectedMessage),
         }
         Ok(Some(record.len()))
     }
 
-    fn receive_alert(&mut self, data: &[u8]) -> Result<(), TlsAlert> {
+    fn receive_alert(&mut self, data: &[u8]) -> Result<(), Alert> {
         match data {
             [_, 0] => self.is_closed = true,
-            [_, code] => return Err(TlsAlert::Peer(*code)),
-            _ => return Err(TlsAlert::DecodeError),
+            [_, code] => return Err(Alert::Peer(*code)),
+            _ => return Err(Alert::DecodeError),
         }
         Ok(())
     }
 
-    fn receive_handshake_messages(&mut self, data: &[u8]) -> Result<(), TlsAlert> {
+    fn receive_handshake_messages(&mut self, data: &[u8]) -> Result<(), Alert> {
         self.messages.extend(data);
         while let Some([_, length @ ..]) = self.messages.first_chunk::<4>() {
             let [high, middle, low] = *length;
             let length = phaselink_core::number::index(u32::from_be_bytes([0, high, middle, low]));
             if length > MESSAGE_BYTES_MAX {
-                return Err(TlsAlert::DecodeError);
+                return Err(Alert::DecodeError);
             }
             if self.messages.len() < 4 + length {
                 break;
@@ -202,13 +202,13 @@ impl TlsChannel {
             // A handshake message must not continue across a change of keys.
             let is_changed = keys.as_deref() != self.flow.reader.as_ref().map(|reader| &reader.secret()[..]);
             if is_changed && !self.messages.is_empty() {
-                return Err(TlsAlert::UnexpectedMessage);
+                return Err(Alert::UnexpectedMessage);
             }
         }
         Ok(())
     }
 
-    fn process_handshake_message(&mut self, message: &[u8]) -> Result<(), TlsAlert> {
+    fn process_handshake_message(&mut self, message: &[u8]) -> Result<(), Alert> {
         if self.identity().is_some() {
             return self.process_post_handshake_message(message);
         }
@@ -219,7 +219,7 @@ impl TlsChannel {
     }
 
     /// Handles a message that arrives after the handshake: a session ticket or a key update.
-    fn process_post_handshake_message(&mut self, received: &[u8]) -> Result<(), TlsAlert> {
+    fn process_post_handshake_message(&mut self, received: &[u8]) -> Result<(), Alert> {
         let TlsFlowState { reader: Some(reader), writer: Some(writer), outgoing, .. } = &mut self.flow else {
             return Ok(());
         };
@@ -234,9 +234,9 @@ impl TlsChannel {
                 }
                 Ok(())
             }
-            (kind::KEY_UPDATE, [_]) => Err(TlsAlert::IllegalParameter),
-            (kind::KEY_UPDATE, _) => Err(TlsAlert::DecodeError),
-            _ => Err(TlsAlert::UnexpectedMessage),
+            (kind::KEY_UPDATE, [_]) => Err(Alert::IllegalParameter),
+            (kind::KEY_UPDATE, _) => Err(Alert::DecodeError),
+            _ => Err(Alert::UnexpectedMessage),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Client's side of a handshake of TLS 1.3 with a pre-shared key; the messages are in the head of [`super::server`].
 
-use super::alert::TlsAlert;
+use super::alert::Alert;
 use super::flow::TlsFlowState;
 use super::hello::{ServerHello, kind, write_client_hello};
 use super::record::RecordProtectionKey;
@@ -12,7 +12,7 @@ use crate::front::nvme_tcp::authentication::keys::Psk;
 #[derive(Debug)]
 enum AwaitedServerMessage {
     /// ServerHello, or HelloRetryRequest if there has been none.
-    ClientHelloMessage {
+    Hello {
         pair: KeyExchangePair,
         group: ExchangeGroup,
         is_retried: bool,
@@ -72,24 +72,22 @@ impl ClientHandshake {
             at += 1 + binder.len();
         }
         flow.send(&message);
-        self.step = AwaitedServerMessage::ClientHelloMessage { pair, group, is_retried };
+        self.step = AwaitedServerMessage::Hello { pair, group, is_retried };
     }
 
-    pub(super) fn receive(&mut self, received: &[u8], flow: &mut TlsFlowState) -> Result<(), TlsAlert> {
+    pub(super) fn receive(&mut self, received: &[u8], flow: &mut TlsFlowState) -> Result<(), Alert> {
         let step = std::mem::replace(&mut self.step, AwaitedServerMessage::Idle);
         self.step = match step {
-            AwaitedServerMessage::ClientHelloMessage { pair, group, is_retried }
-                if received[0] == kind::SERVER_HELLO =>
-            {
+            AwaitedServerMessage::Hello { pair, group, is_retried } if received[0] == kind::SERVER_HELLO => {
                 match ServerHello::read(received)? {
                     ServerHello::Chosen { suite, share, psk } if share.0 == group.code() => {
-                        let shared = pair.shared(share.1).ok_or(TlsAlert::IllegalParameter)?;
+                        let shared = pair.shared(share.1).ok_or(Alert::IllegalParameter)?;
                         self.derive_agreed_keys((suite, psk), &shared, received, flow)?
                     }
                     ServerHello::Retry { suite, group: wanted } if !is_retried && wanted != group.code() => {
                         return self.retry_with_requested_group(suite, wanted, received, flow);
                     }
-                    _ => return Err(TlsAlert::IllegalParameter),
+                    _ => return Err(Alert::IllegalParameter),
                 }
             }
             AwaitedServerMessage::EncryptedExtensions(agreed) if received[0] == kind::ENCRYPTED_EXTENSIONS => {
@@ -105,7 +103,7 @@ impl ClientHandshake {
                 flow.reader = Some(RecordProtectionKey::new(suite, application.server));
                 AwaitedServerMessage::Done
             }
-            _ => return Err(TlsAlert::UnexpectedMessage),
+            _ => return Err(Alert::UnexpectedMessage),
         };
         Ok(())
     }
@@ -117,10 +115,10 @@ impl ClientHandshake {
         group: u16,
         received: &[u8],
         flow: &mut TlsFlowState,
-    ) -> Result<(), TlsAlert> {
+    ) -> Result<(), Alert> {
         self.psks.retain(|psk| TlsCipherSuite::of(psk.hash).code() == suite);
-        let hash = self.psks.first().ok_or(TlsAlert::IllegalParameter)?.hash;
-        let group = ExchangeGroup::from_code(group).ok_or(TlsAlert::IllegalParameter)?;
+        let hash = self.psks.first().ok_or(Alert::IllegalParameter)?.hash;
+        let group = ExchangeGroup::from_code(group).ok_or(Alert::IllegalParameter)?;
         flow.hash_first_transcript_message(hash);
         flow.transcript.extend(received);
         self.send_client_hello(group, true, flow);
@@ -134,9 +132,9 @@ impl ClientHandshake {
         shared: &[u8],
         received: &[u8],
         flow: &mut TlsFlowState,
-    ) -> Result<AwaitedServerMessage, TlsAlert> {
+    ) -> Result<AwaitedServerMessage, Alert> {
         let psk = self.psks.get(usize::from(psk)).filter(|psk| TlsCipherSuite::of(psk.hash).code() == suite);
-        let psk = psk.ok_or(TlsAlert::IllegalParameter)?;
+        let psk = psk.ok_or(Alert::IllegalParameter)?;
         let suite = TlsCipherSuite::of(psk.hash);
         self.identity = psk.identity.clone();
         flow.transcript.extend(received);

@@ -1,6 +1,6 @@
 //! State of both directions of a connection, which the handshakes of both sides change.
 
-use super::alert::TlsAlert;
+use super::alert::Alert;
 use super::hello::{kind, message};
 use super::record::{ContentType, RecordProtectionKey, append_unencrypted_records};
 use super::schedule::finished_key;
@@ -46,13 +46,13 @@ impl TlsFlowState {
         hash: Hash,
         secret: &Secret,
         received: &[u8],
-    ) -> Result<(), TlsAlert> {
+    ) -> Result<(), Alert> {
         if received[0] != kind::FINISHED {
-            return Err(TlsAlert::UnexpectedMessage);
+            return Err(Alert::UnexpectedMessage);
         }
         let parts: [&[u8]; 1] = [&hash.digest(&self.transcript)];
         if !hash.verify_hmac_in_constant_time(&finished_key(hash, secret), &parts, &received[4..]) {
-            return Err(TlsAlert::DecryptError);
+            return Err(Alert::DecryptError);
         }
         self.transcript.extend(received);
         Ok(())

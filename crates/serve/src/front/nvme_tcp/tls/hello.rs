@@ -3,7 +3,7 @@
 
 use phaselink_core::number::narrow;
 
-use super::alert::TlsAlert;
+use super::alert::Alert;
 use super::suite::{ExchangeGroup, TlsCipherSuite};
 
 /// Types of handshake messages.
@@ -42,41 +42,38 @@ const RETRY: [u8; 32] = [
 struct TlsFieldReader<'a>(&'a [u8]);
 
 impl<'a> TlsFieldReader<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], TlsAlert> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(TlsAlert::DecodeError)?;
+    fn take(&mut self, count: usize) -> Result<&'a [u8], Alert> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(Alert::DecodeError)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    fn read_u8_field(&mut self) -> Result<u8, TlsAlert> {
+    fn read_u8_field(&mut self) -> Result<u8, Alert> {
         self.take(1).map(|bytes| bytes[0])
     }
 
-    fn read_u16_field(&mut self) -> Result<u16, TlsAlert> {
+    fn read_u16_field(&mut self) -> Result<u16, Alert> {
         self.take(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
     /// Reads a vector whose length is one byte.
-    fn short(&mut self) -> Result<&'a [u8], TlsAlert> {
+    fn short(&mut self) -> Result<&'a [u8], Alert> {
         let count = self.read_u8_field()?;
         self.take(count.into())
     }
 
     /// Reads a vector whose length is two bytes.
-    fn long(&mut self) -> Result<&'a [u8], TlsAlert> {
+    fn long(&mut self) -> Result<&'a [u8], Alert> {
         let count = self.read_u16_field()?;
         self.take(count.into())
     }
 
-    fn end(self) -> Result<(), TlsAlert> {
-        if self.0.is_empty() { Ok(()) } else { Err(TlsAlert::DecodeError) }
+    fn end(self) -> Result<(), Alert> {
+        if self.0.is_empty() { Ok(()) } else { Err(Alert::DecodeError) }
     }
 
     /// Reads fields until the bytes end.
-    fn all<T>(
-        mut self,
-        mut read: impl FnMut(&mut TlsFieldReader<'a>) -> Result<T, TlsAlert>,
-    ) -> Result<Vec<T>, TlsAlert> {
+    fn all<T>(mut self, mut read: impl FnMut(&mut TlsFieldReader<'a>) -> Result<T, Alert>) -> Result<Vec<T>, Alert> {
         let mut found = Vec::new();
         while !self.0.is_empty() {
             found.push(read(&mut self)?);
@@ -104,11 +101,11 @@ fn encode_extension(kind: u16, data: &[u8]) -> Vec<u8> {
 }
 
 /// Reads extensions, each of which must come at most once.
-fn extensions<'a>(fields: &mut TlsFieldReader<'a>) -> Result<Vec<(u16, &'a [u8])>, TlsAlert> {
+fn extensions<'a>(fields: &mut TlsFieldReader<'a>) -> Result<Vec<(u16, &'a [u8])>, Alert> {
     let found = TlsFieldReader(fields.long()?).all(|fields| Ok((fields.read_u16_field()?, fields.long()?)))?;
     fields.end()?;
     let is_repeated = |at: usize| found[..at].iter().any(|(kind, _)| *kind == found[at].0);
-    if (0..found.len()).any(is_repeated) { Err(TlsAlert::IllegalParameter) } else { Ok(found) }
+    if (0..found.len()).any(is_repeated) { Err(Alert::IllegalParameter) } else { Ok(found) }
 }
 
 fn find_extension<'a>(extensions: &[(u16, &'a [u8])], kind: u16) -> Option<TlsFieldReader<'a>> {
@@ -139,28 +136,28 @@ impl<'a> ClientHello<'a> {
     ///
     /// # Errors
     /// If the message is malformed, or a client without TLS 1.3 and a pre-shared key has sent it.
-    pub(super) fn read(message: &'a [u8]) -> Result<ClientHello<'a>, TlsAlert> {
+    pub(super) fn read(message: &'a [u8]) -> Result<ClientHello<'a>, Alert> {
         let mut fields = TlsFieldReader(&message[4..]);
         fields.take(2 + 32)?;
         let (session, suites, methods) = (fields.short()?, fields.long()?, fields.short()?);
         // A client without extensions, or without the version extension, predates TLS 1.3.
         let found = if fields.0.is_empty() { Vec::new() } else { extensions(&mut fields)? };
         let mut versions =
-            find_extension(&found, encode_extension::SUPPORTED_VERSIONS).ok_or(TlsAlert::ProtocolVersion)?;
+            find_extension(&found, encode_extension::SUPPORTED_VERSIONS).ok_or(Alert::ProtocolVersion)?;
         if !versions.short()?.chunks(2).any(|version| version == VERSION) {
-            return Err(TlsAlert::ProtocolVersion);
+            return Err(Alert::ProtocolVersion);
         }
         if methods != [0] || session.len() > 32 {
-            return Err(TlsAlert::IllegalParameter);
+            return Err(Alert::IllegalParameter);
         }
         // Without a pre-shared key, the server would need a certificate, which it does not have.
-        let mut psks = find_extension(&found, encode_extension::PRE_SHARED_KEY).ok_or(TlsAlert::HandshakeFailure)?;
+        let mut psks = find_extension(&found, encode_extension::PRE_SHARED_KEY).ok_or(Alert::HandshakeFailure)?;
         if found.last().map(|(kind, _)| *kind) != Some(encode_extension::PRE_SHARED_KEY) {
-            return Err(TlsAlert::IllegalParameter);
+            return Err(Alert::IllegalParameter);
         }
-        let required = |kind| find_extension(&found, kind).ok_or(TlsAlert::MissingExtension);
+        let required = |kind| find_extension(&found, kind).ok_or(Alert::MissingExtension);
         if !required(encode_extension::PSK_MODES)?.short()?.contains(&PSK_WITH_EXCHANGE) {
-            return Err(TlsAlert::HandshakeFailure);
+            return Err(Alert::HandshakeFailure);
         }
         let identities = TlsFieldReader(psks.long()?).all(|fields| {
             let identity = fields.long()?;
@@ -170,7 +167,7 @@ impl<'a> ClientHello<'a> {
         let binders = TlsFieldReader(psks.long()?).all(TlsFieldReader::short)?;
         psks.end()?;
         if identities.len() != binders.len() {
-            return Err(TlsAlert::IllegalParameter);
+            return Err(Alert::IllegalParameter);
         }
         let offers =
             identities.into_iter().zip(binders).map(|(identity, binder)| OfferedPsk { identity, binder }).collect();
@@ -229,31 +226,31 @@ impl<'a> ServerHello<'a> {
     ///
     /// # Errors
     /// If the message is malformed, or the server has chosen what the client has not offered.
-    pub(super) fn read(message: &'a [u8]) -> Result<ServerHello<'a>, TlsAlert> {
+    pub(super) fn read(message: &'a [u8]) -> Result<ServerHello<'a>, Alert> {
         let mut fields = TlsFieldReader(&message[4..]);
         fields.take(2)?;
         let random = fields.take(32)?;
         let (session, suite, method) = (fields.short()?, fields.read_u16_field()?, fields.read_u8_field()?);
         let found = extensions(&mut fields)?;
         if find_extension(&found, encode_extension::SUPPORTED_VERSIONS).map(|fields| fields.0) != Some(&VERSION) {
-            return Err(TlsAlert::ProtocolVersion);
+            return Err(Alert::ProtocolVersion);
         }
         if !session.is_empty() || method != 0 {
-            return Err(TlsAlert::IllegalParameter);
+            return Err(Alert::IllegalParameter);
         }
-        let mut share = find_extension(&found, encode_extension::KEY_SHARE).ok_or(TlsAlert::MissingExtension)?;
+        let mut share = find_extension(&found, encode_extension::KEY_SHARE).ok_or(Alert::MissingExtension)?;
         let group = share.read_u16_field()?;
         if random == RETRY {
             share.end()?;
             let is_known = |kind| [encode_extension::SUPPORTED_VERSIONS, encode_extension::KEY_SHARE].contains(&kind);
             let is_fine = found.iter().all(|(kind, _)| is_known(*kind));
-            return if is_fine { Ok(ServerHello::Retry { suite, group }) } else { Err(TlsAlert::UnsupportedExtension) };
+            return if is_fine { Ok(ServerHello::Retry { suite, group }) } else { Err(Alert::UnsupportedExtension) };
         }
         let public = share.long()?;
         share.end()?;
         // Without a chosen key, the server would have to send a certificate, so fail.
         let psk = find_extension(&found, encode_extension::PRE_SHARED_KEY)
-            .ok_or(TlsAlert::HandshakeFailure)?
+            .ok_or(Alert::HandshakeFailure)?
             .read_u16_field()?;
         Ok(ServerHello::Chosen { suite, share: (group, public), psk })
     }

@@ -4,7 +4,7 @@ use aes_gcm::aead::{AeadInOut, KeyInit};
 use aes_gcm::{Aes128Gcm, Aes256Gcm, Nonce, Tag};
 use phaselink_core::number::narrow;
 
-use super::alert::TlsAlert;
+use super::alert::Alert;
 use super::schedule::{derive_record_key_and_iv, derive_updated_traffic_secret};
 use super::suite::TlsCipherSuite;
 use crate::front::nvme_tcp::authentication::secret::Secret;
@@ -24,7 +24,7 @@ const RECORDS_MAX: u64 = 23_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContentType {
     ChangeCipherSpec,
-    TlsAlert,
+    Alert,
     Handshake,
     ApplicationData,
 }
@@ -33,7 +33,7 @@ impl ContentType {
     pub(super) fn code(self) -> u8 {
         match self {
             ContentType::ChangeCipherSpec => 20,
-            ContentType::TlsAlert => 21,
+            ContentType::Alert => 21,
             ContentType::Handshake => 22,
             ContentType::ApplicationData => 23,
         }
@@ -41,9 +41,7 @@ impl ContentType {
 
     fn content_type_from_code(code: u8) -> Option<ContentType> {
         use ContentType::{ApplicationData, ChangeCipherSpec, Handshake};
-        [ChangeCipherSpec, ContentType::TlsAlert, Handshake, ApplicationData]
-            .into_iter()
-            .find(|kind| kind.code() == code)
+        [ChangeCipherSpec, ContentType::Alert, Handshake, ApplicationData].into_iter().find(|kind| kind.code() == code)
     }
 }
 
@@ -65,12 +63,12 @@ pub(super) fn append_unencrypted_records(kind: ContentType, data: &[u8], wire: &
 ///
 /// # Errors
 /// If these bytes are not the header of a record.
-pub(super) fn first(bytes: &[u8], is_encrypted: bool) -> Result<Option<(ContentType, usize)>, TlsAlert> {
+pub(super) fn first(bytes: &[u8], is_encrypted: bool) -> Result<Option<(ContentType, usize)>, Alert> {
     let Some([kind, major, _, high, low]) = bytes.first_chunk() else { return Ok(None) };
-    let kind = ContentType::content_type_from_code(*kind).filter(|_| *major == 3).ok_or(TlsAlert::UnexpectedMessage)?;
+    let kind = ContentType::content_type_from_code(*kind).filter(|_| *major == 3).ok_or(Alert::UnexpectedMessage)?;
     let length = usize::from(u16::from_be_bytes([*high, *low]));
     let allowed = if is_encrypted { CIPHER_BYTES_MAX } else { PLAIN_BYTES_MAX };
-    if length > allowed { Err(TlsAlert::RecordOverflow) } else { Ok(Some((kind, length))) }
+    if length > allowed { Err(Alert::RecordOverflow) } else { Ok(Some((kind, length))) }
 }
 
 enum RecordCipher {
@@ -147,21 +145,21 @@ impl RecordProtectionKey {
     ///
     /// # Errors
     /// If the record has been changed, or has nothing in it.
-    pub(super) fn open(&mut self, record: &mut [u8]) -> Result<(ContentType, usize), TlsAlert> {
+    pub(super) fn open(&mut self, record: &mut [u8]) -> Result<(ContentType, usize), Alert> {
         let (header, rest) = record.split_at_mut(HEADER_BYTES);
-        let end = rest.len().checked_sub(TAG_BYTES).ok_or(TlsAlert::BadRecordMac)?;
+        let end = rest.len().checked_sub(TAG_BYTES).ok_or(Alert::BadRecordMac)?;
         let (text, tag) = rest.split_at_mut(end);
-        let tag = Tag::try_from(&*tag).map_err(|_| TlsAlert::BadRecordMac)?;
+        let tag = Tag::try_from(&*tag).map_err(|_| Alert::BadRecordMac)?;
         let nonce = Nonce::from(self.nonce());
         let opened = match &self.cipher {
             RecordCipher::Aes128(cipher) => cipher.decrypt_inout_detached(&nonce, header, (&mut *text).into(), &tag),
             RecordCipher::Aes256(cipher) => cipher.decrypt_inout_detached(&nonce, header, (&mut *text).into(), &tag),
         };
-        opened.map_err(|_| TlsAlert::BadRecordMac)?;
+        opened.map_err(|_| Alert::BadRecordMac)?;
         // Zeros after the content type are padding.
-        let end = text.iter().rposition(|byte| *byte != 0).ok_or(TlsAlert::UnexpectedMessage)?;
-        let kind = ContentType::content_type_from_code(text[end]).ok_or(TlsAlert::UnexpectedMessage)?;
-        if end > PLAIN_BYTES_MAX { Err(TlsAlert::RecordOverflow) } else { Ok((kind, end)) }
+        let end = text.iter().rposition(|byte| *byte != 0).ok_or(Alert::UnexpectedMessage)?;
+        let kind = ContentType::content_type_from_code(text[end]).ok_or(Alert::UnexpectedMessage)?;
+        if end > PLAIN_BYTES_MAX { Err(Alert::RecordOverflow) } else { Ok((kind, end)) }
     }
 }
 

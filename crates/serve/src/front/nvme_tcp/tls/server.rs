@@ -13,7 +13,7 @@
 //!  ├───────────────────────────────────────────────►│
 //! ```
 
-use super::alert::TlsAlert;
+use super::alert::Alert;
 use super::flow::TlsFlowState;
 use super::hello::{ClientHello, encode_hello_retry_request, encode_server_hello, kind, message};
 use super::record::{ContentType, RecordProtectionKey, append_unencrypted_records};
@@ -25,7 +25,7 @@ use crate::front::nvme_tcp::authentication::secret::Secret;
 /// Message that the server waits for.
 #[derive(Debug)]
 enum AwaitedClientMessage {
-    ClientHelloMessage,
+    Hello,
     /// ClientHello with a share of the group that the server has asked for.
     RetriedHello(TlsCipherSuite, ExchangeGroup),
     /// Finished of the client; the secret is that of its data.
@@ -43,17 +43,17 @@ pub(super) struct ServerHandshake {
 
 impl ServerHandshake {
     pub(super) fn new(psks: Vec<Psk>) -> ServerHandshake {
-        ServerHandshake { psks, step: AwaitedClientMessage::ClientHelloMessage, identity: String::new() }
+        ServerHandshake { psks, step: AwaitedClientMessage::Hello, identity: String::new() }
     }
 
     pub(super) fn identity(&self) -> Option<&str> {
         matches!(self.step, AwaitedClientMessage::Done).then_some(&self.identity[..])
     }
 
-    pub(super) fn receive(&mut self, received: &[u8], flow: &mut TlsFlowState) -> Result<(), TlsAlert> {
-        let step = std::mem::replace(&mut self.step, AwaitedClientMessage::ClientHelloMessage);
+    pub(super) fn receive(&mut self, received: &[u8], flow: &mut TlsFlowState) -> Result<(), Alert> {
+        let step = std::mem::replace(&mut self.step, AwaitedClientMessage::Hello);
         self.step = match step {
-            AwaitedClientMessage::ClientHelloMessage => self.receive_client_hello(received, None, flow)?,
+            AwaitedClientMessage::Hello => self.receive_client_hello(received, None, flow)?,
             AwaitedClientMessage::RetriedHello(suite, group) => {
                 self.receive_client_hello(received, Some((suite, group)), flow)?
             }
@@ -63,7 +63,7 @@ impl ServerHandshake {
                 flow.reader = Some(RecordProtectionKey::new(suite, application));
                 AwaitedClientMessage::Done
             }
-            AwaitedClientMessage::Done => return Err(TlsAlert::UnexpectedMessage),
+            AwaitedClientMessage::Done => return Err(Alert::UnexpectedMessage),
         };
         Ok(())
     }
@@ -73,16 +73,16 @@ impl ServerHandshake {
         received: &[u8],
         retried: Option<(TlsCipherSuite, ExchangeGroup)>,
         flow: &mut TlsFlowState,
-    ) -> Result<AwaitedClientMessage, TlsAlert> {
+    ) -> Result<AwaitedClientMessage, Alert> {
         if received[0] != kind::CLIENT_HELLO {
-            return Err(TlsAlert::UnexpectedMessage);
+            return Err(Alert::UnexpectedMessage);
         }
         let hello = ClientHello::read(received)?;
         let (offer, psk) = self.choose_psk(&hello, &received[..hello.bound_bytes], retried, flow)?;
         let suite = TlsCipherSuite::of(psk.hash);
         let has_share = |group: &ExchangeGroup| hello.shares.iter().any(|(code, _)| *code == group.code());
         let group = match retried {
-            Some((_, group)) => Some(group).filter(has_share).ok_or(TlsAlert::IllegalParameter)?,
+            Some((_, group)) => Some(group).filter(has_share).ok_or(Alert::IllegalParameter)?,
             None => match ExchangeGroup::ALL.into_iter().find(has_share) {
                 Some(group) => group,
                 None => return ServerHandshake::request_share_of_common_group(received, &hello, suite, flow),
@@ -90,7 +90,7 @@ impl ServerHandshake {
         };
         let share = hello.shares.iter().find(|(code, _)| *code == group.code()).map_or(&[][..], |(_, share)| share);
         let pair = KeyExchangePair::generate(group, &mut flow.random);
-        let shared = pair.shared(share).ok_or(TlsAlert::IllegalParameter)?;
+        let shared = pair.shared(share).ok_or(Alert::IllegalParameter)?;
         let early = EarlySecret::new(psk.hash, &psk.key);
         self.identity = psk.identity.clone();
         flow.transcript.extend(received);
@@ -119,13 +119,13 @@ impl ServerHandshake {
         bound: &[u8],
         retried: Option<(TlsCipherSuite, ExchangeGroup)>,
         flow: &TlsFlowState,
-    ) -> Result<(u16, &Psk), TlsAlert> {
-        let mut refused = TlsAlert::UnknownPskIdentity;
+    ) -> Result<(u16, &Psk), Alert> {
+        let mut refused = Alert::UnknownPskIdentity;
         for (at, offer) in (0..).zip(&hello.offers) {
             for psk in self.psks.iter().filter(|psk| psk.identity.as_bytes() == offer.identity) {
                 let suite = TlsCipherSuite::of(psk.hash);
                 if !hello.suites.contains(&suite.code()) || retried.is_some_and(|(chosen, _)| chosen != suite) {
-                    refused = TlsAlert::HandshakeFailure;
+                    refused = Alert::HandshakeFailure;
                     continue;
                 }
                 let transcript = psk.hash.digest(&[&flow.transcript[..], bound].concat());
@@ -133,7 +133,7 @@ impl ServerHandshake {
                 if psk.hash.verify_hmac_in_constant_time(&key, &[&transcript], offer.binder) {
                     return Ok((at, psk));
                 }
-                refused = TlsAlert::DecryptError;
+                refused = Alert::DecryptError;
             }
         }
         Err(refused)
@@ -145,9 +145,9 @@ impl ServerHandshake {
         hello: &ClientHello<'_>,
         suite: TlsCipherSuite,
         flow: &mut TlsFlowState,
-    ) -> Result<AwaitedClientMessage, TlsAlert> {
+    ) -> Result<AwaitedClientMessage, Alert> {
         let is_known = |group: &ExchangeGroup| hello.groups.contains(&group.code());
-        let group = ExchangeGroup::ALL.into_iter().find(is_known).ok_or(TlsAlert::HandshakeFailure)?;
+        let group = ExchangeGroup::ALL.into_iter().find(is_known).ok_or(Alert::HandshakeFailure)?;
         flow.transcript.extend(received);
         flow.hash_first_transcript_message(suite.hash());
         flow.send(&encode_hello_retry_request(hello.session, suite, group));

@@ -50,23 +50,20 @@ pub(super) enum ExchangeGroup {
     /// Curve 25519.
     X25519,
     /// Finite field of RFC 7919, for hosts whose policy knows no such curve.
-    GaloisField(DhGroup),
+    Field(DhGroup),
 }
 
 impl ExchangeGroup {
     /// Groups that both sides offer, the preferred one first.
-    pub(super) const ALL: [ExchangeGroup; 3] = [
-        ExchangeGroup::X25519,
-        ExchangeGroup::GaloisField(DhGroup::Ffdhe3072),
-        ExchangeGroup::GaloisField(DhGroup::Ffdhe2048),
-    ];
+    pub(super) const ALL: [ExchangeGroup; 3] =
+        [ExchangeGroup::X25519, ExchangeGroup::Field(DhGroup::Ffdhe3072), ExchangeGroup::Field(DhGroup::Ffdhe2048)];
 
     /// Returns the number of the group in messages.
     pub(super) fn code(self) -> u16 {
         match self {
             ExchangeGroup::X25519 => 0x001d,
             // The groups of RFC 7919 are numbered in the order of their sizes.
-            ExchangeGroup::GaloisField(group) => 0x00ff + u16::from(group.id()),
+            ExchangeGroup::Field(group) => 0x00ff + u16::from(group.id()),
         }
     }
 
@@ -79,14 +76,14 @@ impl ExchangeGroup {
 #[derive(Debug)]
 pub(super) enum KeyExchangePair {
     X25519(Secret),
-    GaloisField(DhKeyPair),
+    Field(DhKeyPair),
 }
 
 impl KeyExchangePair {
     pub(super) fn generate(group: ExchangeGroup, random: RandomSource<'_>) -> KeyExchangePair {
         match group {
             ExchangeGroup::X25519 => KeyExchangePair::X25519(Secret::random(x25519::BYTES, random)),
-            ExchangeGroup::GaloisField(group) => KeyExchangePair::GaloisField(DhKeyPair::generate(group, random)),
+            ExchangeGroup::Field(group) => KeyExchangePair::Field(DhKeyPair::generate(group, random)),
         }
     }
 
@@ -94,7 +91,7 @@ impl KeyExchangePair {
     pub(super) fn public(&self) -> Vec<u8> {
         match self {
             KeyExchangePair::X25519(secret) => x25519::public(array(secret)).to_vec(),
-            KeyExchangePair::GaloisField(pair) => pair.public().to_vec(),
+            KeyExchangePair::Field(pair) => pair.public().to_vec(),
         }
     }
 
@@ -102,7 +99,7 @@ impl KeyExchangePair {
     pub(super) fn shared(&self, public: &[u8]) -> Option<Secret> {
         match self {
             KeyExchangePair::X25519(secret) => x25519::shared(array(secret), public.try_into().ok()?),
-            KeyExchangePair::GaloisField(pair) => {
+            KeyExchangePair::Field(pair) => {
                 Some(public).filter(|public| public.len() == pair.public().len()).and_then(|public| pair.shared(public))
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64ct::{Base64, Encoding};
 
-use super::alert::TlsAlert;
+use super::alert::Alert;
 use super::channel::TlsChannel;
 use super::suite::{ExchangeGroup, KeyExchangePair};
 use crate::front::nvme_tcp::authentication::group::DhGroup;
@@ -38,7 +38,7 @@ fn connect(
     client: &mut TlsChannel,
     server: &mut TlsChannel,
     mut change: impl FnMut(bool, &mut Vec<u8>),
-) -> [Result<(), TlsAlert>; 2] {
+) -> [Result<(), Alert>; 2] {
     let mut results = [Ok(()); 2];
     loop {
         let mut to_server = std::mem::take(client.outgoing());
@@ -91,15 +91,15 @@ fn unknown_psk_identity_or_wrong_psk_fails_the_handshake() {
     let (mut client, mut server) = create_channel_pair(WRONG, KEY);
     // The identity of version 0 does not depend on the key, so only the binder reveals the wrong key.
     let results = connect(&mut client, &mut server, leave_record_unaltered);
-    assert_eq!(results[1], Err(TlsAlert::DecryptError));
+    assert_eq!(results[1], Err(Alert::DecryptError));
     let other = TlsKey::parse(KEY).unwrap().psks("nqn.other", SUBSYSTEM);
     let mut client = TlsChannel::client(other, random);
     let (_, mut server) = create_channel_pair(KEY, KEY);
-    assert_eq!(connect(&mut client, &mut server, leave_record_unaltered)[1], Err(TlsAlert::UnknownPskIdentity));
+    assert_eq!(connect(&mut client, &mut server, leave_record_unaltered)[1], Err(Alert::UnknownPskIdentity));
     assert!(server.identity().is_none() && client.identity().is_none());
     let (mut client, mut server) = create_channel_pair(KEY, KEY_384);
-    assert_eq!(connect(&mut client, &mut server, leave_record_unaltered)[1], Err(TlsAlert::UnknownPskIdentity));
-    assert_eq!(client.receive(&[21, 3, 3, 0, 2, 2, 115]), Err(TlsAlert::Peer(115)));
+    assert_eq!(connect(&mut client, &mut server, leave_record_unaltered)[1], Err(Alert::UnknownPskIdentity));
+    assert_eq!(client.receive(&[21, 3, 3, 0, 2, 2, 115]), Err(Alert::Peer(115)));
 }
 
 #[test]
@@ -145,13 +145,13 @@ fn altering_any_byte_of_the_tls_handshake_fails_it() {
 
 #[test]
 fn altered_repeated_reordered_and_oversized_records_end_the_connection() {
-    let changes: [(&str, RecordBytesChange, TlsAlert); 6] = [
-        ("changed", |bytes| *bytes.last_mut().unwrap() ^= 1, TlsAlert::BadRecordMac),
-        ("repeated", |bytes| bytes.extend(bytes.clone()), TlsAlert::BadRecordMac),
-        ("reordered", |bytes| bytes.rotate_left(5 + 4 + 17), TlsAlert::BadRecordMac),
-        ("too long", |bytes| bytes[3] = 0x42, TlsAlert::RecordOverflow),
-        ("in the clear", |bytes| bytes[0] = 22, TlsAlert::UnexpectedMessage),
-        ("of no type", |bytes| bytes[0] = 99, TlsAlert::UnexpectedMessage),
+    let changes: [(&str, RecordBytesChange, Alert); 6] = [
+        ("changed", |bytes| *bytes.last_mut().unwrap() ^= 1, Alert::BadRecordMac),
+        ("repeated", |bytes| bytes.extend(bytes.clone()), Alert::BadRecordMac),
+        ("reordered", |bytes| bytes.rotate_left(5 + 4 + 17), Alert::BadRecordMac),
+        ("too long", |bytes| bytes[3] = 0x42, Alert::RecordOverflow),
+        ("in the clear", |bytes| bytes[0] = 22, Alert::UnexpectedMessage),
+        ("of no type", |bytes| bytes[0] = 99, Alert::UnexpectedMessage),
     ];
     for (name, change, alert) in changes {
         let (mut client, mut server) = create_channel_pair(KEY, KEY);
@@ -190,7 +190,7 @@ fn both_sides_derive_one_shared_key_in_every_exchange_group() {
     }
     let codes = ExchangeGroup::ALL.map(ExchangeGroup::code);
     assert_eq!(codes, [0x1d, 0x101, 0x100]);
-    assert_eq!(ExchangeGroup::GaloisField(DhGroup::Ffdhe8192).code(), 0x104);
+    assert_eq!(ExchangeGroup::Field(DhGroup::Ffdhe8192).code(), 0x104);
 }
 
 /// Waits for bytes on a socket, and gives them to one end, until a condition holds or the other side ends.
@@ -198,7 +198,7 @@ fn transfer_socket_bytes_until(
     channel: &mut TlsChannel,
     stream: &mut TcpStream,
     is_done: impl Fn(&mut TlsChannel) -> bool,
-) -> Result<(), TlsAlert> {
+) -> Result<(), Alert> {
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut bytes = [0; 4096];
     loop {
@@ -248,7 +248,7 @@ fn run_client_program_against_server(
     program: &str,
     arguments: impl Fn(u16) -> Vec<String>,
     psks: Vec<Psk>,
-) -> Option<Result<String, TlsAlert>> {
+) -> Option<Result<String, Alert>> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut running = start(program, &arguments(listener.local_addr().unwrap().port()))?;
     let mut input = running.0.stdin.take().unwrap();
@@ -294,15 +294,15 @@ fn openssl_client_connects_to_the_tls_server() {
         assert!(printed.contains("echo: hello drive"), "{more:?}: {printed}");
     }
     let wrong = run_client_program_against_server("openssl", openssl_client_arguments(psk, &[]), psks(WRONG)).unwrap();
-    assert_eq!(wrong, Err(TlsAlert::DecryptError));
+    assert_eq!(wrong, Err(Alert::DecryptError));
     let unknown =
         run_client_program_against_server("openssl", openssl_client_arguments(&psks(KEY)[0], &[]), psks(WRONG))
             .unwrap();
-    assert_eq!(unknown, Err(TlsAlert::UnknownPskIdentity));
+    assert_eq!(unknown, Err(Alert::UnknownPskIdentity));
     let curve =
         run_client_program_against_server("openssl", openssl_client_arguments(psk, &["-groups", "P-521"]), psks(KEY))
             .unwrap();
-    assert_eq!(curve, Err(TlsAlert::HandshakeFailure));
+    assert_eq!(curve, Err(Alert::HandshakeFailure));
 }
 
 /// Writes a session of OpenSSL that stands for a pre-shared key of the suite with SHA-384, which `-psk` cannot name.
@@ -395,7 +395,7 @@ fn tls_client_connects_to_an_openssl_server() {
         let mut client = TlsChannel::client(vec![psk.clone()], system_random);
         let connected = transfer_socket_bytes_until(&mut client, &mut stream, |client| client.identity().is_some());
         if key[..] != psk.key[..] {
-            assert!(matches!(connected, Err(TlsAlert::Peer(_))), "{connected:?}");
+            assert!(matches!(connected, Err(Alert::Peer(_))), "{connected:?}");
             continue;
         }
         assert_eq!(connected, Ok(()), "{groups}");

@@ -2,7 +2,7 @@
 //! their descriptions and keep pages in plain lists.
 
 use super::*;
-use crate::random::RandomStream;
+use crate::random::Random;
 
 /// Reference model of a cache: a plain list of pages, which is searched from end to end.
 struct ReferenceCache {
@@ -29,7 +29,7 @@ impl ReferenceCache {
         let of_page = |(other, _): &(u64, u32)| *other == page;
         if let Some(found) = self.pages.iter().position(of_page) {
             match self.policy {
-                CachePolicy::LruReplacement => {
+                CachePolicy::Lru => {
                     let moved = self.pages.remove(found);
                     self.pages.push(moved);
                 }
@@ -51,8 +51,8 @@ impl ReferenceCache {
     fn admit(&mut self, page: u64) {
         let returned = self.ghosts.iter().position(|ghost| *ghost == Some(page));
         match (self.policy, returned) {
-            (CachePolicy::S3FifoReplacement, None) => self.small.push((page, 0)),
-            (CachePolicy::S3FifoReplacement, Some(place)) => {
+            (CachePolicy::S3Fifo, None) => self.small.push((page, 0)),
+            (CachePolicy::S3Fifo, Some(place)) => {
                 self.ghosts[place] = None;
                 self.pages.push((page, 0));
             }
@@ -62,8 +62,8 @@ impl ReferenceCache {
 
     fn replace(&mut self) {
         match self.policy {
-            CachePolicy::FirstInFirstOut | CachePolicy::LruReplacement => drop(self.pages.remove(0)),
-            CachePolicy::LifoReplacement => drop(self.pages.pop()),
+            CachePolicy::FirstInFirstOut | CachePolicy::Lru => drop(self.pages.remove(0)),
+            CachePolicy::Lifo => drop(self.pages.pop()),
             CachePolicy::Clock => {
                 while self.pages[0].1 > 0 {
                     let (spared, _) = self.pages.remove(0);
@@ -71,7 +71,7 @@ impl ReferenceCache {
                 }
                 self.pages.remove(0);
             }
-            CachePolicy::S3FifoReplacement => while !self.examine_s3_fifo_candidate() {},
+            CachePolicy::S3Fifo => while !self.examine_s3_fifo_candidate() {},
         }
     }
 
@@ -102,7 +102,7 @@ impl ReferenceCache {
 /// Stream of page numbers for a test. Two thirds are skewed accesses, each the minimum of three random numbers; one
 /// third are scans of 300 pages.
 struct SkewedAccesses {
-    random: RandomStream,
+    random: Random,
     pages: u64,
     scanned: u64,
     scan_left: u64,
@@ -130,8 +130,7 @@ impl SkewedAccesses {
 fn count_differences(policy: CachePolicy, frames: u32, is_full: bool, accesses: u64) -> (u64, f64) {
     let mut directory = Directory::new(frames, policy, is_full);
     let mut plain = ReferenceCache::new(frames as usize, policy, is_full);
-    let mut mixed =
-        SkewedAccesses { random: RandomStream::stream(7, "accesses"), pages: 400, scanned: 0, scan_left: 0 };
+    let mut mixed = SkewedAccesses { random: Random::stream(7, "accesses"), pages: 400, scanned: 0, scan_left: 0 };
     let (mut different, mut hits) = (0, 0u64);
     for _ in 0..accesses {
         let page = mixed.next();

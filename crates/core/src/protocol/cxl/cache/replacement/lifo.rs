@@ -5,13 +5,13 @@ use super::ReplacementPolicy;
 
 /// LIFO replacement policy: evicts the page that was admitted to the cache last.
 #[derive(Clone, Debug)]
-pub struct LifoReplacement {
+pub struct Lifo {
     latest: u32,
 }
 
-impl ReplacementPolicy for LifoReplacement {
-    fn new(frames: u32, _is_full: bool) -> LifoReplacement {
-        LifoReplacement { latest: frames - 1 }
+impl ReplacementPolicy for Lifo {
+    fn new(frames: u32, _is_full: bool) -> Lifo {
+        Lifo { latest: frames - 1 }
     }
 
     fn admit(&mut self, frame: u32, _page: u64) {

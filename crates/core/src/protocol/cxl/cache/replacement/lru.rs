@@ -9,7 +9,7 @@ const NONE: u32 = u32::MAX;
 
 /// LRU replacement policy: evicts the page that has not been accessed for the longest time.
 #[derive(Clone, Debug)]
-pub struct LruReplacement {
+pub struct Lru {
     frames: u32,
     /// List neighbours of the frames whose neighbours have changed since the start. Every other frame still stands
     /// between the frames with the next lower and the next higher number.
@@ -25,7 +25,7 @@ struct FrameNeighbours {
     newer: u32,
 }
 
-impl LruReplacement {
+impl Lru {
     fn neighbours(&self, frame: u32) -> FrameNeighbours {
         self.neighbours.get(&frame).copied().unwrap_or(FrameNeighbours {
             older: frame.checked_sub(1).unwrap_or(NONE),
@@ -52,10 +52,10 @@ impl LruReplacement {
     }
 }
 
-impl ReplacementPolicy for LruReplacement {
-    fn new(frames: u32, is_full: bool) -> LruReplacement {
+impl ReplacementPolicy for Lru {
+    fn new(frames: u32, is_full: bool) -> Lru {
         let (oldest, newest) = if is_full { (0, frames - 1) } else { (NONE, NONE) };
-        LruReplacement { frames, neighbours: NumberHashMap::default(), oldest, newest }
+        Lru { frames, neighbours: NumberHashMap::default(), oldest, newest }
     }
 
     fn admit(&mut self, frame: u32, _page: u64) {

@@ -28,7 +28,7 @@ const FRAMES_OF_SMALL: u32 = 10;
 
 /// S3-FIFO replacement policy (small and main queue of frames, ghost queue of evicted pages).
 #[derive(Clone, Debug)]
-pub struct S3FifoReplacement {
+pub struct S3Fifo {
     small: VecDeque<u32>,
     small_frames: usize,
     main: S3FifoMainQueue,
@@ -75,7 +75,7 @@ impl GhostQueue {
     }
 }
 
-impl S3FifoReplacement {
+impl S3Fifo {
     fn accesses(&self, frame: u32) -> u8 {
         self.accesses[index(frame) / 2] >> (frame % 2 * 4) & 15
     }
@@ -109,11 +109,11 @@ impl S3FifoReplacement {
     }
 }
 
-impl ReplacementPolicy for S3FifoReplacement {
-    fn new(frames: u32, is_full: bool) -> S3FifoReplacement {
+impl ReplacementPolicy for S3Fifo {
+    fn new(frames: u32, is_full: bool) -> S3Fifo {
         let small_frames = (frames / FRAMES_OF_SMALL).max(1);
         let most = index((frames - small_frames).max(1));
-        S3FifoReplacement {
+        S3Fifo {
             small: VecDeque::new(),
             small_frames: index(small_frames),
             main: S3FifoMainQueue { first: if is_full { 0..frames } else { 0..0 }, others: VecDeque::new() },

@@ -9,12 +9,8 @@ const KEY_B: u64 = 0xb1;
 use ReservationType::*;
 
 fn register(reservations: &mut Reservations, host: ReservingHost, key: u64) -> Result<Vec<Notice>, Status> {
-    let command = ReservationCommand::MonetaRegister {
-        action: RegisterAction::MonetaRegister,
-        ignores_key: false,
-        persists: None,
-    };
-    reservations.execute(command, ReservationCommandKeys { current: 0, other: key }, host)
+    let command = ReservationCommand::Register { action: RegisterAction::Register, ignores_key: false, persists: None };
+    reservations.execute(command, ReservationKeys { current: 0, other: key }, host)
 }
 
 fn acquire(
@@ -23,11 +19,7 @@ fn acquire(
     (action, kind): (AcquireAction, ReservationType),
     other: u64,
 ) -> Result<Vec<Notice>, Status> {
-    reservations.execute(
-        ReservationCommand::Acquire { action, kind },
-        ReservationCommandKeys { current: key, other },
-        host,
-    )
+    reservations.execute(ReservationCommand::Acquire { action, kind }, ReservationKeys { current: key, other }, host)
 }
 
 /// Returns reservations with the registrants A and B, of which A holds one of this type.
@@ -40,7 +32,7 @@ fn reservation_held_by_a(kind: ReservationType) -> Reservations {
 }
 
 fn release(reservations: &mut Reservations, kind: ReservationType) -> Result<Vec<Notice>, Status> {
-    let keys = ReservationCommandKeys { current: KEY_A, other: 0 };
+    let keys = ReservationKeys { current: KEY_A, other: 0 };
     reservations.execute(ReservationCommand::Release(kind), keys, A)
 }
 
@@ -78,8 +70,8 @@ fn registration_needs_and_changes_with_its_current_key() {
     assert_eq!(register(&mut reservations, A, KEY_A), Ok(vec![]));
     assert_eq!(register(&mut reservations, A, 7), Err(Status::RESERVATION_CONFLICT));
     let mut change = |host, action, ignores_key, current, other| {
-        let command = ReservationCommand::MonetaRegister { action, ignores_key, persists: None };
-        reservations.execute(command, ReservationCommandKeys { current, other }, host)
+        let command = ReservationCommand::Register { action, ignores_key, persists: None };
+        reservations.execute(command, ReservationKeys { current, other }, host)
     };
     assert_eq!(change(A, RegisterAction::Replace, false, 7, 8), Err(Status::RESERVATION_CONFLICT));
     assert_eq!(change(A, RegisterAction::Replace, false, KEY_A, 8), Ok(vec![]));
@@ -122,7 +114,7 @@ fn release_and_clear_notify_affected_hosts() {
         assert_eq!(release(&mut reservations, kind), Ok(told), "{kind:?}");
         assert_eq!(release(&mut reservations, kind), Ok(vec![]), "nothing is held");
         assert_eq!(reservations.access(C), NamespaceAccess::Write);
-        let keys = ReservationCommandKeys { current: KEY_A, other: 0 };
+        let keys = ReservationKeys { current: KEY_A, other: 0 };
         let cleared = reservations.execute(ReservationCommand::Clear, keys, A);
         assert_eq!(cleared, Ok(vec![(B, ReservationNoticeKind::ReservationPreempted)]));
         assert!(reservations.is_empty());
