@@ -151,7 +151,7 @@ fit:
 suites:
 	cargo build --release
 	crates/cli/tests/guest/suites.sh "$${CARGO_TARGET_DIR:-target}/release/phaselink"
-	PHASELINK_PATH_LOSSES=50 cargo test --workspace --test program linux_with_multipath
+	PHASELINK_PATH_LOSSES=50 cargo test --workspace --test program linux_multipath_sees_no_error
 
 torture:
 	cargo run --release -- torture --seeds 10000

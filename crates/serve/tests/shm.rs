@@ -400,7 +400,7 @@ fn killed_client_is_removed_without_harm() {
     for round in 0..3 {
         let _ = fs::remove_file(&ready);
         let mut victim = Command::new(env::current_exe().unwrap())
-            .args(["a_client_that_reads_and_writes_until_it_is_killed", "--exact"])
+            .args(["client_process_until_killed", "--exact"])
             .envs([("SHM_VICTIM", &server.paths[0]), ("SHM_READY", &ready)])
             .stdout(Stdio::null())
             .spawn()
