@@ -239,13 +239,13 @@ impl Store {
     #[inline]
     pub(super) fn read_marked(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         match &self.backing {
-            StoreBacking::Memory(_) => self.copy_out(offset, into),
+            StoreBacking::Memory(_) => self.copy_bytes_out(offset, into),
             StoreBacking::File(backing) => {
                 let _guard = backing.holes.copying();
                 if !backing.allocation.holds(offset, length(into.len())) {
                     return backing.read_by_system_call(offset, into);
                 }
-                self.copy_out(offset, into);
+                self.copy_bytes_out(offset, into);
                 backing.check()?;
             }
         }
