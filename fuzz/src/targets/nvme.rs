@@ -13,7 +13,7 @@ use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::protocol::nvme::commands::{CommandSet, DataPointerUse, rows_of};
 use phaselink_core::protocol::nvme::rules::zones::NamespaceZoneLimits;
 use phaselink_core::protocol::nvme::rules::{
-    BlockMetadataFormat, BlockNamespaceParts, KeyValueLimits, Limits, NamespaceKindLimits, NamespaceProtectionType,
+    BlockMetadataFormat, BlockNamespaceParts, KeyValueLimits, Limits, NamespaceKind, NamespaceProtectionType,
     PlacementLimits,
 };
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
@@ -53,17 +53,15 @@ const LIMITS: Limits = Limits {
     queue_pairs: QUEUE_PAIRS_MAX as u32,
     queue_entries: 1024,
     takes_segments: true,
-    kind: NamespaceKindLimits::PLAIN,
+    kind: NamespaceKind::PLAIN,
 };
 /// Eight zones of 8 KiB, of which 6 KiB can be written.
 const LAYOUT: ZoneLayout = ZoneLayout { zones: 8, zone_blocks: 16, capacity_blocks: 12, active_max: 3, open_max: 2 };
-const ZONED: Limits = Limits {
-    kind: NamespaceKindLimits::Zoned(NamespaceZoneLimits { layout: LAYOUT, append_bytes_max: 4 << 10 }),
-    ..LIMITS
-};
+const ZONED: Limits =
+    Limits { kind: NamespaceKind::Zoned(NamespaceZoneLimits { layout: LAYOUT, append_bytes_max: 4 << 10 }), ..LIMITS };
 /// Up to 24 keys of up to 8 bytes, and values of up to 4 KiB.
 const KEYED: Limits = Limits {
-    kind: NamespaceKindLimits::Keyed(KeyValueLimits {
+    kind: NamespaceKind::Keyed(KeyValueLimits {
         layout: KeyLayout { capacity_bytes: 64 << 10, granule_bytes: 512, keys_max: 24 },
         key_bytes_max: 8,
         value_bytes_max: 4 << 10,
@@ -73,7 +71,7 @@ const KEYED: Limits = Limits {
 };
 /// Blocks with protection information of type 1.
 const PROTECTED: Limits = Limits {
-    kind: NamespaceKindLimits::Blocks(BlockNamespaceParts {
+    kind: NamespaceKind::Blocks(BlockNamespaceParts {
         metadata: Some(BlockMetadataFormat { protection: Some(NamespaceProtectionType::Type1), is_first: false }),
         placement: None,
     }),
@@ -95,7 +93,7 @@ const SHAPE: TranslationShape = TranslationShape {
 };
 const STREAMS: HostStreams = HostStreams { handles: 3, groups: 2, isolation: PlacementIsolation::Initial };
 const PLACED: Limits = Limits {
-    kind: NamespaceKindLimits::Blocks(BlockNamespaceParts {
+    kind: NamespaceKind::Blocks(BlockNamespaceParts {
         placement: Some(PlacementLimits {
             handles: 3,
             groups: 2,
@@ -214,9 +212,9 @@ impl Bench {
             subsystem: Arc::clone(&identity.subsystem),
             controller: Controller::new(identity).with_queue_sets(2).with_strict_checks(),
             store: match limits.kind {
-                NamespaceKindLimits::Blocks(_) => store,
-                NamespaceKindLimits::Zoned(zones) => store.with_zones(zones.layout).expect("a new store"),
-                NamespaceKindLimits::Keyed(keys) => store.with_keys(keys.layout).expect("a new store"),
+                NamespaceKind::Blocks(_) => store,
+                NamespaceKind::Zoned(zones) => store.with_zones(zones.layout).expect("a new store"),
+                NamespaceKind::Keyed(keys) => store.with_keys(keys.layout).expect("a new store"),
             },
             space: vec![0; LIMITS.transfer_bytes_max as usize],
             sends_metadata: false,

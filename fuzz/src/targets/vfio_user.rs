@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKindLimits};
+use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKind};
 use phaselink_serve::front::vfio_user::session::Session;
 use phaselink_serve::front::vfio_user::wire::{HEADER_BYTES, Header, command};
 use rustix::event::EventfdFlags;
@@ -25,7 +25,7 @@ const LIMITS: Limits = Limits {
     queue_pairs: 4,
     queue_entries: 64,
     takes_segments: true,
-    kind: NamespaceKindLimits::PLAIN,
+    kind: NamespaceKind::PLAIN,
 };
 
 fn messages(input: &[u8]) {

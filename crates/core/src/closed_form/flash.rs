@@ -318,13 +318,9 @@ impl Parts<'_> {
         demands.add("flash dies", dies, program, planes * programmed / bytes);
         demands.add("flash dies", dies, read, planes * reads);
         demands.add("flash dies", dies, costs.erase, planes * erased / block_bytes);
-        let carried = programmed + moved + partial * unit_bytes;
-        demands.add(
-            "flash channels",
-            media.channels.into(),
-            Span::from_ns_f64(carried * self.channel_transfer_ns_per_byte()),
-            1.0,
-        );
+        let carried_bytes = programmed + moved + partial * unit_bytes;
+        let transfer = Span::from_ns_f64(carried_bytes * self.channel_transfer_ns_per_byte());
+        demands.add("flash channels", media.channels.into(), transfer, 1.0);
         let page_bytes = f64::from(media.stripe_bytes) / f64::from(media.planes);
         self.add_flash_command_demands(demands, programmed / page_bytes + reads);
         // With prioritised collection reads, a die never waits for the data of its next program, so only queued

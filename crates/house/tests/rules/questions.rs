@@ -32,7 +32,8 @@ const ASKING: [&str; 17] = [
 /// Beginnings of what asks an optional part that a variable holds; the others are common for lists of bytes, too.
 const ASKING_VARIABLE: [&str; 5] = [".is_some", ".is_none", ".ok_or", ".as_ref()", ".map_or"];
 /// Enums of the kinds of namespaces, and of their parts.
-const KINDS: [&str; 5] = ["NamespaceKind", "BlockParts", "SimulatedNamespace", "KindState", "CommandSetState"];
+const KINDS: [&str; 5] =
+    ["NamespaceKind", "BlockNamespaceParts", "SimulatedNamespace", "KindState", "StoredCommandSetState"];
 
 /// Files of the folders without their tests, which stand last. A function for tests alone ends no file.
 fn serve_and_simulation_sources() -> Vec<Source> {
@@ -131,7 +132,7 @@ fn every_form_of_presence_check_is_found() {
 fn every_form_of_branch_on_a_namespace_kind_is_found() {
     let text = "match &limits.kind {\n    NamespaceKind::Blocks(_) => 1,\n}\nmatch self {\n    NamespaceKind::Blocks(_) => 1,\n}\n\
                 if let KindState::Placed(placement) = state {\nif let KindState::Placed(placement) = self {\n\
-                if matches!(kind, NamespaceKind::Zoned(_)) {\nlet CommandSetState::Zones(zones) = store.command_set_state() else { return };\n\
+                if matches!(kind, NamespaceKind::Zoned(_)) {\nlet StoredCommandSetState::Zones(zones) = store.command_set_state() else { return };\n\
                 limits.kind.offers(CommandSet::Keys)\nlimits.kind.offers(row.set)\nlet kind = NamespaceKind::PLAIN;\n\
                 let kind: NamespaceKind = NamespaceKind::of(drive);\n";
     let [_, found] = find_presence_checks_and_kind_branches(&[Source::new("crates/serve/src/nvme/x.rs", text)]);

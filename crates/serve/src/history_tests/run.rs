@@ -8,7 +8,7 @@ use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::rules::reservation::{
     AcquireAction, RegisterAction, ReservationCommand, ReservationKeys, ReservationType,
 };
-use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKindLimits};
+use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKind};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 use phaselink_core::random::Random;
 
@@ -40,7 +40,7 @@ pub(super) const LIMITS: Limits = Limits {
     queue_pairs: 2,
     queue_entries: 64,
     takes_segments: true,
-    kind: NamespaceKindLimits::PLAIN,
+    kind: NamespaceKind::PLAIN,
 };
 
 /// Counts of a history that is linearizable.

@@ -499,7 +499,7 @@ mod tests {
 
     use phaselink_core::drive::Drive;
     use phaselink_core::protocol::nvme::rules::reservation::ReservingHost;
-    use phaselink_core::protocol::nvme::rules::{BlockMetadataFormat, BlockNamespaceParts, NamespaceKindLimits};
+    use phaselink_core::protocol::nvme::rules::{BlockMetadataFormat, BlockNamespaceParts, NamespaceKind};
     use phaselink_core::protocol::nvme::spec::fields::blocks;
 
     use super::super::array_host::ArrayHost;
@@ -530,7 +530,7 @@ mod tests {
     #[test]
     fn model_transfers_no_metadata_for_namespaces_without_any() {
         let metadata = Some(BlockMetadataFormat::of(1, false).unwrap());
-        let kind = NamespaceKindLimits::Blocks(BlockNamespaceParts { metadata, placement: None });
+        let kind = NamespaceKind::Blocks(BlockNamespaceParts { metadata, placement: None });
         let limits = Limits { kind, ..Limits::of(&Drive::shipped("nvme").unwrap()) };
         let subsystem = Arc::new(Subsystem::new(&limits));
         subsystem.format(1, NamespaceBlockFormat { block_shift: 9, metadata: None }).unwrap();

@@ -49,6 +49,9 @@ mod cns {
     pub(super) const COMMAND_SETS: u8 = 0x1c;
 }
 
+/// A data structure that Identify returns.
+type IdentifyPage = Box<[u8; IDENTIFY_BYTES]>;
+
 /// Fields of an Identify command that select a data structure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdentifySelection {
@@ -251,11 +254,7 @@ impl Identity {
     /// # Errors
     /// Invalid Field if the controller does not support the structure, Invalid Namespace if the namespace does not
     /// exist.
-    pub fn structure(
-        &self,
-        selected: IdentifySelection,
-        optional_admin_bits: u16,
-    ) -> Result<Box<[u8; IDENTIFY_BYTES]>, Status> {
+    pub fn structure(&self, selected: IdentifySelection, optional_admin_bits: u16) -> Result<IdentifyPage, Status> {
         let IdentifySelection { cns, command_set, namespace, first_controller, first_group } = selected;
         let (row, own_id, mut page) = (self.namespace_kind_row(), self.controller_id(), Box::new([0; IDENTIFY_BYTES]));
         if self.discovery().is_some() && cns != cns::CONTROLLER {
@@ -267,20 +266,14 @@ impl Identity {
             cns::COMMAND_SETS => list_command_sets(row, &mut page),
             // For all namespaces, Identify returns their common capabilities.
             cns::NAMESPACE if namespace == ALL_NAMESPACES => {
-                self.fill_format_capabilities(
-                    self.subsystem.described_block_format(),
-                    &mut IdentifyNamespace::over(&mut page[..]),
-                );
+                let format = self.subsystem.described_block_format();
+                self.fill_format_capabilities(format, &mut IdentifyNamespace::over(&mut page[..]));
             }
-            cns::NAMESPACE => {
-                self.fill_identify_namespace(namespace, self.find_attached_namespace(namespace)?, &mut page)
-            }
+            cns::NAMESPACE => self.fill_identify_namespace(namespace, self.find_attached(namespace)?, &mut page),
             cns::ALLOCATED_NAMESPACE => {
-                self.fill_identify_namespace(namespace, self.find_existing_namespace(namespace)?, &mut page)
+                self.fill_identify_namespace(namespace, self.find_existing(namespace)?, &mut page)
             }
-            cns::NAMESPACE_IDS => {
-                self.fill_namespace_ids(namespace, self.require_attached_namespace(namespace)?, &mut page)
-            }
+            cns::NAMESPACE_IDS => self.fill_namespace_ids(namespace, self.require_attached(namespace)?, &mut page),
             cns::NAMESPACE_STATUS => self.fill_namespace_status(namespace, &mut page)?,
             cns::SET_ACTIVE_NAMESPACES | cns::SET_CONTROLLER | cns::SET_NAMESPACE if command_set != 0 => {
                 self.fill_command_set_structure(selected, &mut page)?;
@@ -294,8 +287,7 @@ impl Identity {
             }
             cns::ALLOCATED_NAMESPACES => self.fill_namespace_list(namespace, |_| true, &mut page)?,
             cns::CONTROLLERS_OF_NAMESPACE => {
-                let is_attached =
-                    self.find_existing_namespace(namespace)?.is_some_and(|it| it.is_attached(self.number));
+                let is_attached = self.find_existing(namespace)?.is_some_and(|it| it.is_attached(self.number));
                 fill_single_entry_list(own_id, is_attached && first_controller <= own_id, &mut page);
             }
             cns::CONTROLLERS => fill_single_entry_list(own_id, first_controller <= own_id, &mut page),
@@ -305,7 +297,7 @@ impl Identity {
             }
             // There are no further limits, and protection information has only 16-bit guards.
             cns::SET_CONTROLLER => {}
-            cns::SET_NAMESPACE => self.require_attached_namespace(namespace).map(drop)?,
+            cns::SET_NAMESPACE => self.require_attached(namespace).map(drop)?,
             _ => return Err(Status::INVALID_FIELD),
         }
         Ok(page)
@@ -330,7 +322,7 @@ impl Identity {
                 self.limits.kind.identify_controller(self.limits.transfer_bytes_max, &mut page[..]);
             }
             _ => {
-                self.require_attached_namespace(namespace)?;
+                self.require_attached(namespace)?;
                 self.limits.kind.identify_namespace(self.subsystem.kind.used_key_bytes(), &mut page[..]);
             }
         }
@@ -544,27 +536,27 @@ impl Identity {
 
     /// Returns the namespace with an identifier, attached or not, or none if it does not exist. Invalid Namespace if
     /// the identifier is out of range.
-    fn find_existing_namespace(&self, id: u32) -> Result<Option<Namespace>, Status> {
+    fn find_existing(&self, id: u32) -> Result<Option<Namespace>, Status> {
         let found = self.subsystem.namespaces().get(index(id.wrapping_sub(1))).copied();
         found.ok_or(Status::INVALID_NAMESPACE)
     }
 
     /// Returns the namespace with an identifier, or none if it does not exist or is not attached to the controller.
     /// Invalid Namespace if the identifier is out of range.
-    fn find_attached_namespace(&self, id: u32) -> Result<Option<Namespace>, Status> {
-        Ok(self.find_existing_namespace(id)?.filter(|namespace| namespace.is_attached(self.number)))
+    fn find_attached(&self, id: u32) -> Result<Option<Namespace>, Status> {
+        Ok(self.find_existing(id)?.filter(|namespace| namespace.is_attached(self.number)))
     }
 
     /// Returns the namespace with an identifier. Invalid Field if it does not exist or is not attached to the
     /// controller.
-    fn require_attached_namespace(&self, id: u32) -> Result<Namespace, Status> {
-        self.find_attached_namespace(id)?.ok_or(Status::INVALID_FIELD)
+    fn require_attached(&self, id: u32) -> Result<Namespace, Status> {
+        self.find_attached(id)?.ok_or(Status::INVALID_FIELD)
     }
 
     /// Fills the I/O Command Set Independent Identify Namespace structure of a namespace, which is ready. Fails as
-    /// [`Identity::require_attached_namespace`].
+    /// [`Identity::require_attached`].
     fn fill_namespace_status(&self, id: u32, page: &mut [u8; IDENTIFY_BYTES]) -> Result<(), Status> {
-        self.require_attached_namespace(id)?;
+        self.require_attached(id)?;
         let mut page = IdentifyCommon::over(&mut page[..]);
         page.set(IdentifyCommon::RESERVATIONS, CAPABILITIES);
         page.set(IdentifyCommon::ACCESS_GROUP, if self.has_several_controllers() { id } else { 0 });

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use phaselink_core::protocol::nvme::rules::{
-    BlockMetadataFormat, BlockNamespaceParts, KeyValueLimits, Limits, NamespaceKindLimits,
+    BlockMetadataFormat, BlockNamespaceParts, KeyValueLimits, Limits, NamespaceKind,
 };
 use phaselink_core::protocol::nvme::spec::Status;
 
@@ -55,12 +55,12 @@ impl KindState {
     /// Returns the state of a new drive with these limits.
     pub fn new(limits: &Limits) -> KindState {
         match &limits.kind {
-            NamespaceKindLimits::Blocks(BlockNamespaceParts { placement: Some(placement), .. }) => {
+            NamespaceKind::Blocks(BlockNamespaceParts { placement: Some(placement), .. }) => {
                 KindState::Placed(Box::new(Placement::new(placement, limits.namespaces)))
             }
-            NamespaceKindLimits::Blocks(_) => KindState::Blocks,
-            NamespaceKindLimits::Zoned(_) => KindState::Zoned,
-            NamespaceKindLimits::Keyed(keys) => KindState::Keyed(KeyNamespaceSettings::new(keys)),
+            NamespaceKind::Blocks(_) => KindState::Blocks,
+            NamespaceKind::Zoned(_) => KindState::Zoned,
+            NamespaceKind::Keyed(keys) => KindState::Keyed(KeyNamespaceSettings::new(keys)),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use phaselink_core::protocol::nvme::commands::CommandSet;
 use phaselink_core::protocol::nvme::rules::placement_logs::ENDURANCE_GROUP;
-use phaselink_core::protocol::nvme::rules::{BlockNamespaceParts, NamespaceKindLimits, key_value, zones};
+use phaselink_core::protocol::nvme::rules::{BlockNamespaceParts, NamespaceKind, key_value, zones};
 
 /// Bit 0 of CAP.CSS: support for the NVM command set, the one of logical blocks.
 pub const BLOCK_COMMAND_SET: u64 = 1 << 37;
@@ -136,12 +136,12 @@ const KEYED: KindRow = KindRow {
 
 impl KindRow {
     /// Returns the row of a kind.
-    pub fn of(kind: &NamespaceKindLimits) -> &'static KindRow {
+    pub fn of(kind: &NamespaceKind) -> &'static KindRow {
         match kind {
-            NamespaceKindLimits::Blocks(BlockNamespaceParts { placement: Some(_), .. }) => &PLACED,
-            NamespaceKindLimits::Blocks(_) => &BLOCKS,
-            NamespaceKindLimits::Zoned(_) => &ZONED,
-            NamespaceKindLimits::Keyed(_) => &KEYED,
+            NamespaceKind::Blocks(BlockNamespaceParts { placement: Some(_), .. }) => &PLACED,
+            NamespaceKind::Blocks(_) => &BLOCKS,
+            NamespaceKind::Zoned(_) => &ZONED,
+            NamespaceKind::Keyed(_) => &KEYED,
         }
     }
 

@@ -166,7 +166,7 @@ mod tests {
     use phaselink_core::drive::Drive;
     use phaselink_core::media::keys::KeyLayout;
     use phaselink_core::protocol::nvme::commands::opcode;
-    use phaselink_core::protocol::nvme::rules::{KeyValueLimits, NamespaceKindLimits};
+    use phaselink_core::protocol::nvme::rules::{KeyValueLimits, NamespaceKind};
 
     #[test]
     fn undefined_behaviours_have_unique_kinds_and_sections() {
@@ -180,7 +180,7 @@ mod tests {
         let blocks = Limits::of(&Drive::shipped("nvme").expect("a shipped drive"));
         let layout = KeyLayout { capacity_bytes: 1 << 20, granule_bytes: 512, keys_max: 24 };
         let key_value = KeyValueLimits { layout, key_bytes_max: 16, value_bytes_max: 4096, reports_missing: true };
-        let keys = Limits { kind: NamespaceKindLimits::Keyed(key_value), ..blocks };
+        let keys = Limits { kind: NamespaceKind::Keyed(key_value), ..blocks };
         let has = |entry: &SubmissionEntry, limits| has_reserved_bits(entry, reserved_bits(entry.opcode, limits));
         let entry = |opcode, dwords| SubmissionEntry { opcode, dwords, ..SubmissionEntry::default() };
         // Use FUA, limited retry, a directive, and hints in the low byte of dword 13.

@@ -1,6 +1,6 @@
 //! The NVMe controller alone, on a host that is an array, with a driver that asks what a test wants.
 
-use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKindLimits};
+use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKind};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::array_host::ArrayHost;
@@ -16,7 +16,7 @@ pub(crate) const LIMITS: Limits = Limits {
     queue_pairs: 32,
     queue_entries: 1024,
     takes_segments: true,
-    kind: NamespaceKindLimits::PLAIN,
+    kind: NamespaceKind::PLAIN,
 };
 pub(crate) const PAGE: u64 = 4096;
 /// Where things are in the host's memory.
@@ -89,9 +89,9 @@ pub(crate) fn pair(number: u16, commands: u64, answers: u64) -> Pair {
 fn store_of(limits: Limits) -> Store {
     let store = Store::in_memory(GEOMETRY).unwrap();
     match limits.kind {
-        NamespaceKindLimits::Blocks(_) => store,
-        NamespaceKindLimits::Zoned(zones) => store.with_zones(zones.layout).unwrap(),
-        NamespaceKindLimits::Keyed(keys) => store.with_keys(keys.layout).unwrap(),
+        NamespaceKind::Blocks(_) => store,
+        NamespaceKind::Zoned(zones) => store.with_zones(zones.layout).unwrap(),
+        NamespaceKind::Keyed(keys) => store.with_keys(keys.layout).unwrap(),
     }
 }
 

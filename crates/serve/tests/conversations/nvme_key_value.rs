@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use crate::nvme_bench::{Bench, DATA, Fields, GEOMETRY, LIMITS, LISTS, MEMORY, PAGE, u64_at};
 use phaselink_core::media::keys::{Key, KeyLayout, KeySpace};
 use phaselink_core::protocol::nvme::commands::opcode;
-use phaselink_core::protocol::nvme::rules::{KeyValueLimits, Limits, NamespaceKindLimits};
+use phaselink_core::protocol::nvme::rules::{KeyValueLimits, Limits, NamespaceKind};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, PSDT_SGL, Status, admin};
 use phaselink_serve::device::store::{Store, StoredNamespaceKind};
 
 const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: GEOMETRY.capacity_bytes, granule_bytes: 512, keys_max: 64 };
 const KEYS: KeyValueLimits =
     KeyValueLimits { layout: LAYOUT, key_bytes_max: 16, value_bytes_max: 64 << 10, reports_missing: true };
-pub(crate) const KEYED: Limits = Limits { kind: NamespaceKindLimits::Keyed(KEYS), ..LIMITS };
+pub(crate) const KEYED: Limits = Limits { kind: NamespaceKind::Keyed(KEYS), ..LIMITS };
 
 /// "Only if the key exists" and "only if it does not", in dword 11 of Store.
 const IF_EXISTS: u32 = 1 << 8;

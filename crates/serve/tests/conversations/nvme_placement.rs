@@ -6,7 +6,7 @@ use phaselink_core::config::{PlacementIsolation, TranslationPolicyName};
 use phaselink_core::media::translation::policy::TranslationPolicySettings;
 use phaselink_core::media::translation::{HostStreams, TranslationShape, UntimedPlacedDrive};
 use phaselink_core::protocol::nvme::commands::opcode;
-use phaselink_core::protocol::nvme::rules::{BlockNamespaceParts, Limits, NamespaceKindLimits, PlacementLimits};
+use phaselink_core::protocol::nvme::rules::{BlockNamespaceParts, Limits, NamespaceKind, PlacementLimits};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_core::random::Random;
 use phaselink_serve::nvme::{Controller, Identity};
@@ -38,8 +38,8 @@ const PLACEMENT: PlacementLimits = PlacementLimits {
     is_directed: true,
 };
 
-const fn placed(placement: PlacementLimits) -> NamespaceKindLimits {
-    NamespaceKindLimits::Blocks(BlockNamespaceParts { placement: Some(placement), metadata: None })
+const fn placed(placement: PlacementLimits) -> NamespaceKind {
+    NamespaceKind::Blocks(BlockNamespaceParts { placement: Some(placement), metadata: None })
 }
 
 const FEATURE: u32 = 0x1d;

@@ -2,7 +2,7 @@
 //! zones, keys and administration.
 
 use phaselink_core::protocol::nvme::commands::opcode;
-use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKindLimits};
+use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKind};
 use phaselink_core::protocol::nvme::spec::{Status, admin};
 use phaselink_serve::nvme::{Controller, Identity};
 
@@ -214,9 +214,9 @@ fn commands_of_all_sets_need_reservation_access() {
             for (place, code) in opcodes.iter().enumerate() {
                 // Fields that every command accepts: a key of one byte, a report or list of 4 KiB, or a zone to open.
                 let dwords = match limits.kind {
-                    NamespaceKindLimits::Keyed(_) => [64, 1, 0, 0, 0, 0],
-                    NamespaceKindLimits::Zoned(_) if *code == opcode::ZONE_MANAGEMENT_SEND => [0, 0, 0, 3, 0, 0],
-                    NamespaceKindLimits::Zoned(_) if *code == opcode::ZONE_MANAGEMENT_RECEIVE => [0, 0, 1023, 0, 0, 0],
+                    NamespaceKind::Keyed(_) => [64, 1, 0, 0, 0, 0],
+                    NamespaceKind::Zoned(_) if *code == opcode::ZONE_MANAGEMENT_SEND => [0, 0, 0, 3, 0, 0],
+                    NamespaceKind::Zoned(_) if *code == opcode::ZONE_MANAGEMENT_RECEIVE => [0, 0, 1023, 0, 0, 0],
                     _ => [0; 6],
                 };
                 let fields = Fields { opcode: *code, namespace: 1, prp: [DATA, 0], dwords, ..Fields::default() };

@@ -7,17 +7,15 @@ use crate::nvme_bench::{BLOCKS, Bench, DATA, Fields, GEOMETRY, LIMITS, transfer,
 use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::protocol::nvme::commands::opcode;
 use phaselink_core::protocol::nvme::rules::zones::NamespaceZoneLimits;
-use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKindLimits};
+use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKind};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_serve::device::store::{Store, StoredNamespaceKind};
 
 /// Eight zones of 128 KiB, of which 100 KiB can be written.
 const LAYOUT: ZoneLayout =
     ZoneLayout { zones: 8, zone_blocks: BLOCKS / 8, capacity_blocks: 200, active_max: 4, open_max: 3 };
-pub(crate) const ZONED: Limits = Limits {
-    kind: NamespaceKindLimits::Zoned(NamespaceZoneLimits { layout: LAYOUT, append_bytes_max: 64 << 10 }),
-    ..LIMITS
-};
+pub(crate) const ZONED: Limits =
+    Limits { kind: NamespaceKind::Zoned(NamespaceZoneLimits { layout: LAYOUT, append_bytes_max: 64 << 10 }), ..LIMITS };
 /// First block of zone 1.
 const FIRST: u64 = LAYOUT.zone_blocks;
 

@@ -21,7 +21,7 @@ use super::rules::placement::directed_write;
 use super::rules::protection::protected;
 use super::rules::queues::wrapped;
 use super::rules::zones::RESET;
-use super::rules::{NamespaceKindLimits, ShadowDoorbellPages, shadow};
+use super::rules::{NamespaceKind, ShadowDoorbellPages, shadow};
 use super::spec::fields::{key, ranges, zones};
 use super::spec::{
     COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, PSDT_SGL, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry,
@@ -92,7 +92,7 @@ pub struct Driver {
     /// Largest write in bytes that fits one command.
     write_bytes_max: u32,
     /// Kind of the namespace.
-    kind: NamespaceKindLimits,
+    kind: NamespaceKind,
     /// True if a failed command is a valid result of its request: a key-value drive does not have the key.
     completes_failed: bool,
     /// True if every read and write is a plain Read or Write with PRP entries: no zones, placement, keys, protection
@@ -130,7 +130,7 @@ impl Driver {
         controller.set_shadow_doorbells(shadow);
         // Behind a network, doorbell writes are part of the target cores' work.
         let mmio_write = if drive.fabric.is_there() { Span::ZERO } else { drive.host.register_write_time() };
-        let kind = NamespaceKindLimits::of(drive);
+        let kind = NamespaceKind::of(drive);
         let write_bytes_max = kind.append_bytes_max(max_transfer_bytes);
         Driver {
             queues,
@@ -141,7 +141,7 @@ impl Driver {
             data_pointer: drive.nvme.data_pointer,
             kind,
             completes_failed: kind.offers(CommandSet::Keys),
-            is_plain: kind == NamespaceKindLimits::PLAIN && drive.nvme.data_pointer == DataPointerFormat::Prp,
+            is_plain: kind == NamespaceKind::PLAIN && drive.nvme.data_pointer == DataPointerFormat::Prp,
             mmio_write,
             shadow,
             real_host: None,
@@ -304,22 +304,22 @@ impl Driver {
         };
         let memory = &mut *ports.memory;
         match (&self.kind, io.op) {
-            (NamespaceKindLimits::Keyed(_), Op::Read | Op::Write) => {
+            (NamespaceKind::Keyed(_), Op::Read | Op::Write) => {
                 key_value_entry(of_blocks(opcode::READ, slba, queue, memory), &io)
             }
-            (NamespaceKindLimits::Keyed(_), _) => {
+            (NamespaceKind::Keyed(_), _) => {
                 key_value_entry(SubmissionEntry { command_id: id, ..Default::default() }, &io)
             }
-            (NamespaceKindLimits::Zoned(_), Op::Discard) => zone_reset_entry(id, slba),
-            (NamespaceKindLimits::Zoned(_), Op::Write) if target == NamedWritePlace::WritePointer => {
+            (NamespaceKind::Zoned(_), Op::Discard) => zone_reset_entry(id, slba),
+            (NamespaceKind::Zoned(_), Op::Write) if target == NamedWritePlace::WritePointer => {
                 of_blocks(opcode::WRITE, slba, queue, memory)
             }
             // Use Zone Append, because writes in flight at the same time may be executed in any order.
-            (NamespaceKindLimits::Zoned(zones), Op::Write) => {
+            (NamespaceKind::Zoned(zones), Op::Write) => {
                 of_blocks(opcode::ZONE_APPEND, slba - slba % zones.layout.zone_blocks, queue, memory)
             }
-            (NamespaceKindLimits::Zoned(_), Op::Read) => of_blocks(opcode::READ, slba, queue, memory),
-            (NamespaceKindLimits::Blocks(parts), op) => {
+            (NamespaceKind::Zoned(_), Op::Read) => of_blocks(opcode::READ, slba, queue, memory),
+            (NamespaceKind::Blocks(parts), op) => {
                 let entry = match op {
                     Op::Read => of_blocks(opcode::READ, slba, queue, memory),
                     Op::Write => of_blocks(opcode::WRITE, slba, queue, memory),
@@ -331,7 +331,7 @@ impl Driver {
                     _ => entry,
                 }
             }
-            (NamespaceKindLimits::Zoned(_), op) => queue.entry_without_data(id, op, slba, blocks, memory),
+            (NamespaceKind::Zoned(_), op) => queue.entry_without_data(id, op, slba, blocks, memory),
         }
     }
 

@@ -15,7 +15,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::trace::Step;
 use phaselink_core::protocol::nvme::commands::{Action, CommandSet, opcode};
-use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKindLimits};
+use phaselink_core::protocol::nvme::rules::{Limits, NamespaceKind};
 use phaselink_core::protocol::nvme::spec::{
     self, CompletionEntry, Status, SubmissionEntry, admin, completion_doorbell, submission_doorbell,
 };
@@ -141,9 +141,9 @@ impl Conversation {
             machine: ArrayHostMachine::new(&limits),
             served: Controller::new(Identity::new("test", limits, 0)),
             store: match limits.kind {
-                NamespaceKindLimits::Blocks(_) => store,
-                NamespaceKindLimits::Zoned(zones) => store.with_zones(zones.layout).unwrap(),
-                NamespaceKindLimits::Keyed(keys) => store.with_keys(keys.layout).unwrap(),
+                NamespaceKind::Blocks(_) => store,
+                NamespaceKind::Zoned(zones) => store.with_zones(zones.layout).unwrap(),
+                NamespaceKind::Keyed(keys) => store.with_keys(keys.layout).unwrap(),
             },
             space: vec![0; limits.transfer_bytes_max as usize],
             timing: Engine::for_real_host_drivers(drive, seed).unwrap(),

@@ -3,7 +3,7 @@
 
 use super::Action;
 use crate::number::short_length;
-use crate::protocol::nvme::rules::NamespaceKindLimits;
+use crate::protocol::nvme::rules::NamespaceKind;
 use crate::protocol::nvme::rules::protection::CommandMetadataUse;
 use crate::protocol::nvme::rules::reservation::NamespaceAccess;
 use crate::protocol::nvme::spec::fields::{copy, ranges};
@@ -135,17 +135,17 @@ pub enum CommandSet {
     Placement,
 }
 
-impl NamespaceKindLimits {
+impl NamespaceKind {
     /// True if the namespace has the commands of a set.
     #[inline]
     pub fn offers(&self, set: CommandSet) -> bool {
         match self {
-            NamespaceKindLimits::Blocks(_) if set == CommandSet::Placement => self.placement().is_ok(),
-            NamespaceKindLimits::Blocks(_) => matches!(set, CommandSet::Every | CommandSet::Blocks),
-            NamespaceKindLimits::Zoned(_) => {
+            NamespaceKind::Blocks(_) if set == CommandSet::Placement => self.placement().is_ok(),
+            NamespaceKind::Blocks(_) => matches!(set, CommandSet::Every | CommandSet::Blocks),
+            NamespaceKind::Zoned(_) => {
                 matches!(set, CommandSet::Every | CommandSet::Blocks | CommandSet::Zones)
             }
-            NamespaceKindLimits::Keyed(_) => matches!(set, CommandSet::Every | CommandSet::Keys),
+            NamespaceKind::Keyed(_) => matches!(set, CommandSet::Every | CommandSet::Keys),
         }
     }
 }

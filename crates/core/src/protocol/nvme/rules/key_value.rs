@@ -207,14 +207,14 @@ pub fn delete(space: &mut KeySpace, key: Key, reports_missing: bool) -> Result<O
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Limits, NamespaceKindLimits};
+    use super::super::{Limits, NamespaceKind};
     use super::*;
     use crate::protocol::nvme::commands::{Action, Command, opcode};
 
     const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: 1 << 20, granule_bytes: 512, keys_max: 100 };
     const KEYS: KeyValueLimits =
         KeyValueLimits { layout: LAYOUT, key_bytes_max: 12, value_bytes_max: 4096, reports_missing: true };
-    const LIMITS: Limits = Limits { kind: NamespaceKindLimits::Keyed(KEYS), ..Limits::SMALL };
+    const LIMITS: Limits = Limits { kind: NamespaceKind::Keyed(KEYS), ..Limits::SMALL };
 
     /// Returns a submission queue entry with this opcode, dwords 10 and 11, and key.
     fn entry(opcode: u8, dwords: [u32; 2], key: &str) -> SubmissionEntry {

@@ -10,7 +10,7 @@ use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
 /// Kind of a namespace, with its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamespaceKindLimits {
+pub enum NamespaceKind {
     /// Logical blocks (NVM command set).
     Blocks(BlockNamespaceParts),
     /// Logical blocks in zones (Zoned Namespace command set).
@@ -55,16 +55,16 @@ impl BlockNamespaceParts {
     }
 }
 
-impl NamespaceKindLimits {
+impl NamespaceKind {
     /// Logical blocks without data placement and metadata.
-    pub const PLAIN: NamespaceKindLimits = NamespaceKindLimits::Blocks(BlockNamespaceParts::NONE);
+    pub const PLAIN: NamespaceKind = NamespaceKind::Blocks(BlockNamespaceParts::NONE);
 
     /// Returns the kind of a drive's namespaces.
-    pub fn of(drive: &Drive) -> NamespaceKindLimits {
-        let zoned = NamespaceZoneLimits::of(drive).map(NamespaceKindLimits::Zoned);
-        let keyed = || KeyValueLimits::of(drive).map(NamespaceKindLimits::Keyed);
+    pub fn of(drive: &Drive) -> NamespaceKind {
+        let zoned = NamespaceZoneLimits::of(drive).map(NamespaceKind::Zoned);
+        let keyed = || KeyValueLimits::of(drive).map(NamespaceKind::Keyed);
         let (placement, metadata) = (PlacementLimits::of(drive), BlockMetadataFormat::of_drive(&drive.nvme));
-        zoned.or_else(keyed).unwrap_or(NamespaceKindLimits::Blocks(BlockNamespaceParts { placement, metadata }))
+        zoned.or_else(keyed).unwrap_or(NamespaceKind::Blocks(BlockNamespaceParts { placement, metadata }))
     }
 
     /// Returns the limits of flexible data placement, for a command that only namespaces with it have.
@@ -74,7 +74,7 @@ impl NamespaceKindLimits {
     #[inline]
     pub fn placement(&self) -> Result<&PlacementLimits, Status> {
         match self {
-            NamespaceKindLimits::Blocks(BlockNamespaceParts { placement: Some(placement), .. }) => Ok(placement),
+            NamespaceKind::Blocks(BlockNamespaceParts { placement: Some(placement), .. }) => Ok(placement),
             _ => Err(Status::INVALID_OPCODE),
         }
     }
@@ -85,18 +85,18 @@ impl NamespaceKindLimits {
     /// Invalid Command Opcode if the namespace has logical blocks.
     #[inline]
     pub fn keys(&self) -> Result<&KeyValueLimits, Status> {
-        if let NamespaceKindLimits::Keyed(keys) = self { Ok(keys) } else { Err(Status::INVALID_OPCODE) }
+        if let NamespaceKind::Keyed(keys) = self { Ok(keys) } else { Err(Status::INVALID_OPCODE) }
     }
 
     /// Returns the format of the metadata of logical blocks; none if they have no metadata.
     pub fn metadata(&self) -> Option<BlockMetadataFormat> {
-        if let NamespaceKindLimits::Blocks(parts) = self { parts.metadata } else { None }
+        if let NamespaceKind::Blocks(parts) = self { parts.metadata } else { None }
     }
 
     /// Returns this kind with other parts of logical blocks. Zones and keys have no such parts, and stay as they are.
     #[must_use]
-    pub fn with_parts(self, parts: BlockNamespaceParts) -> NamespaceKindLimits {
-        if let NamespaceKindLimits::Blocks(_) = self { NamespaceKindLimits::Blocks(parts) } else { self }
+    pub fn with_parts(self, parts: BlockNamespaceParts) -> NamespaceKind {
+        if let NamespaceKind::Blocks(_) = self { NamespaceKind::Blocks(parts) } else { self }
     }
 
     /// Returns placement and metadata of a command, which only logical blocks outside zones have.
@@ -111,7 +111,7 @@ impl NamespaceKindLimits {
         block_shift: u32,
     ) -> Result<(WriteReclaimPlacement, Option<Box<CommandBlockMetadata>>), Status> {
         match self {
-            NamespaceKindLimits::Blocks(parts) => {
+            NamespaceKind::Blocks(parts) => {
                 parts.placement_and_metadata_of(entry, (is_write, metadata_use), block_shift)
             }
             _ => Ok((WriteReclaimPlacement::default(), None)),
@@ -121,7 +121,7 @@ impl NamespaceKindLimits {
     /// Fills the Identify Controller page of the namespaces' command set. Only that of zones defines limits for a
     /// controller.
     pub fn identify_controller(&self, transfer_bytes_max: u32, page: &mut [u8]) {
-        if let NamespaceKindLimits::Zoned(zones) = self {
+        if let NamespaceKind::Zoned(zones) = self {
             zones.identify_controller(transfer_bytes_max, page);
         }
     }
@@ -129,9 +129,9 @@ impl NamespaceKindLimits {
     /// Fills the Identify Namespace page of the namespaces' command set. `used_bytes` are the bytes of keys and values.
     pub fn identify_namespace(&self, used_bytes: u64, page: &mut [u8]) {
         match self {
-            NamespaceKindLimits::Blocks(_) => {}
-            NamespaceKindLimits::Zoned(zones) => zones.identify_namespace(page),
-            NamespaceKindLimits::Keyed(keys) => keys.identify_namespace(used_bytes, page),
+            NamespaceKind::Blocks(_) => {}
+            NamespaceKind::Zoned(zones) => zones.identify_namespace(page),
+            NamespaceKind::Keyed(keys) => keys.identify_namespace(used_bytes, page),
         }
     }
 
@@ -139,6 +139,6 @@ impl NamespaceKindLimits {
     /// the limit of all commands.
     #[inline]
     pub fn append_bytes_max(&self, transfer_bytes_max: u32) -> u32 {
-        if let NamespaceKindLimits::Zoned(zones) = self { zones.append_bytes_max } else { transfer_bytes_max }
+        if let NamespaceKind::Zoned(zones) = self { zones.append_bytes_max } else { transfer_bytes_max }
     }
 }

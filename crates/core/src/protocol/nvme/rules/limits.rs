@@ -1,7 +1,7 @@
 //! Limits of a controller, which its drive determines: queues and their entries, bytes of a command, logical blocks,
 //! optional features.
 
-use super::kind::NamespaceKindLimits;
+use super::kind::NamespaceKind;
 use crate::drive::Drive;
 use crate::number::{low_u8, low_u16};
 use crate::protocol::nvme::config::DataPointerFormat;
@@ -25,7 +25,7 @@ pub struct Limits {
     /// True if the data pointer of a command may be a scatter-gather list (SGL) instead of PRP entries.
     pub takes_segments: bool,
     /// Kind of the namespaces, with the limits of what they store.
-    pub kind: NamespaceKindLimits,
+    pub kind: NamespaceKind,
 }
 
 impl Limits {
@@ -39,7 +39,7 @@ impl Limits {
         queue_pairs: 1,
         queue_entries: 16,
         takes_segments: false,
-        kind: NamespaceKindLimits::PLAIN,
+        kind: NamespaceKind::PLAIN,
     };
 
     /// Returns the limits of a drive as the modelled driver sees it, with one namespace.
@@ -53,7 +53,7 @@ impl Limits {
             queue_pairs: nvme.queue_pairs,
             queue_entries: nvme.queue_entries,
             takes_segments: nvme.data_pointer == DataPointerFormat::Sgl,
-            kind: NamespaceKindLimits::of(drive),
+            kind: NamespaceKind::of(drive),
         }
     }
 

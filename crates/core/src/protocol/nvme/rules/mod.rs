@@ -35,7 +35,7 @@ pub mod shadow;
 pub mod zones;
 
 pub use key_value::{KeyCommand, KeyValueLimits, KeyValueOperation};
-pub use kind::{BlockNamespaceParts, NamespaceKindLimits};
+pub use kind::{BlockNamespaceParts, NamespaceKind};
 pub use limits::Limits;
 pub use pages::Data;
 pub use placement::{PlacementLimits, WriteReclaimPlacement};

@@ -231,7 +231,7 @@ pub(in crate::protocol::nvme) fn directed_write(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BlockNamespaceParts, Limits, NamespaceKindLimits};
+    use super::super::{BlockNamespaceParts, Limits, NamespaceKind};
     use super::*;
     use crate::config::{PlacementIsolation, TranslationPolicyName};
     use crate::media::translation::policy::TranslationPolicySettings;
@@ -265,7 +265,7 @@ mod tests {
     const LIMITS: Limits = placed(Some(PLACEMENT));
 
     const fn placed(placement: Option<PlacementLimits>) -> Limits {
-        Limits { kind: NamespaceKindLimits::Blocks(BlockNamespaceParts { placement, metadata: None }), ..Limits::SMALL }
+        Limits { kind: NamespaceKind::Blocks(BlockNamespaceParts { placement, metadata: None }), ..Limits::SMALL }
     }
 
     fn entry(opcode: u8, dwords: [u32; 4]) -> SubmissionEntry {

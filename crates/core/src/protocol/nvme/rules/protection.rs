@@ -456,7 +456,7 @@ fn guard(block: &[u8]) -> u16 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{BlockNamespaceParts, Limits, NamespaceKindLimits};
+    use super::super::{BlockNamespaceParts, Limits, NamespaceKind};
     use super::*;
     use crate::protocol::nvme::commands::{Command, opcode};
 
@@ -568,7 +568,7 @@ mod tests {
 
     fn limits(protection: u8) -> Limits {
         Limits {
-            kind: NamespaceKindLimits::Blocks(BlockNamespaceParts {
+            kind: NamespaceKind::Blocks(BlockNamespaceParts {
                 metadata: Some(BlockMetadataFormat::of(protection, false).unwrap()),
                 placement: None,
             }),

@@ -196,14 +196,14 @@ pub fn status(refusal: ZoneRequestRefusal) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Limits, NamespaceKindLimits};
+    use super::super::{Limits, NamespaceKind};
     use super::*;
     use crate::protocol::nvme::commands::{Action, Command, opcode};
 
     const LAYOUT: ZoneLayout =
         ZoneLayout { zones: 4, zone_blocks: 512, capacity_blocks: 500, active_max: 3, open_max: 0 };
     const LIMITS: Limits = Limits {
-        kind: NamespaceKindLimits::Zoned(NamespaceZoneLimits { layout: LAYOUT, append_bytes_max: 32 << 10 }),
+        kind: NamespaceKind::Zoned(NamespaceZoneLimits { layout: LAYOUT, append_bytes_max: 32 << 10 }),
         ..Limits::SMALL
     };
 
@@ -228,7 +228,7 @@ mod tests {
             (entry(receive, 2048, [1023, 0]), Status::LBA_OUT_OF_RANGE),
         ] {
             assert_eq!(Command::check(&entry, &LIMITS), Err(expected), "{entry:?}");
-            let plain = Limits { kind: NamespaceKindLimits::PLAIN, ..LIMITS };
+            let plain = Limits { kind: NamespaceKind::PLAIN, ..LIMITS };
             assert_eq!(Command::check(&entry, &plain), Err(Status::INVALID_OPCODE), "{entry:?}");
         }
         let all = Command::check(&entry(send, 1 << 40, [0, 4 | fields::SELECT_ALL.mask()]), &LIMITS).unwrap();

@@ -233,8 +233,7 @@ impl ControllerAuthentication {
             channel: agreed.channel,
             names: [host, subsystem],
         };
-        let key = self.keys.dhchap.as_ref().map(|secret| secret.key(host));
-        let key = key.ok_or(AuthenticationFailureReason::AuthenticationFailed)?;
+        let key = self.keys.dhchap.as_ref().ok_or(AuthenticationFailureReason::AuthenticationFailed)?.key(host);
         let own = input(&agreed.challenge, agreed.sequence);
         if !own.with_parts(AuthenticationSide::Host, |parts| hash.verify_hmac_in_constant_time(&key, parts, response)) {
             return Err(AuthenticationFailureReason::AuthenticationFailed);
@@ -245,13 +244,10 @@ impl ControllerAuthentication {
         }
         let answer = match challenge.filter(|_| sequence != 0) {
             Some(challenge) => {
-                let secret =
-                    self.keys.dhchap_controller.as_ref().ok_or(AuthenticationFailureReason::AuthenticationFailed)?;
-                let key = secret.key(subsystem);
-                Some(
-                    input(challenge, sequence)
-                        .with_parts(AuthenticationSide::Controller, |parts| hash.hmac(&key, parts)),
-                )
+                let key = self.keys.dhchap_controller.as_ref().map(|secret| secret.key(subsystem));
+                let key = key.ok_or(AuthenticationFailureReason::AuthenticationFailed)?;
+                let own = input(challenge, sequence);
+                Some(own.with_parts(AuthenticationSide::Controller, |parts| hash.hmac(&key, parts)))
             }
             None => None,
         };
@@ -286,7 +282,7 @@ impl ControllerAuthentication {
                 response: answer.as_ref().map(|answer| answer.to_vec()),
             },
             ControllerAuthenticationStep::SendFailure1(reason) => AuthenticationMessage::Failure1(*reason),
-            // It is the host's turn, so a message out of order fails the authentication.
+            // The host has to reply now, so a message out of order fails the authentication.
             _ => AuthenticationMessage::Failure1(AuthenticationFailureReason::IncorrectMessage),
         };
         let bytes = message.encode(self.transaction);
