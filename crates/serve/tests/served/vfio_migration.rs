@@ -123,7 +123,7 @@ fn read_stream(client: &Client, bytes: u32) -> Vec<u8> {
     answer[8..].to_vec()
 }
 
-fn user_write_stream(client: &Client, bytes: &[u8]) -> Result<(), u32> {
+fn write_stream(client: &Client, bytes: &[u8]) -> Result<(), u32> {
     let payload = [&words(&[bytes.len() as u32 + 8, bytes.len() as u32])[..], bytes].concat();
     client.ask(command::MIG_DATA_WRITE, &payload, &[]).map(drop)
 }
@@ -140,7 +140,7 @@ fn finish_move(driver: &mut Driver, mut target: Client) -> (usize, Duration) {
     set_state(&driver.client, STOP_COPY).unwrap();
     let rest = read_all(&driver.client);
     for piece in rest.chunks(100_000) {
-        user_write_stream(&target, piece).unwrap();
+        write_stream(&target, piece).unwrap();
     }
     target.unmap(RAM, RAM_BYTES).unwrap();
     target.map(RAM, 0, RAM_BYTES, Some(driver.client.ram.as_fd())).unwrap();
@@ -256,7 +256,7 @@ fn drive_moves_under_load_and_no_command_or_byte_is_lost() {
         for _ in 0..60 {
             load.run(&mut driver, 5);
             let piece = read_stream(&driver.client, 50_000);
-            user_write_stream(&client, &piece).unwrap();
+            write_stream(&client, &piece).unwrap();
             copied += piece.len();
         }
         let dirty = source.store.changed_bytes() as usize + Load::DEPTH * 2 * BLOCK_BYTES;
@@ -394,7 +394,7 @@ fn stream_of_another_drive_or_damaged_is_refused_and_a_whole_one_still_moves() {
     };
     for bad in [flipped(0), flipped(30), flipped(100), flipped(stream.len() - 20)] {
         set_state(&client, RESUMING).unwrap();
-        let refused = bad.chunks(100_000).try_for_each(|piece| user_write_stream(&client, piece));
+        let refused = bad.chunks(100_000).try_for_each(|piece| write_stream(&client, piece));
         assert_eq!((refused, state(&client)), (Err(EINVAL), ERROR));
         assert!(target.store.is_unwritten().unwrap(), "nothing is left of a refused stream");
         assert_eq!(set_state(&client, RUNNING), Err(EINVAL));
@@ -402,12 +402,12 @@ fn stream_of_another_drive_or_damaged_is_refused_and_a_whole_one_still_moves() {
         assert_eq!(state(&client), RUNNING);
     }
     set_state(&client, RESUMING).unwrap();
-    user_write_stream(&client, &stream[..stream.len() - 1]).unwrap();
+    write_stream(&client, &stream[..stream.len() - 1]).unwrap();
     assert_eq!((set_state(&client, RUNNING), state(&client)), (Err(EINVAL), ERROR));
     drop(client);
     let client = connect(&target.paths[1]);
     set_state(&client, RESUMING).unwrap();
-    assert_eq!(user_write_stream(&client, &stream), Err(EINVAL), "the other controller of the drive");
+    assert_eq!(write_stream(&client, &stream), Err(EINVAL), "the other controller of the drive");
     drop(client);
     // The source goes on after the failures.
     set_state(&driver.client, RUNNING).unwrap();
@@ -420,7 +420,7 @@ fn stream_of_another_drive_or_damaged_is_refused_and_a_whole_one_still_moves() {
     set_state(&driver.client, STOP_COPY).unwrap();
     let client = connect(&target.paths[0]);
     set_state(&client, RESUMING).unwrap();
-    assert_eq!(user_write_stream(&client, &read_all(&driver.client)), Err(EINVAL));
+    assert_eq!(write_stream(&client, &read_all(&driver.client)), Err(EINVAL));
 }
 
 #[test]
@@ -439,7 +439,7 @@ fn states_that_cannot_be_reached_are_refused_and_leave_the_state() {
     // A controller that a host has enabled is no target.
     set_state(client, STOP).unwrap();
     assert_eq!((set_state(client, RESUMING), state(client)), (Err(16), STOP));
-    assert_eq!(user_write_stream(client, &[0; 8]), Err(EINVAL));
+    assert_eq!(write_stream(client, &[0; 8]), Err(EINVAL));
     set_state(client, RUNNING).unwrap();
     driver.write(0, &[1; 512]);
     // Nothing executes while the controller is stopped.

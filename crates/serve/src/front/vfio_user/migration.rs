@@ -54,7 +54,7 @@ pub(super) enum MigrationState {
     /// A step has failed. Only a reset leads out of this state.
     Error = 0,
     /// The device executes nothing and keeps its state.
-    StopRequest = 1,
+    Stop = 1,
     /// The device serves its host.
     #[default]
     Running = 2,
@@ -68,8 +68,8 @@ pub(super) enum MigrationState {
 
 impl MigrationState {
     fn of(number: u32) -> Option<MigrationState> {
-        use MigrationState::{Error, PreCopy, Resuming, Running, StopCopy, StopRequest};
-        [Error, StopRequest, Running, StopCopy, Resuming, PreCopy].into_iter().find(|state| *state as u32 == number)
+        use MigrationState::{Error, PreCopy, Resuming, Running, Stop, StopCopy};
+        [Error, Stop, Running, StopCopy, Resuming, PreCopy].into_iter().find(|state| *state as u32 == number)
     }
 
     /// Returns true if the device serves its host in this state.
@@ -80,17 +80,17 @@ impl MigrationState {
 
     /// Returns the next state on the shortest way to another; none if there is no way.
     fn next_towards(self, wanted: MigrationState) -> Option<MigrationState> {
-        use MigrationState::{Error, PreCopy, Resuming, Running, StopCopy, StopRequest};
+        use MigrationState::{Error, PreCopy, Resuming, Running, Stop, StopCopy};
         match (self, wanted) {
             (Error, _) | (_, Error) | (StopCopy, PreCopy) => None,
             (from, to) if from == to => Some(to),
-            (StopRequest, StopCopy | Resuming) => Some(wanted),
-            (StopRequest, _) => Some(Running),
+            (Stop, StopCopy | Resuming) => Some(wanted),
+            (Stop, _) => Some(Running),
             (Running, PreCopy) => Some(PreCopy),
-            (Running, _) => Some(StopRequest),
+            (Running, _) => Some(Stop),
             (PreCopy, StopCopy) => Some(StopCopy),
             (PreCopy, _) => Some(Running),
-            (StopCopy | Resuming, _) => Some(StopRequest),
+            (StopCopy | Resuming, _) => Some(Stop),
         }
     }
 }
@@ -155,7 +155,7 @@ impl Migration {
         parts: &mut MovingParts<'_, H>,
     ) -> Option<Result<Vec<u8>, Refused>> {
         match header.command {
-            command::MIG_DATA_READ => Some(self.copy_command_data(payload)),
+            command::MIG_DATA_READ => Some(self.read_data(payload)),
             command::MIG_DATA_WRITE => Some(self.write_data(payload)),
             _ => self.answer_feature(header, payload, parts),
         }
@@ -284,7 +284,7 @@ impl Migration {
 
     /// Returns the next bytes of the stream of a drive that moves away. A reply without bytes says that nothing has
     /// changed in PRE_COPY, and that the stream has ended in STOP_COPY.
-    fn copy_command_data(&mut self, mut fields: Fields<'_>) -> Result<Vec<u8>, Refused> {
+    fn read_data(&mut self, mut fields: Fields<'_>) -> Result<Vec<u8>, Refused> {
         let (room, count) = fields.u32().zip(fields.u32()).ok_or(libc::EINVAL)?;
         let room = index(room).checked_sub(FEATURE_HEAD_BYTES).ok_or(libc::EINVAL)?;
         let sender = self.sender.as_mut().ok_or(libc::EINVAL)?;
@@ -395,16 +395,13 @@ mod tests {
     /// Rows of the table in the kernel's `vfio_mig_get_next_state` for a device without peer-to-peer states.
     #[test]
     fn way_between_states_is_that_of_the_kernel() {
-        use MigrationState::{Error, PreCopy, Resuming, Running, StopCopy, StopRequest};
-        let all = [Error, StopRequest, Running, StopCopy, Resuming, PreCopy];
+        use MigrationState::{Error, PreCopy, Resuming, Running, Stop, StopCopy};
+        let all = [Error, Stop, Running, StopCopy, Resuming, PreCopy];
         let rows = [
-            (StopRequest, [None, Some(StopRequest), Some(Running), Some(StopCopy), Some(Resuming), Some(Running)]),
-            (Running, [None, Some(StopRequest), Some(Running), Some(StopRequest), Some(StopRequest), Some(PreCopy)]),
-            (StopCopy, [None, Some(StopRequest), Some(StopRequest), Some(StopCopy), Some(StopRequest), None]),
-            (
-                Resuming,
-                [None, Some(StopRequest), Some(StopRequest), Some(StopRequest), Some(Resuming), Some(StopRequest)],
-            ),
+            (Stop, [None, Some(Stop), Some(Running), Some(StopCopy), Some(Resuming), Some(Running)]),
+            (Running, [None, Some(Stop), Some(Running), Some(Stop), Some(Stop), Some(PreCopy)]),
+            (StopCopy, [None, Some(Stop), Some(Stop), Some(StopCopy), Some(Stop), None]),
+            (Resuming, [None, Some(Stop), Some(Stop), Some(Stop), Some(Resuming), Some(Stop)]),
             (PreCopy, [None, Some(Running), Some(Running), Some(StopCopy), Some(Running), Some(PreCopy)]),
             (Error, [None; 6]),
         ];

@@ -101,7 +101,7 @@ impl DriveSender {
         if let Some(range) = self.store.take_changed() {
             let bytes = self.store.copy_range(range)?;
             let is_zero = bytes.iter().all(|byte| *byte == 0);
-            let head = encode_dataset_range(range);
+            let head = encode_range_head(range);
             self.push(kind::RANGE, &[&head[..], if is_zero { &[] } else { &bytes }].concat());
         } else if let Some(state) = self.state.take() {
             self.push(kind::STATE, &state);
@@ -126,7 +126,7 @@ impl Drop for DriveSender {
     }
 }
 
-fn encode_dataset_range(ChangedRange { region, offset, bytes }: ChangedRange) -> [u8; RANGE_HEAD_BYTES] {
+fn encode_range_head(ChangedRange { region, offset, bytes }: ChangedRange) -> [u8; RANGE_HEAD_BYTES] {
     let mut head = [0; RANGE_HEAD_BYTES];
     head[0] = (region == StoreRegion::Metadata).into();
     head[1..9].copy_from_slice(&offset.to_le_bytes());
