@@ -6,6 +6,7 @@ mod crash;
 mod drive;
 mod explore;
 mod job;
+mod migration;
 mod nbd;
 mod nvme;
 mod nvme_tcp;
@@ -33,6 +34,7 @@ pub const ALL: &[Target] = &[
     nvme::KEYS,
     nvme::PROTECTION,
     nvme::ADMIN,
+    migration::IMAGE,
     nvme_tcp::SESSION,
     authentication::MESSAGES,
     authentication::TLS,

@@ -45,7 +45,7 @@ pub(super) const PROTECTION: Target = Target { name: "nvme-protection", run: pro
 pub(super) const ADMIN: Target = Target { name: "nvme-admin", run: administer, seeds: administrators };
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 64 << 10, block_bytes: 512 };
-const LIMITS: Limits = Limits {
+pub(super) const LIMITS: Limits = Limits {
     namespaces: 1,
     blocks: 128,
     block_shift: 9,
@@ -57,7 +57,7 @@ const LIMITS: Limits = Limits {
 };
 /// Eight zones of 8 KiB, of which 6 KiB can be written.
 const LAYOUT: ZoneLayout = ZoneLayout { zones: 8, zone_blocks: 16, capacity_blocks: 12, active_max: 3, open_max: 2 };
-const ZONED: Limits =
+pub(super) const ZONED: Limits =
     Limits { kind: NamespaceKind::Zoned(NamespaceZoneLimits { layout: LAYOUT, append_bytes_max: 4 << 10 }), ..LIMITS };
 /// Up to 24 keys of up to 8 bytes, and values of up to 4 KiB.
 const KEYED: Limits = Limits {
@@ -92,7 +92,7 @@ const SHAPE: TranslationShape = TranslationShape {
     placement: Some(STREAMS),
 };
 const STREAMS: HostStreams = HostStreams { handles: 3, groups: 2, isolation: PlacementIsolation::Initial };
-const PLACED: Limits = Limits {
+pub(super) const PLACED: Limits = Limits {
     kind: NamespaceKind::Blocks(BlockNamespaceParts {
         placement: Some(PlacementLimits {
             handles: 3,
@@ -189,11 +189,11 @@ fn administer(input: &[u8]) {
 }
 
 /// Host with its driver, and the controller.
-struct Bench {
-    machine: ArrayHost,
-    controller: Controller,
-    subsystem: Arc<Subsystem>,
-    store: Store,
+pub(super) struct Bench {
+    pub(super) machine: ArrayHost,
+    pub(super) controller: Controller,
+    pub(super) subsystem: Arc<Subsystem>,
+    pub(super) store: Store,
     space: Vec<u8>,
     /// True if I/O commands have fields for metadata.
     sends_metadata: bool,
@@ -204,7 +204,7 @@ struct Bench {
 
 impl Bench {
     /// Returns an enabled controller with one queue pair.
-    fn new(limits: Limits) -> Bench {
+    pub(super) fn new(limits: Limits) -> Bench {
         let store = Store::in_memory(GEOMETRY).expect("64 KiB");
         let identity = Identity::new("fuzz", limits, 0);
         let mut bench = Bench {
@@ -240,7 +240,7 @@ impl Bench {
     }
 
     /// Checks that zones are within their limits, and that nothing is behind their write pointers.
-    fn check_zones(&self) {
+    pub(super) fn check_zones(&self) {
         let Some(zones) = self.store.zones() else { return };
         zones.with(|zones| {
             assert!(zones.open() <= LAYOUT.open_max && zones.active() <= LAYOUT.active_max, "{zones:?}");
@@ -274,7 +274,7 @@ impl Bench {
     }
 
     /// Resets the controller, which must then be as new, regardless of its history.
-    fn start_again(&mut self) {
+    pub(super) fn start_again(&mut self) {
         self.commands.clear();
         self.unsaved.clear();
         self.enable();
@@ -296,7 +296,7 @@ impl Bench {
     }
 
     /// Takes the commands announced by doorbells and keeps them.
-    fn work(&mut self) {
+    pub(super) fn work(&mut self) {
         self.controller.update(&mut self.machine, &self.store);
         for queue in self.controller.queues() {
             // If a host writes doorbells during the poll, it is polled again later.
@@ -335,6 +335,16 @@ impl Bench {
             if executed == CommandProgress::NeedsFlush {
                 self.unsaved.push_back(command);
             }
+        }
+    }
+
+    /// Executes all commands, including those that wait for the disk.
+    pub(super) fn execute_all(&mut self) {
+        while !self.commands.is_empty() {
+            self.execute();
+        }
+        for command in std::mem::take(&mut self.unsaved) {
+            let _ = self.controller.complete_flushed(&command, self.store.flush(), &mut self.machine);
         }
     }
 
