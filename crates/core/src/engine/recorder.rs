@@ -4,7 +4,7 @@ use crate::drive::Drive;
 use crate::engine::power::ServerPowerModel;
 use crate::engine::requests::{KeptRequestRecord, KeptRequestRecords};
 use crate::ledger::{
-    CpuUtilisation, DirectionOutcome, Energy, JobOutcome, Latency, MeasuredState, Outcome, PartBusyTime, WireUse,
+    CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, MeasuredState, Outcome, PartBusyTime, WireUse,
 };
 use crate::request::Op;
 use crate::request::Request;
@@ -54,7 +54,7 @@ pub(super) struct PartMeasurements {
     pub now: Time,
     pub upstream: WireUse,
     pub downstream: WireUse,
-    pub cpu: CpuUtilisation,
+    pub cpu: CpuUse,
     pub parts: Vec<PartBusyTime>,
     pub awake_share: f64,
     /// Energy of the devices' memories in joules; `None` if it is not known.

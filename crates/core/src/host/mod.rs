@@ -21,7 +21,7 @@ mod waiting;
 
 use crate::config::Wait;
 use crate::drive::Drive;
-use crate::ledger::CpuUtilisation;
+use crate::ledger::CpuUse;
 use crate::protocol::dispatch::AnyDriver;
 use crate::request::{Io, NamedWritePlace, NextRequest, Op, Request, RequestId};
 use crate::scheduler::Event;
@@ -183,7 +183,7 @@ impl Host {
     }
 
     /// Returns the use of the processors up to `now`.
-    pub fn used(&self, now: Time) -> CpuUtilisation {
+    pub fn used(&self, now: Time) -> CpuUse {
         self.processors.used(now)
     }
 

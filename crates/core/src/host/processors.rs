@@ -13,7 +13,7 @@ use super::stack::{Path, Way};
 use super::thread::{ScheduledWork, State, Thread, Work};
 use crate::config::Wait;
 use crate::drive::Drive;
-use crate::ledger::{CpuUtilisation, Stage};
+use crate::ledger::{CpuUse, Stage};
 use crate::protocol::dispatch::AnyDriver;
 use crate::request::NextRequest;
 use crate::scheduler::Event;
@@ -104,7 +104,7 @@ pub(super) struct Processors {
     pub pending: Vec<bool>,
     /// True if there are kernel workers, to which threads hand requests over.
     pub has_workers: bool,
-    pub used: CpuUtilisation,
+    pub used: CpuUse,
 }
 
 /// Parts of the machine that the software of a host works with while it handles an event.
@@ -155,12 +155,12 @@ impl Processors {
             handler_core: None,
             pending: Vec::new(),
             has_workers: false,
-            used: CpuUtilisation { cores: config.processors(), ..CpuUtilisation::default() },
+            used: CpuUse { cores: config.processors(), ..CpuUse::default() },
         }
     }
 
     /// Returns the use of the processors up to `now`, including spins that have not ended.
-    pub(super) fn used(&self, now: Time) -> CpuUtilisation {
+    pub(super) fn used(&self, now: Time) -> CpuUse {
         let mut used = self.used;
         for thread in self.threads.iter().filter(|thread| thread.state == State::Watching) {
             used.spinning += self.spinning_time_until(now, thread);

@@ -13,7 +13,7 @@ mod windows;
 
 pub use latency::{Latency, PercentileEstimate, TooFewRequests};
 pub use outcome::{
-    CpuUtilisation, CreditState, DirectionOutcome, Energy, FaultEffectSummary, JobOutcome, MeasuredState, Outcome,
+    CpuUse, CreditState, DirectionOutcome, Energy, FaultEffectSummary, JobOutcome, MeasuredState, Outcome,
     PartBusyTime, WireUse,
 };
 pub use stage::{Stage, StageTimes};

@@ -21,7 +21,7 @@ pub struct Outcome {
     /// Traffic of the link from host to device.
     pub downstream: WireUse,
     /// Use of the processor cores: work, polling, switching and interrupts.
-    pub cpu: CpuUtilisation,
+    pub cpu: CpuUse,
     /// Busy time of dies and channels of flash behind a translation layer; empty for other memories.
     pub parts: Vec<PartBusyTime>,
     /// Mean and idle power of the server; `None` if the drive file does not say.
@@ -195,7 +195,7 @@ impl PartBusyTime {
 
 /// Use of the processor cores by a run, summed over all cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CpuUtilisation {
+pub struct CpuUse {
     /// Number of processors whose use is counted.
     pub cores: u16,
     /// Time for which cores ran code for requests.
@@ -298,10 +298,10 @@ impl WireUse {
     }
 }
 
-impl CpuUtilisation {
+impl CpuUse {
     /// Returns the use of the cores since an earlier time of the run; `earlier` is the use up to that time.
-    pub(crate) fn since(&self, earlier: &CpuUtilisation) -> CpuUtilisation {
-        CpuUtilisation {
+    pub(crate) fn since(&self, earlier: &CpuUse) -> CpuUse {
+        CpuUse {
             cores: self.cores,
             working: self.working - earlier.working,
             spinning: self.spinning - earlier.spinning,

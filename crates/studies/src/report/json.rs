@@ -13,7 +13,7 @@ use crate::results::documents::{
     RunResult, RunSubject, StageMean, StageName, WireTraffic, value,
 };
 use crate::tails;
-use phaselink_core::ledger::{CpuUtilisation, DirectionOutcome, JobOutcome, Outcome, WireUse};
+use phaselink_core::ledger::{CpuUse, DirectionOutcome, JobOutcome, Outcome, WireUse};
 use phaselink_core::number::real;
 use phaselink_core::time::Span;
 
@@ -139,7 +139,7 @@ fn wire(wire: &WireUse, elapsed: Span) -> WireTraffic {
     }
 }
 
-fn processor(cpu: &CpuUtilisation, figures: &Figures) -> ProcessorUse {
+fn processor(cpu: &CpuUse, figures: &Figures) -> ProcessorUse {
     ProcessorUse {
         cores: cpu.cores,
         working_ns: cpu.working.as_ns(),

@@ -4,7 +4,7 @@ use super::Facts;
 use phaselink_core::config::UncertaintyCause;
 use phaselink_core::ledger::stage::Ledger;
 use phaselink_core::ledger::{
-    CpuUtilisation, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, Stage, StageTimes, WireUse,
+    CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, Stage, StageTimes, WireUse,
 };
 use phaselink_core::time::{Span, Time};
 
@@ -43,7 +43,7 @@ pub(super) fn outcome_of(latencies_ns: &[u64]) -> Outcome {
         downstream: wire(0),
         counters: vec![("queue_reads", 2 * read.ios)],
         jobs: vec![JobOutcome { read, ..JobOutcome::default() }],
-        cpu: CpuUtilisation { cores: 1, spinning: elapsed / 2, ..CpuUtilisation::default() },
+        cpu: CpuUse { cores: 1, spinning: elapsed / 2, ..CpuUse::default() },
         energy: Some(Energy { server_w: 100.0, idle_w: 80.0 }),
         stack_stages: vec![String::from("read() call")],
         finished: true,

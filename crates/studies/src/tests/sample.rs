@@ -2,7 +2,7 @@
 
 use phaselink_core::ledger::stage::Ledger;
 use phaselink_core::ledger::{
-    CpuUtilisation, DirectionOutcome, Energy, JobOutcome, Outcome, Stage, StageTimes, Step, Trace, WireUse,
+    CpuUse, DirectionOutcome, Energy, JobOutcome, Outcome, Stage, StageTimes, Step, Trace, WireUse,
 };
 use phaselink_core::time::{Span, Time};
 
@@ -34,7 +34,7 @@ pub(crate) fn outcome() -> Outcome {
             busy: Span::from_us(900),
         },
         downstream: WireUse { bytes_per_ns: 4.0, command_bytes: 64_000, busy: Span::from_us(20), ..WireUse::default() },
-        cpu: CpuUtilisation {
+        cpu: CpuUse {
             cores: 4,
             working: Span::from_us(500),
             spinning: Span::from_us(700),
