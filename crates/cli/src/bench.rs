@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_serve::{bench, front};
 use phaselink_studies::report;
 use phaselink_studies::results::units;
@@ -43,10 +43,10 @@ pub(crate) struct Arguments {
 pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     if arguments.workload.is_counted_from_start() {
         let allowed = "no --burst, since a benchmark counts requests from the first one on; or `phaselink run --burst`";
-        return Err(InputProblem::new("command line", None, "--burst", allowed).into());
+        return Err(Problem::new("command line", None, "--burst", allowed).into());
     }
     let target = front::parse_bench_target(&arguments.target)?;
-    let unreachable = |error: std::io::Error| InputProblem::new(target.to_string(), None, error.to_string(), "");
+    let unreachable = |error: std::io::Error| Problem::new(target.to_string(), None, error.to_string(), "");
     let limits = target.limits().map_err(unreachable)?;
     let workload = arguments.workload.clone().with_files(arguments.jobs.clone()).resolve(&limits)?;
     bench::check(&*target, &limits, &workload.jobs)?;

@@ -3,7 +3,7 @@
 use clap::Args;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{presets, schema, shipped, stage_costs};
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_studies::evidence;
 use phaselink_studies::report::Table;
 
@@ -102,7 +102,7 @@ fn list() -> String {
 /// hosts. `stacks` has two names with a comma.
 fn stages(stacks: &str, host: &str) -> Result<String, Problems> {
     let Some((first, second)) = stacks.split_once(',') else {
-        let problem = InputProblem::new("--stages", None, format!("`{stacks}`"), "two stacks, as in linux-5,linux-6");
+        let problem = Problem::new("--stages", None, format!("`{stacks}`"), "two stacks, as in linux-5,linux-6");
         return Err(problem.into());
     };
     let mut table = Table::new().left("stage");

@@ -8,7 +8,7 @@ use clap::{Arg, Args, Command, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use phaselink_core::drive_file::{presets, shipped};
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_studies::reproduce::papers;
 
 use crate::docs;
@@ -41,7 +41,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
         (None, None) => {
             let shells: Vec<String> = Shell::value_variants().iter().map(ToString::to_string).collect();
             let allowed = format!("{}, or --man DIR", shells.join(", "));
-            return Err(InputProblem::new("completions", None, "no shell is named", allowed).into());
+            return Err(Problem::new("completions", None, "no shell is named", allowed).into());
         }
     }
     Ok(CommandEnding::Fine)

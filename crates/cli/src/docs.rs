@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use clap::Args;
 use flate2::read::GzDecoder;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_core::spelling;
 use phaselink_studies::report::Table;
 
@@ -65,15 +65,10 @@ fn title(text: &str) -> &str {
     text.lines().next().map_or("", |line| line.trim_start_matches("# "))
 }
 
-fn page(name: &str) -> Result<&'static str, InputProblem> {
+fn page(name: &str) -> Result<&'static str, Problem> {
     book_pages().find(|(known, _)| *known == name).map(|(_, text)| text).ok_or_else(|| {
         let meant = spelling::question(spelling::nearest(name, names()));
-        InputProblem::new(
-            "docs",
-            None,
-            format!("there is no page {name}{meant}"),
-            names().collect::<Vec<_>>().join(", "),
-        )
+        Problem::new("docs", None, format!("there is no page {name}{meant}"), names().collect::<Vec<_>>().join(", "))
     })
 }
 

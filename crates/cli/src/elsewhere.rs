@@ -9,7 +9,7 @@ macro_rules! linux_commands {
             use std::ffi::OsString;
 
             use clap::Args;
-            use phaselink_core::problem::InputProblem;
+            use phaselink_core::problem::Problem;
 
             use crate::ending::{CommandEnding, Failure};
 
@@ -28,7 +28,7 @@ macro_rules! linux_commands {
             pub(crate) fn command(_arguments: &Arguments) -> Result<CommandEnding, Failure> {
                 let found = format!("needs Linux, and this system is {}", env::consts::OS);
                 let allowed = "the commands that simulate on any system, or this one in a virtual machine or container with Linux";
-                Err(InputProblem::new(concat!("phaselink ", stringify!($name)), None, found, allowed).into())
+                Err(Problem::new(concat!("phaselink ", stringify!($name)), None, found, allowed).into())
             }
         })+
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_studies::report::Answer;
 
 use crate::interrupt::INTERRUPTED;
@@ -37,8 +37,8 @@ impl From<Problems> for Failure {
     }
 }
 
-impl From<InputProblem> for Failure {
-    fn from(problem: InputProblem) -> Failure {
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Failure {
         Failure::Wrong(problem.into())
     }
 }
@@ -89,7 +89,7 @@ pub(crate) fn exit_code(ending: Result<CommandEnding, Failure>) -> u8 {
 /// a problem. At most [`LINES_MAX`] lines, and then the number of further problems.
 fn distinct_problem_lines(problems: &Problems) -> Vec<String> {
     let mut told = BTreeSet::new();
-    let lines = problems.0.iter().map(InputProblem::to_string);
+    let lines = problems.0.iter().map(Problem::to_string);
     let mut lines: Vec<String> = lines.filter(|line| told.insert(line.clone())).collect();
     if lines.len() > LINES_MAX {
         let more = lines.len() - LINES_MAX;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_studies::report::Table;
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
 pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let unreachable = |error: io::Error| {
         let found = format!("no server answers there: {error}");
-        InputProblem::new(arguments.path.display().to_string(), None, found, "the PATH of phaselink serve --control")
+        Problem::new(arguments.path.display().to_string(), None, found, "the PATH of phaselink serve --control")
     };
     let mut control = ControlConnection::connect(&arguments.path).map_err(unreachable)?;
     let (mut text, mut wrong) = (String::new(), Problems::default());
@@ -106,10 +106,10 @@ impl ControlConnection {
 }
 
 /// Returns the problems that a response of the server lists.
-fn problems_of_response(answer: &Value) -> Vec<InputProblem> {
+fn problems_of_response(answer: &Value) -> Vec<Problem> {
     let told = answer["problems"].as_array().into_iter().flatten().filter_map(Value::as_str);
     told.map(|text| text.split_once(": ").unwrap_or(("control", text)))
-        .map(|(place, found)| InputProblem::new(place, None, found, ""))
+        .map(|(place, found)| Problem::new(place, None, found, ""))
         .collect()
 }
 

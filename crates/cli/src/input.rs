@@ -9,7 +9,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, KeyOverride, shipped};
 use phaselink_core::number::length;
 pub(crate) use phaselink_core::problem::all;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::{WrittenJobFile, fio};
 use phaselink_studies::report::parse_block_bytes;
 use phaselink_studies::uncertainty::ConstantDraws;
@@ -129,7 +129,7 @@ pub(crate) fn drive_of_draw(described: &Described, draws: &ConstantDraws, draw: 
 /// # Errors
 ///
 /// If the file cannot be read, is too long or is no text.
-pub(crate) fn description(path: &str) -> Result<String, InputProblem> {
+pub(crate) fn description(path: &str) -> Result<String, Problem> {
     text(path, DESCRIPTION_BYTES_MAX)
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn job_file(path: &str) -> Result<WrittenJobFile, Problems> {
 /// # Errors
 ///
 /// If the file cannot be read, is too long or is no text.
-pub(crate) fn result(path: &str) -> Result<String, InputProblem> {
+pub(crate) fn result(path: &str) -> Result<String, Problem> {
     text(path, RESULT_BYTES_MAX)
 }
 
@@ -193,15 +193,15 @@ pub(crate) fn is_path(word: &str) -> bool {
 }
 
 /// Reads the text of a file of at most `bytes_max` bytes.
-fn text(path: &str, bytes_max: u64) -> Result<String, InputProblem> {
-    let unreadable = |error: io::Error| InputProblem::new(path, None, format!("cannot be read: {error}"), "");
+fn text(path: &str, bytes_max: u64) -> Result<String, Problem> {
+    let unreadable = |error: io::Error| Problem::new(path, None, format!("cannot be read: {error}"), "");
     claims::note(Role::Input, Path::new(path));
     let file = File::open(path).map_err(unreadable)?;
     let is_file = file.metadata().map_err(unreadable)?.is_file();
     let bytes_max = if is_file { bytes_max } else { bytes_max.min(STREAM_BYTES_MAX) };
     let bytes = read_input_text(file, bytes_max).map_err(unreadable)?;
     if length(bytes.len()) > bytes_max {
-        return Err(InputProblem::new(path, None, "the file is too long", format!("at most {bytes_max} bytes")));
+        return Err(Problem::new(path, None, "the file is too long", format!("at most {bytes_max} bytes")));
     }
     // UTF-8 allows zero bytes, but no text file contains them.
     let zero = bytes.iter().position(|byte| *byte == 0);
@@ -211,7 +211,7 @@ fn text(path: &str, bytes_max: u64) -> Result<String, InputProblem> {
     };
     let Some(wrong_at) = wrong_at else { return Ok(text) };
     let line = 1 + text.bytes().take(wrong_at).filter(|byte| *byte == b'\n').count();
-    Err(InputProblem::new(path, line, "bytes that are not text", "UTF-8"))
+    Err(Problem::new(path, line, "bytes that are not text", "UTF-8"))
 }
 
 /// Reads an input file up to its end, or up to the first piece that is too long or contains a zero byte. A device may

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Longest time for mounting a drive, and for unmounting; `LOOK` is the pause between two checks of the mount.
@@ -40,19 +40,19 @@ pub(crate) const FOLDER_TOOLS: &[MountTool] =
 /// # Errors
 ///
 /// If programs or `/dev/fuse` are missing; all missing programs are listed.
-pub(crate) fn check(flag: &str, tools: &[&[MountTool]]) -> Result<(), InputProblem> {
+pub(crate) fn check(flag: &str, tools: &[&[MountTool]]) -> Result<(), Problem> {
     let missing = || tools.iter().copied().flatten().filter(|tool| !is_program_installed(tool.name));
     if missing().next().is_some() {
         let found: Vec<String> = missing().map(|tool| format!("the program {} is missing", tool.name)).collect();
         let packages: Vec<String> =
             missing().map(|tool| format!("{} by package {}", tool.name, tool.packages)).collect();
         let found = format!("{}: mounting the drive needs it", found.join(", "));
-        return Err(InputProblem::new(flag, None, found, format!("a system with {}", packages.join(", "))));
+        return Err(Problem::new(flag, None, found, format!("a system with {}", packages.join(", "))));
     }
     let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
     device.map(drop).map_err(|error| {
         let found = format!("/dev/fuse cannot be opened: {error}");
-        InputProblem::new(flag, None, found, "a system with /dev/fuse for this user")
+        Problem::new(flag, None, found, "a system with /dev/fuse for this user")
     })
 }
 
@@ -93,7 +93,7 @@ impl Mount {
     /// # Errors
     ///
     /// If nbdfuse cannot mount the export.
-    pub(crate) fn file(flag: &'static str, file: &Path, uri: &str, capacity_bytes: u64) -> Result<Mount, InputProblem> {
+    pub(crate) fn file(flag: &'static str, file: &Path, uri: &str, capacity_bytes: u64) -> Result<Mount, Problem> {
         let folder = file.parent().unwrap_or(Path::new("."));
         let point = if file.exists() { file } else { folder };
         let mut command = Command::new(NBDFUSE.name);
@@ -108,7 +108,7 @@ impl Mount {
     /// # Errors
     ///
     /// If mke2fs or fuse2fs fails.
-    pub(crate) fn folder(flag: &'static str, file: &Path, folder: &Path, bytes: u64) -> Result<Mount, InputProblem> {
+    pub(crate) fn folder(flag: &'static str, file: &Path, folder: &Path, bytes: u64) -> Result<Mount, Problem> {
         if !has_ext2_file_system(file) {
             make_file_system(flag, file, bytes)?;
         }
@@ -119,19 +119,14 @@ impl Mount {
         Mount::start(flag, "fuse2fs", command, folder)?.wait_until_mounted(|| device(folder) != before)
     }
 
-    fn start(
-        flag: &'static str,
-        program: &'static str,
-        mut command: Command,
-        point: &Path,
-    ) -> Result<Mount, InputProblem> {
+    fn start(flag: &'static str, program: &'static str, mut command: Command, point: &Path) -> Result<Mount, Problem> {
         // Put the program in its own process group. Then Ctrl-C reaches only this process, which unmounts first.
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0).spawn();
         let child = child.map_err(|error| program_start_problem(flag, program, &error))?;
         Ok(Mount { flag, program, child, point: point.into() })
     }
 
-    fn wait_until_mounted(mut self, is_mounted: impl Fn() -> bool) -> Result<Mount, InputProblem> {
+    fn wait_until_mounted(mut self, is_mounted: impl Fn() -> bool) -> Result<Mount, Problem> {
         let until = Instant::now() + PATIENCE;
         while !is_mounted() {
             let has_ended = self.child.try_wait().is_ok_and(|status| status.is_some());
@@ -139,7 +134,7 @@ impl Mount {
                 let found =
                     format!("{} cannot mount the drive, though its programs and /dev/fuse are there", self.program);
                 let allowed = "a system that lets this user mount, as no container does by itself";
-                return Err(InputProblem::new(self.flag, None, found, allowed));
+                return Err(Problem::new(self.flag, None, found, allowed));
             }
             thread::sleep(LOOK);
         }
@@ -151,12 +146,12 @@ impl Mount {
     /// # Errors
     ///
     /// If another program still uses the mounted file or folder.
-    pub(crate) fn finish(mut self) -> Result<(), InputProblem> {
+    pub(crate) fn finish(mut self) -> Result<(), Problem> {
         let until = Instant::now() + PATIENCE;
         while self.child.try_wait().is_ok_and(|status| status.is_none()) {
             if Instant::now() > until {
                 let found = format!("{} is still in use when the command of --run has ended", self.point.display());
-                return Err(InputProblem::new(self.flag, None, found, "a command that ends what it starts"));
+                return Err(Problem::new(self.flag, None, found, "a command that ends what it starts"));
             }
             unmount(&self.point, &[]);
             thread::sleep(LOOK);
@@ -177,8 +172,8 @@ impl Drop for Mount {
     }
 }
 
-fn program_start_problem(flag: &str, program: &str, error: &io::Error) -> InputProblem {
-    InputProblem::new(flag, None, format!("{program} cannot be run: {error}"), "")
+fn program_start_problem(flag: &str, program: &str, error: &io::Error) -> Problem {
+    Problem::new(flag, None, format!("{program} cannot be run: {error}"), "")
 }
 
 /// Returns true if a plain file contains a file system of the ext2 family.
@@ -193,7 +188,7 @@ fn has_ext2_file_system(file: &Path) -> bool {
 }
 
 /// Makes an ext2 file system of `bytes` bytes at the beginning of a plain file.
-fn make_file_system(flag: &str, file: &Path, bytes: u64) -> Result<(), InputProblem> {
+fn make_file_system(flag: &str, file: &Path, bytes: u64) -> Result<(), Problem> {
     const BLOCK_BYTES: u64 = 4096;
     let mut command = tool("mke2fs");
     command.args(["-q", "-F", "-t", "ext2", "-b", "4096", "-E", "nodiscard"]).arg(file);
@@ -201,7 +196,7 @@ fn make_file_system(flag: &str, file: &Path, bytes: u64) -> Result<(), InputProb
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => {
-            Err(InputProblem::new(flag, None, format!("mke2fs makes no file system of {bytes} bytes"), "a larger size"))
+            Err(Problem::new(flag, None, format!("mke2fs makes no file system of {bytes} bytes"), "a larger size"))
         }
         Err(error) => Err(program_start_problem(flag, "mke2fs", &error)),
     }

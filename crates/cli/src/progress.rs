@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::number::{length, real, whole};
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::timeline::RunTimeline;
 use phaselink_core::workload::Job;
@@ -99,7 +99,7 @@ impl Progress {
         stop: impl Fn() -> bool,
     ) -> Result<Outcome, Problems> {
         let outcome = self.outcome(Simulation::new(drive, jobs, seed)?, &stop);
-        if stop() { Err(InputProblem::new("command line", None, "stopped", "").into()) } else { Ok(outcome) }
+        if stop() { Err(Problem::new("command line", None, "stopped", "").into()) } else { Ok(outcome) }
     }
 
     /// Advances the progress bar by one finished simulation.

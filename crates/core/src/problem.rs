@@ -8,7 +8,7 @@ const TOLD_CHARACTERS_MAX: usize = 1000;
 
 /// Mistake in a drive file, job file, trace or command line, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InputProblem {
+pub struct Problem {
     /// Name of the file, or a stand-in for it (`--set`, `command line`).
     pub file: String,
     /// Line in the file, counted from 1; `None` if it is not known.
@@ -21,28 +21,28 @@ pub struct InputProblem {
 
 /// All mistakes of an input, in file order. An error never holds an empty list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Problems(pub Vec<InputProblem>);
+pub struct Problems(pub Vec<Problem>);
 
-impl InputProblem {
+impl Problem {
     /// Makes a problem at a line of `file`, or at no known line of it.
     pub fn new(
         file: impl Into<String>,
         line: impl Into<Option<usize>>,
         found: impl Into<String>,
         allowed: impl Into<String>,
-    ) -> InputProblem {
-        InputProblem { file: file.into(), line: line.into(), found: found.into(), allowed: allowed.into() }
+    ) -> Problem {
+        Problem { file: file.into(), line: line.into(), found: found.into(), allowed: allowed.into() }
     }
 
     /// Returns the problem for an interface without a command line: `place` stands for the command line, and keywords
     /// for flags.
-    fn without_flags(&self, place: &str) -> InputProblem {
+    fn without_flags(&self, place: &str) -> Problem {
         let file = match self.file.as_str() {
             "command line" | "question" => place,
             file => file.strip_prefix("--set ").or(file.strip_prefix("--keys ")).unwrap_or(file),
         };
         let file = if file.starts_with("--") { without_flags(file) } else { String::from(file) };
-        InputProblem::new(file, self.line, without_flags(&self.found), without_flags(&self.allowed))
+        Problem::new(file, self.line, without_flags(&self.found), without_flags(&self.allowed))
     }
 }
 
@@ -90,27 +90,27 @@ pub fn all<T>(parts: impl IntoIterator<Item = Result<T, Problems>>) -> Result<Ve
     problems.or(values)
 }
 
-impl From<InputProblem> for Problems {
-    fn from(problem: InputProblem) -> Problems {
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Problems {
         Problems(vec![problem])
     }
 }
 
 /// True if a terminal would not show the character as it stands in a line: control characters, ends of lines, and those
 /// that change the direction of the text after them (Unicode Standard Annex 9, section 2).
-pub fn needs_escape(character: char) -> bool {
+pub fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Returns a text in one line, with escapes in place of the characters that a terminal would obey.
-pub fn escape_unprintable(text: &str) -> Cow<'_, str> {
-    if !text.contains(needs_escape) {
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unprintable) {
         return text.into();
     }
     let mut shown = String::new();
     for character in text.chars() {
-        match needs_escape(character) {
+        match is_unprintable(character) {
             true => shown.extend(character.escape_default()),
             false => shown.push(character),
         }
@@ -121,20 +121,20 @@ pub fn escape_unprintable(text: &str) -> Cow<'_, str> {
 /// Returns a text that may quote an input, cut to some 1000 characters and printable.
 fn shortened(text: &str) -> Cow<'_, str> {
     let half = TOLD_CHARACTERS_MAX / 2;
-    let Some((end_of_head, _)) = text.char_indices().nth(half) else { return escape_unprintable(text) };
+    let Some((end_of_head, _)) = text.char_indices().nth(half) else { return printable(text) };
     let tail = &text[end_of_head..];
-    let Some((start_of_tail, _)) = tail.char_indices().nth_back(half - 1) else { return escape_unprintable(text) };
+    let Some((start_of_tail, _)) = tail.char_indices().nth_back(half - 1) else { return printable(text) };
     if start_of_tail == 0 {
-        return escape_unprintable(text);
+        return printable(text);
     }
     let left_out = tail[..start_of_tail].chars().count();
-    let mut cut = escape_unprintable(&text[..end_of_head]).into_owned();
+    let mut cut = printable(&text[..end_of_head]).into_owned();
     // Writing to a `String` cannot fail.
-    let _ = write!(cut, " … {left_out} characters left out … {}", escape_unprintable(&tail[start_of_tail..]));
+    let _ = write!(cut, " … {left_out} characters left out … {}", printable(&tail[start_of_tail..]));
     cut.into()
 }
 
-impl fmt::Display for InputProblem {
+impl fmt::Display for Problem {
     /// Writes `drive.toml:12: found; allowed: …`, in one line that a terminal shows as it stands.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&shortened(&self.file))?;
@@ -161,7 +161,7 @@ impl fmt::Display for Problems {
     }
 }
 
-impl std::error::Error for InputProblem {}
+impl std::error::Error for Problem {}
 
 impl std::error::Error for Problems {}
 
@@ -194,30 +194,29 @@ mod tests {
 
     #[test]
     fn problem_escapes_control_characters_in_one_line() {
-        let problem = InputProblem::new("a\nb.toml", 3, "name is \u{1b}[31mred\u{202e}", "text\r");
+        let problem = Problem::new("a\nb.toml", 3, "name is \u{1b}[31mred\u{202e}", "text\r");
         assert_eq!(problem.to_string(), r"a\nb.toml:3: name is \u{1b}[31mred\u{202e}; allowed: text\r");
-        assert_eq!(escape_unprintable("é…"), "é…");
+        assert_eq!(printable("é…"), "é…");
     }
 
     #[test]
     fn repeated_problem_is_listed_once() {
-        let problem = |found| Err::<(), _>(InputProblem::new("f", None, found, "").into());
+        let problem = |found| Err::<(), _>(Problem::new("f", None, found, "").into());
         let listed = all([problem("a"), Ok(()), problem("b"), problem("a")]).unwrap_err();
         assert_eq!(listed.to_string(), "f: a\nf: b");
     }
 
     #[test]
     fn problem_without_flags_names_its_keywords() {
-        let of = |file: &str| {
-            InputProblem::new(file, None, "--number-ios is 0 (fio --size)", "--bs").without_flags("question")
-        };
+        let of =
+            |file: &str| Problem::new(file, None, "--number-ios is 0 (fio --size)", "--bs").without_flags("question");
         assert_eq!(of("command line").to_string(), "question: number_ios is 0 (fio --size); allowed: bs");
         assert_eq!(of("--set media.read_ns=x").file, "media.read_ns=x");
     }
 
     #[test]
     fn quote_above_1000_characters_is_abridged() {
-        let shortened = |length: usize| InputProblem::new("f", None, "é".repeat(length), "").to_string();
+        let shortened = |length: usize| Problem::new("f", None, "é".repeat(length), "").to_string();
         assert_eq!(shortened(1000), format!("f: {}", "é".repeat(1000)));
         let half = "é".repeat(500);
         assert_eq!(shortened(1001), format!("f: {half} … 1 characters left out … {half}"));

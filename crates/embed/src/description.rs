@@ -5,7 +5,7 @@ use std::path::Path;
 use phaselink_core::config::FaultAction;
 use phaselink_core::drive;
 use phaselink_core::drive_file::{Described, KeyOverride, shipped};
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 use crate::drive::{Attachment, Drive, Options};
 
@@ -65,12 +65,12 @@ impl Description {
         if cuts_power {
             let found = "the drive file has a fault rule with action \"power-cut\"";
             let allowed = "every other action; an embedded drive loses power when the program calls `cut_power`";
-            return Err(InputProblem::new(described.drive().name.clone(), None, found, allowed).into());
+            return Err(Problem::new(described.drive().name.clone(), None, found, allowed).into());
         }
         if let Some(action) = described.drive().fault_without_network() {
             let found = format!("the drive file has a fault rule with action \"{}\"", action.name());
             let allowed = "an action without connections; an embedded drive has no network";
-            return Err(InputProblem::new(described.drive().name.clone(), None, found, allowed).into());
+            return Err(Problem::new(described.drive().name.clone(), None, found, allowed).into());
         }
         Ok(Description { described, options: Options::default() })
     }
@@ -133,7 +133,7 @@ impl Description {
         let attachment = if can_poll(drive) { self.options.attachment } else { Attachment::Application };
         let options = Options { attachment, ..self.options };
         let is_plain = attachment == Attachment::Driver && !options.follows_power;
-        let wrong = |found: String, allowed: &str| InputProblem::new(drive.name.clone(), None, found, allowed);
+        let wrong = |found: String, allowed: &str| Problem::new(drive.name.clone(), None, found, allowed);
         if drive.drives > 1 && !is_plain {
             let allowed = "one drive with power cuts or with the software of a host; open each drive by itself";
             return Err(wrong(format!("drives = {}", drive.drives), allowed).into());
@@ -163,8 +163,8 @@ fn can_poll(drive: &drive::Drive) -> bool {
 }
 
 /// Reads the text of a drive file of at most [`FILE_BYTES_MAX`] bytes.
-fn file_text(path: &str) -> Result<String, InputProblem> {
-    let wrong = |found: String| InputProblem::new(path, None, found, "a drive file in TOML");
+fn file_text(path: &str) -> Result<String, Problem> {
+    let wrong = |found: String| Problem::new(path, None, found, "a drive file in TOML");
     let bytes = std::fs::metadata(path).map_err(|error| wrong(format!("cannot be read: {error}")))?.len();
     if bytes > FILE_BYTES_MAX {
         return Err(wrong(format!("{bytes} bytes are more than a drive file has")));

@@ -7,7 +7,7 @@ use phaselink_core::crash::explain::{CrashState, DriveLossRules};
 use phaselink_core::crash::recording::Recording;
 use phaselink_core::crash::{CutTimeline, Image, format, sample};
 use phaselink_core::number::length;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::time::Time;
 
 use crate::misuse::Misuse;
@@ -95,9 +95,8 @@ impl CutState {
 
     /// Decodes a recording, whose drive held only zeros at first.
     fn of_recording(file: &str, bytes: &[u8]) -> Result<Arc<CutState>, Problems> {
-        let recording = format::decode(bytes).map_err(|found| {
-            InputProblem::new(file, None, found, "a recording that `phaselink crash --record` made")
-        })?;
+        let recording = format::decode(bytes)
+            .map_err(|found| Problem::new(file, None, found, "a recording that `phaselink crash --record` made"))?;
         let timeline = CutTimeline::new(&recording);
         Ok(Arc::new(CutState {
             instant: 0,
@@ -188,7 +187,7 @@ impl LegalImage {
     pub fn named_of_recording(file: &str, bytes: &[u8], name: &str) -> Result<LegalImage, Problems> {
         let state = CutState::of_recording(file, bytes)?;
         let image = Image::parse(name, &state.recording, &state.timeline)
-            .map_err(|problem| InputProblem::new(file, None, problem.found, problem.allowed))?;
+            .map_err(|problem| Problem::new(file, None, problem.found, problem.allowed))?;
         Ok(LegalImage { image, state })
     }
 }

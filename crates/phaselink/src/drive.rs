@@ -6,7 +6,7 @@ use std::path::Path;
 
 use phaselink_core::drive;
 use phaselink_core::drive_file::{Described, KeyOverride, refuse_files};
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 /// Description of a drive: memory, controller, link, host and software stack.
 #[derive(Clone, Debug)]
@@ -74,6 +74,6 @@ impl Drive {
 }
 
 /// Reads a file that a user or a drive file has named.
-fn read(name: &str) -> Result<String, InputProblem> {
-    fs::read_to_string(name).map_err(|error| InputProblem::new(name, None, format!("cannot be read: {error}"), ""))
+fn read(name: &str) -> Result<String, Problem> {
+    fs::read_to_string(name).map_err(|error| Problem::new(name, None, format!("cannot be read: {error}"), ""))
 }

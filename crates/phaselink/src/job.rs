@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::trace::NamedJobTrace;
 use phaselink_core::workload::{self, Trace, UnresolvedJobs, add_default_options, fio};
 
@@ -45,6 +45,5 @@ impl Job {
 }
 
 fn no_traces(wanted: &NamedJobTrace) -> Result<Trace, Problems> {
-    Err(InputProblem::new(&wanted.path, None, "jobs of the library replay no traces", "the program's `--read_iolog`")
-        .into())
+    Err(Problem::new(&wanted.path, None, "jobs of the library replay no traces", "the program's `--read_iolog`").into())
 }

@@ -37,7 +37,7 @@ mod server;
 pub use comparison::{Comparison, compare};
 pub use drive::Drive;
 pub use job::Job;
-pub use phaselink_core::problem::{InputProblem, Problems};
+pub use phaselink_core::problem::{Problem, Problems};
 pub use phaselink_embed as embed;
 pub use prediction::{Prediction, predict};
 pub use run::{Run, simulate, simulate_with_seed};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_studies::predict as forms;
 
 use crate::drive::Drive;
@@ -30,7 +30,7 @@ impl Prediction {
         let figures = self.0.figures();
         let found = figures.iter().find(|(figure, _)| figure.as_str() == name).map(|(_, value)| *value);
         let names = || figures.iter().map(|(figure, _)| figure.as_str()).collect::<Vec<_>>().join(", ");
-        found.ok_or_else(|| InputProblem::new("figure", None, format!("no figure {name}"), names()).into())
+        found.ok_or_else(|| Problem::new("figure", None, format!("no figure {name}"), names()).into())
     }
 }
 

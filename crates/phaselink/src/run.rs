@@ -3,7 +3,7 @@
 use std::fmt;
 
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::simulation::Simulation;
 use phaselink_studies::compare::conclude_run;
 use phaselink_studies::report;
@@ -58,8 +58,7 @@ impl Run {
     /// # Errors
     /// If no figure has this name; `phaselink docs sweep` lists the names.
     pub fn figure(&self, name: &str) -> Result<Option<f64>, Problems> {
-        let unknown =
-            || InputProblem::new("figure", None, format!("no figure {name}"), "those of `phaselink docs sweep`");
+        let unknown = || Problem::new("figure", None, format!("no figure {name}"), "those of `phaselink docs sweep`");
         Ok(self.figures.get(results::find(name).ok_or_else(unknown)?))
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_serve::device::StopRequest;
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{self, ServerOptions, Summary};
@@ -81,7 +81,7 @@ impl Server {
         Ok(Served {
             addresses,
             stop,
-            thread: Some(thread.map_err(|error| InputProblem::new("serve", None, error.to_string(), ""))?),
+            thread: Some(thread.map_err(|error| Problem::new("serve", None, error.to_string(), ""))?),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::result::Result;
 use phaselink_core::dma::{self, Question};
 use phaselink_core::drive;
 use phaselink_core::drive_file::shipped;
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_studies::dma::{Measured, document};
 use phaselink_studies::report::headed;
 use pyo3::prelude::*;
@@ -62,8 +62,7 @@ fn questions(sizes: &[String], options: &Options, device: &drive::Drive) -> Resu
     let question = Question::from_option_texts(options)?;
     let sizes = all(sizes.iter().map(|text| {
         let allowed = || format!("bytes from 1 to {}, or a range of them as in 8..2048", dma::BYTES_MAX);
-        dma::sizes(text)
-            .ok_or_else(|| Problems::from(InputProblem::new("dma", None, format!("size is {text}"), allowed())))
+        dma::sizes(text).ok_or_else(|| Problems::from(Problem::new("dma", None, format!("size is {text}"), allowed())))
     }))?;
     all(sizes.into_iter().flatten().map(|bytes| {
         let question = Question { bytes, ..question };

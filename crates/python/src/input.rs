@@ -4,7 +4,7 @@
 use std::fs;
 
 use phaselink_core::drive_file::{self, KeyOverride};
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::workload::trace::{self, File, NamedJobTrace};
 use phaselink_core::workload::{Trace, UnresolvedJobs, add_default_options, fio, has_end};
 use pyo3::create_exception;
@@ -52,8 +52,8 @@ pub(crate) fn overrides(texts: &[String]) -> Result<Vec<KeyOverride>, Problems> 
 ///
 /// # Errors
 /// If it cannot be read, or is no text.
-pub(crate) fn text(path: &str) -> Result<String, InputProblem> {
-    fs::read_to_string(path).map_err(|error| InputProblem::new(path, None, format!("cannot be read: {error}"), ""))
+pub(crate) fn text(path: &str) -> Result<String, Problem> {
+    fs::read_to_string(path).map_err(|error| Problem::new(path, None, format!("cannot be read: {error}"), ""))
 }
 
 /// Reads a block trace.
@@ -63,8 +63,7 @@ pub(crate) fn text(path: &str) -> Result<String, InputProblem> {
 /// If the trace cannot be read or is invalid; all problems are listed.
 pub(crate) fn trace(wanted: &NamedJobTrace) -> Result<Trace, Problems> {
     let path = &wanted.path;
-    let bytes =
-        fs::read(path).map_err(|error| InputProblem::new(path, None, format!("cannot be read: {error}"), ""))?;
+    let bytes = fs::read(path).map_err(|error| Problem::new(path, None, format!("cannot be read: {error}"), ""))?;
     trace::read(&[File::in_memory(path, &bytes)], &wanted.selection)
 }
 

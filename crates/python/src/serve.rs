@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use phaselink_cli::served;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::time::Span;
 use phaselink_serve::device::StopRequest;
 use phaselink_serve::device::report::model_lag_json;
@@ -146,6 +146,6 @@ fn bound(drive: &Drive, options: &Options) -> Result<server::Server, Problems> {
     server::Server::bind(drive.0.drive(), &ServerOptions { fronts, timing: *timing, wait, store, seed: *seed })
 }
 
-fn refused(found: String, allowed: &str) -> InputProblem {
-    InputProblem::new("serve", None, found, allowed)
+fn refused(found: String, allowed: &str) -> Problem {
+    Problem::new("serve", None, found, allowed)
 }

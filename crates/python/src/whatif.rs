@@ -4,7 +4,7 @@ use std::result::Result;
 use std::sync::atomic::Ordering;
 
 use phaselink_core::drive_file::{Described, KeyOverride};
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::workload::trace::{self, File, Format, TraceSelection};
 use phaselink_studies::report::read_question;
 use phaselink_studies::whatif::{RecordedDrive, Recording, WhatIfQuestion};
@@ -50,7 +50,7 @@ pub(crate) fn whatif(
             Some(RecordedOn::Word(word)) if word == "instant" => RecordedDrive::Instant,
             Some(RecordedOn::Word(word)) => {
                 let found = format!("recorded_on is `{word}`");
-                return Err(InputProblem::new("arguments", None, found, "a drive, or `instant`").into());
+                return Err(Problem::new("arguments", None, found, "a drive, or `instant`").into());
             }
             Some(RecordedOn::Drive(drive)) => {
                 let stack = question.stack.first().map_or("", String::as_str);
@@ -73,10 +73,10 @@ pub(crate) fn whatif(
     Ok(answer.as_ref().map(rendered).unwrap_or_default())
 }
 
-fn named(word: &str) -> Result<Format, InputProblem> {
+fn named(word: &str) -> Result<Format, Problem> {
     Format::named(word).ok_or_else(|| {
         let names = Format::ALL.map(Format::word).join(", ");
-        InputProblem::new("arguments", None, format!("there is no trace_format `{word}`"), names)
+        Problem::new("arguments", None, format!("there is no trace_format `{word}`"), names)
     })
 }
 

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::{Map, Value, json};
 
@@ -58,14 +58,14 @@ impl ControlSocket {
     ///
     /// # Errors
     /// If the path is taken, or no socket can be created there.
-    pub fn bind(path: &Path) -> Result<ControlSocket, InputProblem> {
+    pub fn bind(path: &Path) -> Result<ControlSocket, Problem> {
         let bound = bind_unix_socket(path).and_then(|listener| {
             fs::set_permissions(path, Permissions::from_mode(0o600))?;
             listener.set_nonblocking(true)?;
             Ok(ControlSocket { listener, path: path.into() })
         });
         bound.map_err(|error| {
-            InputProblem::new("--control", None, format!("{} cannot be served: {error}", path.display()), "")
+            Problem::new("--control", None, format!("{} cannot be served: {error}", path.display()), "")
         })
     }
 
@@ -172,7 +172,7 @@ impl Conversation {
         let answer = std::str::from_utf8(&line).map_err(|_| invalid_line_problem("the line is no UTF-8"));
         let answer = answer.and_then(|line| execute_line(line.trim(), drive, faults));
         Some(answer.unwrap_or_else(|problems| {
-            let told: Vec<String> = problems.0.iter().map(InputProblem::to_string).collect();
+            let told: Vec<String> = problems.0.iter().map(Problem::to_string).collect();
             json!({ "problems": told })
         }))
     }
@@ -190,7 +190,7 @@ impl Conversation {
 }
 
 fn invalid_line_problem(found: impl Into<String>) -> Problems {
-    InputProblem::new(PLACE, None, found, VERBS).into()
+    Problem::new(PLACE, None, found, VERBS).into()
 }
 
 /// Executes one line (`add`, `list` or `clear`) on the fault rules, and returns the response.
@@ -235,7 +235,7 @@ fn execute_path_change(change: &str, faults: &Faults) -> Result<Value, Problems>
     };
     let state = PathState::named(name).ok_or_else(|| {
         let states: Vec<&str> = PathState::ALL.iter().map(|(name, _)| *name).collect();
-        InputProblem::new(PLACE, None, format!("`{name}` is no state of a path"), states.join(", "))
+        Problem::new(PLACE, None, format!("`{name}` is no state of a path"), states.join(", "))
     })?;
     let namespace = namespace.map(|number| match number.parse::<u32>() {
         Ok(number) if number > 0 => Ok(number),
@@ -249,7 +249,7 @@ fn execute_path_change(change: &str, faults: &Faults) -> Result<Value, Problems>
     if !is_path {
         let known: Vec<String> = faults.paths.list().into_iter().map(|path| path.address).collect();
         let known = if known.is_empty() { String::from("none: no controller is served") } else { known.join(", ") };
-        return Err(InputProblem::new(PLACE, None, format!("`{address}` is no path"), known).into());
+        return Err(Problem::new(PLACE, None, format!("`{address}` is no path"), known).into());
     }
     let mut answer = json!({ "path": address, "state": name });
     if let Some(time) = after {
@@ -268,8 +268,7 @@ fn parse_transition_time(text: &str) -> Result<Duration, Problems> {
     let time = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit_ms)).map(Duration::from_millis);
     time.filter(|time| unit_ms > 0 && *time <= TRANSITION_MAX).ok_or_else(|| {
         let allowed = format!("whole milliseconds or seconds up to {} s, as in after=500ms", TRANSITION_MAX.as_secs());
-        InputProblem::new(PLACE, None, format!("`after={text}` is no time that a path may take to change"), allowed)
-            .into()
+        Problem::new(PLACE, None, format!("`after={text}` is no time that a path may take to change"), allowed).into()
     })
 }
 

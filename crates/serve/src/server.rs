@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 use crate::clock::{Wait, span};
 use crate::control::{self, ControlSocket};
@@ -100,7 +100,7 @@ impl Server {
             (kind.bind)(&arguments, drive, geometry)
         });
         let fronts = fronts.collect::<Result<Vec<Box<dyn Front>>, Problems>>()?;
-        let stop = StopRequest::new().map_err(|error| InputProblem::new("serve", None, error.to_string(), ""))?;
+        let stop = StopRequest::new().map_err(|error| Problem::new("serve", None, error.to_string(), ""))?;
         let device = Device {
             drive: Arc::new(drive.clone()),
             store: Arc::new(store),
@@ -206,8 +206,8 @@ fn join<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T>
 }
 
 /// Returns the kind of front-end whose option of `phaselink serve` has this name.
-fn kind(flag: &str) -> Result<&'static FrontKind, InputProblem> {
+fn kind(flag: &str) -> Result<&'static FrontKind, Problem> {
     let flags = || KINDS.iter().map(|kind| kind.flag).collect::<Vec<_>>().join(", ");
     let kind = KINDS.iter().find(|kind| kind.flag == flag);
-    kind.ok_or_else(|| InputProblem::new("serve", None, format!("no front-end {flag}"), flags()))
+    kind.ok_or_else(|| Problem::new("serve", None, format!("no front-end {flag}"), flags()))
 }

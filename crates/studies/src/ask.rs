@@ -17,7 +17,7 @@ use phaselink_core::drive_file::{Described, KeyOverride, presets, refuse_files, 
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::stage::{STACK_STAGES_MAX, SystemPart};
 use phaselink_core::ledger::{Record, Stage, Step};
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::workload::trace::NamedJobTrace;
 use phaselink_core::workload::{Job, Trace, UnresolvedJobs, add_default_options, fio};
 use serde::Deserialize;
@@ -74,7 +74,7 @@ struct DriveInWords {
 /// ```
 pub fn answer(question: &[u8], is_over: impl Fn() -> bool + Sync) -> Value {
     let read = serde_json::from_slice::<ExplorerQuestion>(question);
-    let read = read.map_err(|error| InputProblem::new("question", error.line(), error.to_string(), "").into());
+    let read = read.map_err(|error| Problem::new("question", error.line(), error.to_string(), "").into());
     match read.and_then(|question| question.answer(is_over)) {
         Ok(answer) => json!({ "answer": answer }),
         Err(problems) => {
@@ -84,8 +84,8 @@ pub fn answer(question: &[u8], is_over: impl Fn() -> bool + Sync) -> Value {
     }
 }
 
-fn problem_json(problem: &InputProblem) -> Value {
-    let InputProblem { file, line, found, allowed } = problem;
+fn problem_json(problem: &Problem) -> Value {
+    let Problem { file, line, found, allowed } = problem;
     json!({ "file": file, "line": line, "found": found, "allowed": allowed })
 }
 
@@ -144,7 +144,7 @@ impl ExplorerQuestion {
 
 /// Returns the problem of a run that was given up.
 fn timed_out_problem() -> Problems {
-    InputProblem::new("question", None, "a run that takes too long", "fewer requests, or shorter").into()
+    Problem::new("question", None, "a run that takes too long", "fewer requests, or shorter").into()
 }
 
 /// Returns an answer as its document, and as HTML within a page.
@@ -158,7 +158,7 @@ impl DriveInWords {
         let described = match (&self.name, &self.text) {
             (Some(name), None) => Described::shipped(name, &set, refuse_files),
             (None, Some(text)) => Described::read("drive.toml", text, &set, refuse_files),
-            _ => Err(InputProblem::new("question", None, "a drive", "either a name or a text").into()),
+            _ => Err(Problem::new("question", None, "a drive", "either a name or a text").into()),
         };
         // As in the program: a software stack whose threads sleep turns the drive's interrupts on.
         described.map(Described::with_interrupts_raised).map(Described::into_drive)
@@ -177,7 +177,7 @@ fn written_job(options: &[(String, String)]) -> Result<UnresolvedJobs, Problems>
 }
 
 fn refuse_trace(wanted: &NamedJobTrace) -> Result<Trace, Problems> {
-    Err(InputProblem::new(&wanted.path, None, "cannot be read: there are no files here", "").into())
+    Err(Problem::new(&wanted.path, None, "cannot be read: there are no files here", "").into())
 }
 
 fn catalog() -> Value {

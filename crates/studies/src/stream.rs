@@ -8,7 +8,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::Trace;
 use phaselink_core::number::wide_index;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::fio;
 
 /// Largest number of recorded steps: enough for some ten thousand requests of the largest size.
@@ -59,7 +59,7 @@ impl EqualRequestStream<'_> {
         let wanted: Vec<u64> = seen.into_iter().skip(wide_index(self.skip)).take(wide_index(self.requests)).collect();
         if wanted.is_empty() {
             let found = format!("request {} left no steps", self.skip + 1);
-            return Err(InputProblem::new(drive.name, None, found, "a smaller --skip or --bs").into());
+            return Err(Problem::new(drive.name, None, found, "a smaller --skip or --bs").into());
         }
         Ok(Steps { all, wanted, title: self.title(&drive, drives) })
     }

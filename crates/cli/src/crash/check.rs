@@ -13,7 +13,7 @@ use phaselink_core::crash::recording::Recording;
 use phaselink_core::crash::view::{ImageView, footprint};
 use phaselink_core::crash::{CutTimeline, Image, zones};
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_serve::device::StopRequest;
 use phaselink_serve::device::tally::locked;
 
@@ -95,7 +95,7 @@ impl<'a> CheckedRecording<'a> {
     /// # Errors
     ///
     /// If the files cannot be made.
-    pub(super) fn worker(&'a self, folder: &Path) -> Result<CheckWorker<'a>, InputProblem> {
+    pub(super) fn worker(&'a self, folder: &Path) -> Result<CheckWorker<'a>, Problem> {
         let made = std::fs::create_dir(folder).and_then(|()| {
             let blocks = self.recording.blocks();
             let image = CrashImageFile::create(&folder.join("image"), blocks, self.recording.rules.block_bytes)?;
@@ -112,12 +112,7 @@ impl<'a> CheckedRecording<'a> {
     /// # Errors
     ///
     /// If a crash image cannot be written to its file, or the check command cannot be run.
-    pub(super) fn all(
-        &'a self,
-        images: &[Image],
-        folder: &Path,
-        progress: &Progress,
-    ) -> Result<CheckResults, InputProblem> {
+    pub(super) fn all(&'a self, images: &[Image], folder: &Path, progress: &Progress) -> Result<CheckResults, Problem> {
         let workers = thread::available_parallelism().map_or(1, |number| number.get()).min(images.len());
         let (next, findings) = (AtomicUsize::new(0), Mutex::new(CheckResults::default()));
         let work = |number: usize| {
@@ -139,7 +134,7 @@ impl<'a> CheckedRecording<'a> {
             let workers: Vec<_> = (0..workers).map(|number| scope.spawn(move || work(number))).collect();
             let ended =
                 workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(failed_worker_problem())));
-            ended.collect::<Result<Vec<()>, InputProblem>>()
+            ended.collect::<Result<Vec<()>, Problem>>()
         })?;
         let mut findings = findings.into_inner().unwrap_or_default();
         findings.failed.sort();
@@ -168,7 +163,7 @@ impl CheckWorker<'_> {
     /// # Errors
     ///
     /// If the crash image cannot be written to its file, or the check command cannot be run.
-    pub(super) fn check(&mut self, image: &Image) -> Result<CheckVerdict, InputProblem> {
+    pub(super) fn check(&mut self, image: &Image) -> Result<CheckVerdict, Problem> {
         let CheckedRecording { recording, footprint, drive, .. } = self.checks;
         self.image.hold(self.view.show(image), footprint).map_err(unwritable_image_problem)?;
         let printed: Vec<u8> = recording.printed(image.cut).collect::<Vec<_>>().concat();
@@ -177,17 +172,13 @@ impl CheckWorker<'_> {
             None => self.run(None, &|| self.checks.stopped.load(Ordering::Relaxed)),
             Some(drive) => self.run_check_on_served_drive(drive, image)?,
         };
-        ran.map_err(|error| InputProblem::new("--check", None, format!("the command cannot be run: {error}"), ""))
+        ran.map_err(|error| Problem::new("--check", None, format!("the command cannot be run: {error}"), ""))
     }
 
     /// Runs the check command while a drive with the crash image is also served over vfio-user.
-    fn run_check_on_served_drive(
-        &mut self,
-        drive: &Drive,
-        image: &Image,
-    ) -> Result<io::Result<CheckVerdict>, InputProblem> {
+    fn run_check_on_served_drive(&mut self, drive: &Drive, image: &Image) -> Result<io::Result<CheckVerdict>, Problem> {
         let CheckedRecording { recording, timeline, footprint, stopped, .. } = self.checks;
-        let failed = |found: String| InputProblem::new("crash", None, found, "");
+        let failed = |found: String| Problem::new("crash", None, found, "");
         let zones = zones::zones(recording, timeline, image).map_err(failed)?;
         let store = served::store_of(self.view.show(image), footprint, zones.as_ref())?;
         let front = self.socket.bind(drive, store.geometry())?;
@@ -215,16 +206,11 @@ impl CheckWorker<'_> {
     }
 }
 
-fn unwritable_image_problem(error: io::Error) -> InputProblem {
+fn unwritable_image_problem(error: io::Error) -> Problem {
     let folder = std::env::temp_dir();
-    InputProblem::new(
-        folder.display().to_string(),
-        None,
-        format!("an image cannot be written: {error}"),
-        "TMPDIR elsewhere",
-    )
+    Problem::new(folder.display().to_string(), None, format!("an image cannot be written: {error}"), "TMPDIR elsewhere")
 }
 
-fn failed_worker_problem() -> InputProblem {
-    InputProblem::new("crash", None, "a worker has failed", "")
+fn failed_worker_problem() -> Problem {
+    Problem::new("crash", None, "a worker has failed", "")
 }

@@ -23,7 +23,7 @@ use phaselink_core::crash::{CutTimeline, Image};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::number::{length, wide_index};
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::protocol::halves::Attachment;
 use phaselink_core::workload;
 use phaselink_serve::device;
@@ -192,9 +192,9 @@ pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     })
 }
 
-fn missing_temporary_folder_problem(error: io::Error) -> InputProblem {
+fn missing_temporary_folder_problem(error: io::Error) -> Problem {
     let folder = std::env::temp_dir();
-    InputProblem::new(folder.display().to_string(), None, format!("no folder can be made: {error}"), "TMPDIR elsewhere")
+    Problem::new(folder.display().to_string(), None, format!("no folder can be made: {error}"), "TMPDIR elsewhere")
 }
 
 /// Runs the check command on the crash image with all recorded writes, where it must succeed. Otherwise the check would
@@ -203,7 +203,7 @@ fn missing_temporary_folder_problem(error: io::Error) -> InputProblem {
 /// # Errors
 ///
 /// If the check command fails on the crash image with all recorded writes.
-fn require_check_to_succeed(checks: &CheckedRecording<'_>, folder: &Path) -> Result<(), InputProblem> {
+fn require_check_to_succeed(checks: &CheckedRecording<'_>, folder: &Path) -> Result<(), Problem> {
     let whole = Image::whole(checks.recording.events.len());
     let verdict = checks.worker(&folder.join("first"))?.check(&whole)?;
     if verdict.has_passed() || verdict.end == child::CommandEnd::Stopped {
@@ -212,13 +212,13 @@ fn require_check_to_succeed(checks: &CheckedRecording<'_>, folder: &Path) -> Res
     let said = verdict.said.trim_end();
     let said = if said.is_empty() { String::new() } else { format!(", and says: {said}") };
     let found = format!("the command {} on the image where nothing is missing{said}", verdict.end.words());
-    Err(InputProblem::new("--check", None, found, "a command that ends with 0 where power did not fail"))
+    Err(Problem::new("--check", None, found, "a command that ends with 0 where power did not fail"))
 }
 
 /// Reads and decodes the recording of an application's requests from a file.
-fn read(path: &Path) -> Result<Recording, InputProblem> {
+fn read(path: &Path) -> Result<Recording, Problem> {
     claims::note(Role::Input, path);
-    let wrong = |found: String| InputProblem::new(path.display().to_string(), None, found, "");
+    let wrong = |found: String| Problem::new(path.display().to_string(), None, found, "");
     let bytes = bytes(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     format::decode(&bytes).map_err(|found| wrong(String::from(found)))
 }
@@ -235,7 +235,7 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Writes the recording of the application's requests to the file of `--record`.
-fn keep(target: Target, recording: &Recording) -> Result<(), InputProblem> {
+fn keep(target: Target, recording: &Recording) -> Result<(), Problem> {
     let (mut file, unfinished) = target.begin()?;
     match file.write_all(&format::encode(recording)) {
         Ok(()) => unfinished.finish(&file),
@@ -244,7 +244,7 @@ fn keep(target: Target, recording: &Recording) -> Result<(), InputProblem> {
 }
 
 /// Writes a recording to a new file in the folder of temporary files, and returns the file's path.
-fn save_recording_to_temp(recording: &Recording) -> Result<PathBuf, InputProblem> {
+fn save_recording_to_temp(recording: &Recording) -> Result<PathBuf, Problem> {
     let file = tempfile::Builder::new()
         .prefix("crash-")
         .suffix(".recording")
@@ -265,7 +265,7 @@ impl Arguments {
     }
 
     /// Checks that shell commands can use the drive: the drive stores blocks, and has zones only with `--vfio-user`.
-    fn check_drive(&self, drive: &Drive) -> Result<(), InputProblem> {
+    fn check_drive(&self, drive: &Drive) -> Result<(), Problem> {
         let (found, allowed) = match (drive.zones.is_there() && !self.vfio_user, drive.key_value.is_there()) {
             (_, true) => (
                 "stores values by their keys, and the commands would write blocks",
@@ -277,7 +277,7 @@ impl Arguments {
             ),
             (false, false) => return Ok(()),
         };
-        Err(InputProblem::new("crash", None, format!("{} {found}", drive.name), allowed))
+        Err(Problem::new("crash", None, format!("{} {found}", drive.name), allowed))
     }
 
     fn wanted(&self, drive: Drive) -> Result<RecordingPlan<'_>, Problems> {
@@ -304,8 +304,8 @@ impl Arguments {
 
     /// Returns the capacity of the recorded drive in bytes, from `--size` or by default: a whole number of blocks or
     /// zones.
-    fn capacity_bytes(&self, drive: &Drive, block_bytes: u32) -> Result<u64, InputProblem> {
-        let wrong = |found: String, allowed: String| Err(InputProblem::new("--size", None, found, allowed));
+    fn capacity_bytes(&self, drive: &Drive, block_bytes: u32) -> Result<u64, Problem> {
+        let wrong = |found: String, allowed: String| Err(Problem::new("--size", None, found, allowed));
         let zone_bytes = drive.zones.is_there().then_some(drive.zones.zone_bytes());
         let unit_bytes = zone_bytes.unwrap_or(block_bytes.into());
         let whole = zone_bytes.map_or(SIZE_BYTES, |_| drive.media.capacity_bytes());
@@ -331,48 +331,43 @@ impl Arguments {
     /// # Errors
     ///
     /// If a drive is named without `--vfio-user`, or the drive differs from the recorded one.
-    fn replayed_drive(&self, drive: Drive, recording: &Recording) -> Result<Drive, InputProblem> {
+    fn replayed_drive(&self, drive: Drive, recording: &Recording) -> Result<Drive, Problem> {
         if self.drive.is_some() && !self.vfio_user {
             let allowed = "no DRIVE, or --vfio-user with the drive that was recorded";
-            return Err(InputProblem::new(
-                "--replay",
-                None,
-                format!("{} is named beside a recording", drive.name),
-                allowed,
-            ));
+            return Err(Problem::new("--replay", None, format!("{} is named beside a recording", drive.name), allowed));
         }
         let drive = limit_zoned_capacity(drive, recording.capacity_bytes);
         let has_blocks = self.drive.is_none() || device::geometry(&drive).block_bytes == recording.rules.block_bytes;
         if self.vfio_user && !(has_blocks && drive.zone_layout() == recording.zones) {
             let found = format!("the recorded drive has other blocks or zones than {}", drive.name);
-            return Err(InputProblem::new("--replay", None, found, "DRIVE and its --set as they were recorded"));
+            return Err(Problem::new("--replay", None, found, "DRIVE and its --set as they were recorded"));
         }
         Ok(drive)
     }
 
     /// Returns the atomic write size of `--atomic-write` in bytes, if given: a multiple of the block size.
-    fn atomic_bytes(&self, block_bytes: u32) -> Result<Option<u32>, InputProblem> {
+    fn atomic_bytes(&self, block_bytes: u32) -> Result<Option<u32>, Problem> {
         let Some(bytes) = self.atomic_write else { return Ok(None) };
         match u32::try_from(bytes) {
             Ok(bytes) if bytes.is_multiple_of(block_bytes) => Ok(Some(bytes)),
             _ => {
                 let found = format!("{bytes} bytes, which are no whole blocks");
-                Err(InputProblem::new("--atomic-write", None, found, format!("multiples of {block_bytes}")))
+                Err(Problem::new("--atomic-write", None, found, format!("multiples of {block_bytes}")))
             }
         }
     }
 
     /// Replaces the atomic write size of a recording by the value of `--atomic-write`, if given.
-    fn with_atomic_write(&self, mut recording: Recording) -> Result<Recording, InputProblem> {
+    fn with_atomic_write(&self, mut recording: Recording) -> Result<Recording, Problem> {
         let DurabilityRules { block_bytes, atomic_bytes, .. } = recording.rules;
         recording.rules.atomic_bytes = self.atomic_bytes(block_bytes)?.unwrap_or(atomic_bytes);
         Ok(recording)
     }
 
     /// Returns the default drive, for which no overrides are allowed.
-    fn default_recording_drive(&self) -> Result<Drive, InputProblem> {
+    fn default_recording_drive(&self) -> Result<Drive, Problem> {
         if let Some(text) = self.flags.texts().first() {
-            return Err(InputProblem::new(
+            return Err(Problem::new(
                 "--set",
                 None,
                 format!("{text} without a drive"),
@@ -383,7 +378,7 @@ impl Arguments {
         // attach.
         let is_meant = |drive: &Drive| !self.vfio_user || drive.protocol().attaches(Attachment::PciFunction);
         let drive = shipped::names().filter_map(Drive::shipped).find(is_meant);
-        drive.ok_or_else(|| InputProblem::new("crash", None, "no drive is shipped", ""))
+        drive.ok_or_else(|| Problem::new("crash", None, "no drive is shipped", ""))
     }
 
     fn check_crash_images<'a>(
@@ -392,7 +387,7 @@ impl Arguments {
         rules: DriveLossRules,
         images: &[Image],
         folder: &Path,
-    ) -> Result<CrashReport<'a>, InputProblem> {
+    ) -> Result<CrashReport<'a>, Problem> {
         let (progress, started) = (Progress::of(images.len()), Instant::now());
         let findings = checks.all(images, folder, &progress)?;
         let elapsed = started.elapsed();
@@ -417,7 +412,7 @@ impl Arguments {
         checks: &CheckedRecording<'_>,
         image: &Image,
         folder: &Path,
-    ) -> Result<SmallestFailure, InputProblem> {
+    ) -> Result<SmallestFailure, Problem> {
         let mut worker = checks.worker(&folder.join("smallest"))?;
         let (mut verdict, mut problem) = (None, None);
         let mut fails = |image: &Image| match worker.check(image) {

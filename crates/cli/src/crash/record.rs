@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use phaselink_core::crash::recording::{DurabilityRules, Recording};
 use phaselink_core::drive::Drive;
 use phaselink_core::media::zones::ZoneLayout;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_serve::device::StopRequest;
 use phaselink_serve::device::history::{History, RecordingUnavailable};
 use phaselink_serve::device::store::{Geometry, Store};
@@ -67,7 +67,7 @@ pub(super) fn record(
     if wanted.file {
         mount::check("--file", &[FILE_TOOLS])?;
     }
-    let failed = |error: io::Error| InputProblem::new("crash", None, error.to_string(), "");
+    let failed = |error: io::Error| Problem::new("crash", None, error.to_string(), "");
     let CommandAccess { variable, uri, front } = wanted.bind(folder)?;
     let stop = Arc::new(StopRequest::new().map_err(failed)?);
     let history = History::new(wanted.capacity_bytes, wanted.rules, RECORDING_BYTES_MAX, Arc::clone(&stop));
@@ -80,11 +80,11 @@ pub(super) fn record(
     let recording = history.finish().map_err(|reason| match reason {
         RecordingUnavailable::TooLong => {
             let found = format!("the commands write more than {} GiB", RECORDING_BYTES_MAX >> 30);
-            InputProblem::new("--run", None, found, "a shorter run, whose every write is kept")
+            Problem::new("--run", None, found, "a shorter run, whose every write is kept")
         }
         RecordingUnavailable::Unsupported(what) => {
             let found = format!("the commands {what}, which is not recorded");
-            InputProblem::new(
+            Problem::new(
                 "--run",
                 None,
                 found,
@@ -100,7 +100,7 @@ impl RecordingPlan<'_> {
         Geometry { capacity_bytes: self.capacity_bytes, block_bytes: self.rules.block_bytes }
     }
 
-    fn store(&self) -> Result<Store, InputProblem> {
+    fn store(&self) -> Result<Store, Problem> {
         let store = Store::in_memory(self.geometry())?;
         match self.zones {
             Some(zones) => store.with_zones(zones),
@@ -109,8 +109,8 @@ impl RecordingPlan<'_> {
     }
 
     /// Binds the drive's address to a socket in a folder or below it.
-    fn bind(&self, folder: &Path) -> Result<CommandAccess, InputProblem> {
-        let failed = |error: io::Error| InputProblem::new("crash", None, error.to_string(), "");
+    fn bind(&self, folder: &Path) -> Result<CommandAccess, Problem> {
+        let failed = |error: io::Error| Problem::new("crash", None, error.to_string(), "");
         if self.vfio_user {
             let socket = SocketFolder::create(folder).map_err(failed)?;
             let variable = ("socket", socket.path().display().to_string());
@@ -142,7 +142,7 @@ fn run_commands(
     let (mount, path) = (folder.join("mount"), folder.join("mount/disk"));
     let mounted = wanted.file.then(|| {
         fs::create_dir(&mount)
-            .map_err(|error| InputProblem::new("--file", None, format!("no folder can be made: {error}"), ""))?;
+            .map_err(|error| Problem::new("--file", None, format!("no folder can be made: {error}"), ""))?;
         Mount::file("--file", &path, uri, wanted.capacity_bytes)
     });
     let mounted = mounted.transpose()?;
@@ -179,13 +179,13 @@ fn is_done(
     mut command: Command,
     stopped: &dyn Fn() -> bool,
     hear: impl FnMut(&[u8]),
-) -> Result<bool, InputProblem> {
-    let failed = |error: io::Error| InputProblem::new(flag, None, format!("the command cannot be run: {error}"), "");
+) -> Result<bool, Problem> {
+    let failed = |error: io::Error| Problem::new(flag, None, format!("the command cannot be run: {error}"), "");
     let (output, writer): (PipeReader, _) = io::pipe().map_err(failed)?;
     command.stdout(Stdio::from(writer));
     match child::run(&mut command, output, None, stopped, hear).map_err(failed)? {
         CommandEnd::Exited(0) => Ok(true),
         CommandEnd::Stopped => Ok(false),
-        end => Err(InputProblem::new(flag, None, format!("the command {}", end.words()), "a command that ends with 0")),
+        end => Err(Problem::new(flag, None, format!("the command {}", end.words()), "a command that ends with 0")),
     }
 }

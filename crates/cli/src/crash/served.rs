@@ -13,7 +13,7 @@ use phaselink_core::crash::view::{BlockContents, ImageBlocks};
 use phaselink_core::drive::Drive;
 use phaselink_core::media::zones::Zones;
 use phaselink_core::number::{length, wide_index};
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_serve::device::history::History;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::{Device, StopRequest};
@@ -55,11 +55,11 @@ impl SocketFolder {
     ///
     /// If the protocol cannot express the drive, the drive has metadata beside its blocks, or the socket cannot be
     /// bound.
-    pub(super) fn bind(&self, drive: &Drive, geometry: Geometry) -> Result<Box<dyn Front>, InputProblem> {
+    pub(super) fn bind(&self, drive: &Drive, geometry: Geometry) -> Result<Box<dyn Front>, Problem> {
         let socket = ControllerSocket::bind(&self.folder, drive, geometry, 0)?;
         if socket.limits().kind.metadata().is_some() {
             let found = format!("--vfio-user: {} has metadata beside its blocks, which is not recorded", drive.name);
-            return Err(InputProblem::new("crash", None, found, "a drive whose blocks have no metadata"));
+            return Err(Problem::new("crash", None, found, "a drive whose blocks have no metadata"));
         }
         Ok(Box::new(VfioUser(vec![socket])))
     }
@@ -125,7 +125,7 @@ pub(super) fn store_of(
     image: ImageBlocks<'_>,
     footprint: &[Range<usize>],
     zones: Option<&Zones>,
-) -> Result<Store, InputProblem> {
+) -> Result<Store, Problem> {
     let recording = image.recording;
     let block_bytes = recording.rules.block_bytes;
     let mut store = Store::in_memory(Geometry { capacity_bytes: recording.capacity_bytes, block_bytes })?;
@@ -133,8 +133,7 @@ pub(super) fn store_of(
         store = store.with_zones(*survived.layout())?;
         store.zones().into_iter().for_each(|zones| zones.with(|zones| zones.clone_from(survived)));
     }
-    let unwritable =
-        |error: io::Error| InputProblem::new("crash", None, format!("no memory for an image: {error}"), "");
+    let unwritable = |error: io::Error| Problem::new("crash", None, format!("no memory for an image: {error}"), "");
     let mut bytes = Vec::new();
     // Compare with a drive of zeros, so that the differences are exactly the ranges that are not zero.
     let zeros = vec![BlockContents::ZEROS; image.sources.len()];

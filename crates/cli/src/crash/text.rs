@@ -8,7 +8,7 @@ use phaselink_core::crash::recording::{RecordedEventKind, RecordedOp, Recording}
 use phaselink_core::crash::sample::CrashImageCount;
 use phaselink_core::crash::{Image, RequestLoss, zones};
 use phaselink_core::number::{length, real};
-use phaselink_core::problem::escape_unprintable;
+use phaselink_core::problem::printable;
 use phaselink_studies::report::{Table, units};
 use phaselink_studies::results::documents::{
     CheckedImages, CrashDocument, CrashDrive, RecordedRequests, SmallestCrash,
@@ -97,7 +97,7 @@ fn failure(report: &CrashReport<'_>, smallest: &SmallestFailure) -> String {
     text += &format!("  {how}\n");
     let lines: Vec<&str> = verdict.said.lines().collect();
     for line in lines.iter().take(SAID_LINES_MAX) {
-        text += &format!("    {}\n", escape_unprintable(line));
+        text += &format!("    {}\n", printable(line));
     }
     if lines.len() > SAID_LINES_MAX {
         text += "    ...\n";

@@ -7,7 +7,7 @@ use clap::Args;
 use phaselink_core::dma::{self, Cache, Node, Op, Question, SECTIONS};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::KeyOverride;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_studies::dma::{Measured, document};
 use rayon::prelude::*;
 
@@ -153,11 +153,11 @@ impl Arguments {
 }
 
 /// Parses an override of `--set`. Fails if the section of the key has no effect on DMA transfers.
-fn parse_override(text: &str) -> Result<KeyOverride, InputProblem> {
+fn parse_override(text: &str) -> Result<KeyOverride, Problem> {
     let section = text.split(['.', '=']).next().unwrap_or_default().trim();
     if text.contains('.') && !SECTIONS.contains(&section) {
         let found = format!("[{section}] has no part in transfers between device and host memory");
-        return Err(InputProblem::new(format!("--set {text}"), None, found, SECTIONS.join(", ")));
+        return Err(Problem::new(format!("--set {text}"), None, found, SECTIONS.join(", ")));
     }
     KeyOverride::parse(text)
 }

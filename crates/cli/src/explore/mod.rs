@@ -4,7 +4,7 @@ mod page;
 mod server;
 
 use clap::Args;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 
 use self::server::ExplorerServer;
 use crate::ending::{CommandEnding, Failure};
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 /// Runs `phaselink explore` until a signal stops it.
 pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     let explorer = ExplorerServer::bind(arguments.port)?;
-    let failed = |error: std::io::Error| InputProblem::new("explore", None, format!("cannot go on: {error}"), "");
+    let failed = |error: std::io::Error| Problem::new("explore", None, format!("cannot go on: {error}"), "");
     // A program that has read the address may stop the server at once, so install the handler before printing it.
     let stop = interrupt::flag();
     output::print(&format!("{}\n", explorer.address().map_err(failed)?))?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_serve::http::{self, HttpRoute, HttpStatus, RequestState};
 use phaselink_studies::ask;
 
@@ -45,10 +45,10 @@ impl ExplorerServer {
     ///
     /// # Errors
     /// If the port is taken.
-    pub(super) fn bind(port: u16) -> Result<ExplorerServer, InputProblem> {
+    pub(super) fn bind(port: u16) -> Result<ExplorerServer, Problem> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let problem = |error: io::Error| {
-            InputProblem::new(
+            Problem::new(
                 "--port",
                 None,
                 format!("127.0.0.1:{port} cannot be served: {error}"),

@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_studies::sweep::state;
 
 use super::system::{self, FileId};
@@ -71,7 +71,7 @@ pub(crate) fn note(role: Role, path: &Path) {
 /// # Errors
 ///
 /// If the present command has already claimed the file.
-pub(crate) fn claim(role: Role, flag: &str, path: &Path) -> Result<(), InputProblem> {
+pub(crate) fn claim(role: Role, flag: &str, path: &Path) -> Result<(), Problem> {
     check_claims(flag, path)?;
     note(role, path);
     Ok(())
@@ -82,7 +82,7 @@ pub(crate) fn claim(role: Role, flag: &str, path: &Path) -> Result<(), InputProb
 /// # Errors
 ///
 /// If the present command has claimed the file, for example as an input.
-pub(crate) fn check_claims(flag: &str, path: &Path) -> Result<(), InputProblem> {
+pub(crate) fn check_claims(flag: &str, path: &Path) -> Result<(), Problem> {
     let identity = Identity::of(path);
     match claims().iter().find(|claim| claim.identity.is(&identity)) {
         Some(claim) => Err(overwrite_refusal_problem(flag, path, &claim.words(path))),
@@ -96,7 +96,7 @@ pub(crate) fn check_claims(flag: &str, path: &Path) -> Result<(), InputProblem> 
 /// # Errors
 ///
 /// If the file is something that must not be overwritten, such as a directory, a store, or a file of another kind.
-pub(crate) fn check_contents(role: Role, flag: &str, path: &Path) -> Result<(), InputProblem> {
+pub(crate) fn check_contents(role: Role, flag: &str, path: &Path) -> Result<(), Problem> {
     let kind = match fs::metadata(path) {
         Ok(metadata) => metadata.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -133,12 +133,12 @@ fn folder(path: &Path) -> &Path {
 }
 
 /// Returns the problem of an output file that cannot be written, with the system's reason.
-pub(crate) fn unwritable(path: &Path, error: &io::Error) -> InputProblem {
-    InputProblem::new(path.display().to_string(), None, format!("cannot be written: {error}"), "")
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Problem {
+    Problem::new(path.display().to_string(), None, format!("cannot be written: {error}"), "")
 }
 
-fn overwrite_refusal_problem(flag: &str, path: &Path, what: &str) -> InputProblem {
-    InputProblem::new(path.display().to_string(), None, format!("{flag} would overwrite {what}"), ALLOWED)
+fn overwrite_refusal_problem(flag: &str, path: &Path, what: &str) -> Problem {
+    Problem::new(path.display().to_string(), None, format!("{flag} would overwrite {what}"), ALLOWED)
 }
 
 fn claims() -> MutexGuard<'static, Vec<Claim>> {

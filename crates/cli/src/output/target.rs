@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 use super::claims::{self, Role, unwritable};
 use super::system;
@@ -46,7 +46,7 @@ impl Target {
     ///
     /// If the path cannot be written, or writing would destroy a file: one that this command reads, serves or writes
     /// elsewhere, a store, a socket, or a file in use.
-    pub(crate) fn create(flag: &'static str, path: &Path) -> Result<Target, InputProblem> {
+    pub(crate) fn create(flag: &'static str, path: &Path) -> Result<Target, Problem> {
         claims::check_claims(flag, path)?;
         let way = write_method(flag, path)?;
         claims::note(Role::Output(flag), path);
@@ -71,7 +71,7 @@ impl Target {
     /// # Errors
     ///
     /// If no temporary file can be made.
-    pub(crate) fn begin(self) -> Result<(File, UnfinishedOutput), InputProblem> {
+    pub(crate) fn begin(self) -> Result<(File, UnfinishedOutput), Problem> {
         let begun = match &self.way {
             WriteMethod::Direct(file) => file.try_clone().map(|file| (file, None)),
             WriteMethod::Beside(destination) => {
@@ -90,7 +90,7 @@ impl UnfinishedOutput {
     /// # Errors
     ///
     /// If the file cannot be renamed, or the destination must not be overwritten. The problem names the temporary file.
-    pub(crate) fn finish(self, file: &File) -> Result<(), InputProblem> {
+    pub(crate) fn finish(self, file: &File) -> Result<(), Problem> {
         let (WriteMethod::Beside(destination), Some(partial)) = (&self.target.way, &self.partial) else {
             return Ok(());
         };
@@ -105,7 +105,7 @@ impl UnfinishedOutput {
     }
 
     /// Removes the temporary file, and returns the problem of a failed write.
-    pub(crate) fn give_up(self, error: &io::Error) -> InputProblem {
+    pub(crate) fn give_up(self, error: &io::Error) -> Problem {
         if let Some(partial) = &self.partial {
             // If the removal fails, report only the original error, which matters more.
             let _ = fs::remove_file(partial);
@@ -118,8 +118,8 @@ impl UnfinishedOutput {
         self.partial.as_deref().unwrap_or(&self.target.path)
     }
 
-    fn problem_with_kept_file(&self, problem: InputProblem) -> InputProblem {
-        InputProblem {
+    fn problem_with_kept_file(&self, problem: Problem) -> Problem {
+        Problem {
             found: format!("{}; what was to be written is in {}", problem.found, self.path().display()),
             ..problem
         }
@@ -131,12 +131,12 @@ impl UnfinishedOutput {
 /// # Errors
 ///
 /// If the system refuses it.
-pub(crate) fn create_directory(path: &Path) -> Result<(), InputProblem> {
+pub(crate) fn create_directory(path: &Path) -> Result<(), Problem> {
     fs::create_dir_all(path).map_err(|error| unwritable(path, &error))
 }
 
 /// Returns the method of writing `path`, and checks that it can be written. Files keep their contents.
-fn write_method(flag: &'static str, path: &Path) -> Result<WriteMethod, InputProblem> {
+fn write_method(flag: &'static str, path: &Path) -> Result<WriteMethod, Problem> {
     let failed = |error: io::Error| unwritable(path, &error);
     if let Some(stream) = system::own_stream(path) {
         return Ok(WriteMethod::Direct(stream));

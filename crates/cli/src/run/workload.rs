@@ -3,7 +3,7 @@
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::trace::{Format, NamedJobTrace};
 use phaselink_core::workload::{
     Job, Limits, Trace, UnresolvedJobs, add_default_options, fio, has_end, ineffective_io_engine, option_words,
@@ -301,7 +301,7 @@ impl JobFlags {
 fn split_option_text(text: &str) -> Result<(&str, &str), Problems> {
     let pair = text.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
     pair.filter(|(name, value)| !name.is_empty() && !value.is_empty()).ok_or_else(|| {
-        InputProblem::new("command line", None, format!("--option {text}"), "NAME=VALUE, as in thinktime=20us").into()
+        Problem::new("command line", None, format!("--option {text}"), "NAME=VALUE, as in thinktime=20us").into()
     })
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::Args;
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload;
 use phaselink_serve::device::Device;
 use phaselink_serve::device::store::Geometry;
@@ -79,11 +79,7 @@ impl FileFlags {
     /// # Errors
     ///
     /// If programs are missing, a path is occupied, or the drive is smaller than the file system.
-    pub(super) fn session<'a>(
-        &'a self,
-        run: Option<&'a str>,
-        drive: &Drive,
-    ) -> Result<Option<Session<'a>>, InputProblem> {
+    pub(super) fn session<'a>(&'a self, run: Option<&'a str>, drive: &Drive) -> Result<Option<Session<'a>>, Problem> {
         if !self.is_mounted() && self.prepare.is_none() {
             return Ok(None);
         }
@@ -93,7 +89,7 @@ impl FileFlags {
             check_path_is_free("--folder", folder)?;
             if self.folder_size > capacity_bytes {
                 let found = format!("{} bytes for a drive of {capacity_bytes}", self.folder_size);
-                return Err(InputProblem::new("--folder-size", None, found, format!("up to {capacity_bytes}")));
+                return Err(Problem::new("--folder-size", None, found, format!("up to {capacity_bytes}")));
             }
         }
         if let Some(file) = &self.file {
@@ -107,23 +103,18 @@ impl FileFlags {
 }
 
 /// Checks that no file or folder exists at a path, since a mount would hide it.
-fn check_path_is_free(flag: &str, path: &Path) -> Result<(), InputProblem> {
+fn check_path_is_free(flag: &str, path: &Path) -> Result<(), Problem> {
     match fs::symlink_metadata(path) {
         Ok(_) => {
             let found = format!("{} exists, and would be hidden", path.display());
-            Err(InputProblem::new(flag, None, found, "a path where nothing is"))
+            Err(Problem::new(flag, None, found, "a path where nothing is"))
         }
         Err(_) => Ok(()),
     }
 }
 
-fn failed(path: &Path, error: &io::Error) -> InputProblem {
-    InputProblem::new(
-        path.display().to_string(),
-        None,
-        format!("cannot be made: {error}"),
-        "a folder that can be written",
-    )
+fn failed(path: &Path, error: &io::Error) -> Problem {
+    Problem::new(path.display().to_string(), None, format!("cannot be made: {error}"), "a folder that can be written")
 }
 
 /// Mounts and shell commands of `phaselink serve` with `--file`, `--folder` or `--prepare`, from the server's start to
@@ -144,7 +135,7 @@ impl Session<'_> {
 
     /// Binds the front-end whose client is the mount, or returns none if nothing is mounted. Its block size is 1 byte,
     /// since a file may be written anywhere. Partial blocks become whole ones, as in the page cache of a host.
-    pub(super) fn front(&self, geometry: Geometry) -> Result<Option<Nbd>, InputProblem> {
+    pub(super) fn front(&self, geometry: Geometry) -> Result<Option<Nbd>, Problem> {
         if !self.flags.is_mounted() {
             return Ok(None);
         }
@@ -176,7 +167,7 @@ impl Session<'_> {
         Ok(done)
     }
 
-    fn mount_plain_file(&self, path: &Path) -> Result<Mount, InputProblem> {
+    fn mount_plain_file(&self, path: &Path) -> Result<Mount, Problem> {
         File::create_new(path).map_err(|error| failed(path, &error))?;
         let flag = if self.flags.file.is_some() { "--file" } else { "--folder" };
         let mounted = Mount::file(flag, path, &self.uri().to_string(), self.capacity_bytes);
@@ -194,7 +185,7 @@ impl Session<'_> {
                 CommandEnd::Stopped => return Ok(true),
                 end => {
                     let found = format!("the command {}", end.words());
-                    return Err(InputProblem::new("--prepare", None, found, "a command that ends with 0").into());
+                    return Err(Problem::new("--prepare", None, found, "a command that ends with 0").into());
                 }
             }
         } else if self.flags.folder.is_some() {
@@ -218,7 +209,7 @@ impl Session<'_> {
     fn with_mounted_folder<T>(
         &self,
         file: &Path,
-        work: impl FnOnce(Option<&Path>) -> Result<T, InputProblem>,
+        work: impl FnOnce(Option<&Path>) -> Result<T, Problem>,
     ) -> Result<T, Problems> {
         let Some(folder) = &self.flags.folder else { return Ok(work(None)?) };
         fs::create_dir(folder).map_err(|error| failed(folder, &error))?;
@@ -245,9 +236,8 @@ impl SessionEnvironment<'_> {
     }
 
     /// Runs a shell command with its output on standard output, until it ends or the server stops.
-    fn run(&self, text: &str, file: &Path, folder: Option<&Path>) -> Result<CommandEnd, InputProblem> {
-        let failed =
-            |error: io::Error| InputProblem::new("--run", None, format!("the command cannot be run: {error}"), "");
+    fn run(&self, text: &str, file: &Path, folder: Option<&Path>) -> Result<CommandEnd, Problem> {
+        let failed = |error: io::Error| Problem::new("--run", None, format!("the command cannot be run: {error}"), "");
         let (output, writer): (PipeReader, _) = io::pipe().map_err(failed)?;
         let mut command: Command = child::shell(text);
         command.env("uri", self.uri).envs(folder.map(|folder| ("folder", folder)));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_serve::device::store::Geometry;
 use phaselink_serve::front::kind::Switch;
 use phaselink_serve::front::{self, Front, FrontEndArguments, FrontKind, KINDS, STRICT, nbd};
@@ -18,7 +18,7 @@ pub(super) struct FrontFlags(Vec<(&'static FrontKind, FrontEndArguments)>);
 impl FrontFlags {
     /// Checks that all named front-ends can serve the drive, with timing on or off. A mount (`--file`, `--folder`) adds
     /// the NBD front-end.
-    pub(super) fn check(&self, drive: &Drive, timing: bool, is_mounted: bool) -> Result<(), InputProblem> {
+    pub(super) fn check(&self, drive: &Drive, timing: bool, is_mounted: bool) -> Result<(), Problem> {
         let mount = is_mounted.then_some(&nbd::KIND);
         let kinds: Vec<_> = self.0.iter().map(|(kind, _)| *kind).chain(mount).collect();
         front::check(&kinds, drive, timing)

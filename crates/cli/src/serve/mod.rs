@@ -15,7 +15,7 @@ use std::thread;
 use clap::{Args, ValueEnum};
 use phaselink_core::config::Fault;
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::time::Span;
 use phaselink_serve::control::ControlSocket;
 use phaselink_serve::device::faults::{FaultRuleScope, Faults};
@@ -126,7 +126,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<CommandEnding, Failure> {
     server.fronts.iter().flat_map(|front| front.notes(server.wait)).for_each(|note| notes::tell(&note));
     note_scarce_processors(&server);
     let (summary, command) = serve_during_commands(&server, session.as_ref(), arguments.run.as_deref());
-    let failed = |error: io::Error| InputProblem::new("serve", None, error.to_string(), "");
+    let failed = |error: io::Error| Problem::new("serve", None, error.to_string(), "");
     let (summary, command) = (summary.map_err(failed)?, command.transpose()?);
     // If the trace cannot be saved, print the result first and report the problem afterwards.
     let recorded = server.device.record.as_ref().zip(record).map(|(record, unfinished)| finish(record, unfinished));
@@ -203,7 +203,7 @@ impl Arguments {
         }
         let metrics = self.metrics.as_deref().map(metrics::bind).transpose()?;
         let control = self.control.as_deref().map(ControlSocket::bind).transpose()?;
-        let stop = StopRequest::new().map_err(|error| InputProblem::new("serve", None, error.to_string(), ""))?;
+        let stop = StopRequest::new().map_err(|error| Problem::new("serve", None, error.to_string(), ""))?;
         let (record, unfinished) =
             record.map(|target| begin(target, self.files.has_requests_before_recording())).transpose()?.unzip();
         let server = Server {
@@ -299,7 +299,7 @@ impl Arguments {
 }
 
 /// Opens the store of a drive in the file at `path`, or in memory, with the zones or the keys of the drive.
-fn open_drive_store(path: Option<&Path>, drive: &Drive) -> Result<Store, InputProblem> {
+fn open_drive_store(path: Option<&Path>, drive: &Drive) -> Result<Store, Problem> {
     let geometry = device::geometry(drive);
     let (kind, in_file) = match drive.key_layout() {
         Some(layout) => (StoredNamespaceKind::KeyValue, geometry.with_key_index(&layout)),
@@ -319,7 +319,7 @@ fn open_drive_store(path: Option<&Path>, drive: &Drive) -> Result<Store, InputPr
 
 /// Creates the recording of a block trace. Recording begins now, or later if `waits` is true. Until the recording ends,
 /// the trace is in `FILE.partial`.
-fn begin(target: Target, waits: bool) -> Result<(Arc<Record>, UnfinishedOutput), InputProblem> {
+fn begin(target: Target, waits: bool) -> Result<(Arc<Record>, UnfinishedOutput), Problem> {
     let (file, unfinished) = target.begin()?;
     let record = if waits { Record::create_paused_trace(file) } else { Record::new(file) };
     let record = record.map_err(|error| claims::unwritable(unfinished.path(), &error))?;
@@ -328,7 +328,7 @@ fn begin(target: Target, waits: bool) -> Result<(Arc<Record>, UnfinishedOutput),
 
 /// Ends the recording of a block trace, and renames the trace to its destination. An incomplete trace stays in
 /// `FILE.partial`.
-fn finish(record: &Record, unfinished: UnfinishedOutput) -> Result<(), InputProblem> {
+fn finish(record: &Record, unfinished: UnfinishedOutput) -> Result<(), Problem> {
     match record.finish() {
         Ok(file) => unfinished.finish(&file),
         Err(error) => Err(claims::unwritable(unfinished.path(), &error)),

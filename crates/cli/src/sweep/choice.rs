@@ -1,7 +1,7 @@
 //! Selection and order of the rows that a sweep shows.
 
 use clap::Args;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_studies::results::{FIGURES, Figure, find};
 use phaselink_studies::sweep::search::Target;
 use phaselink_studies::sweep::text::FinishedPoint;
@@ -34,18 +34,18 @@ impl RowChoiceFlags {
     /// # Errors
     ///
     /// If an option names no figure, or has no valid bound.
-    pub(super) fn read(&self) -> Result<RowChoice, InputProblem> {
+    pub(super) fn read(&self) -> Result<RowChoice, Problem> {
         let bounds = self.where_.as_deref().map(Target::parse).transpose()?.unwrap_or_default();
         let order = self.sort.as_deref().map(order).transpose()?;
         Ok(RowChoice { bounds, order, most: self.best.unwrap_or(usize::MAX) })
     }
 }
 
-fn order(text: &str) -> Result<(&'static Figure, bool), InputProblem> {
+fn order(text: &str) -> Result<(&'static Figure, bool), Problem> {
     let name = text.strip_prefix('-').unwrap_or(text);
     let figure = find(name).ok_or_else(|| {
         let known: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
-        InputProblem::new("command line", None, format!("--sort by the unknown figure `{name}`"), known.join(", "))
+        Problem::new("command line", None, format!("--sort by the unknown figure `{name}`"), known.join(", "))
     })?;
     Ok((figure, name.len() < text.len()))
 }

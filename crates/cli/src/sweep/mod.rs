@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use phaselink_core::number::length;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::simulation::Simulation;
 use phaselink_studies::results::units;
 use phaselink_studies::sweep::page::page;
@@ -137,7 +137,7 @@ struct SweepOutputs {
 }
 
 impl Arguments {
-    fn check(&self) -> Result<(), InputProblem> {
+    fn check(&self) -> Result<(), Problem> {
         let asked =
             [("--csv", self.csv == Some(None)), ("--json", self.json == Some(None)), ("--markdown", self.markdown)];
         let asked: Vec<&str> = asked.into_iter().filter_map(|(flag, is_asked)| is_asked.then_some(flag)).collect();
@@ -145,7 +145,7 @@ impl Arguments {
             return Ok(());
         }
         let found = format!("{} both to standard output", asked[..2].join(" and "));
-        Err(InputProblem::new("command line", None, found, "one of them, or --csv=FILE or --json=FILE"))
+        Err(Problem::new("command line", None, found, "one of them, or --csv=FILE or --json=FILE"))
     }
 
     /// Reads the plan of the sweep, and all files that the plan names.

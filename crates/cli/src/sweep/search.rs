@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use phaselink_core::number::length;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_studies::predict::predict;
 use phaselink_studies::results::documents::{SearchDocument, value};
 use phaselink_studies::results::units::grouped;
@@ -62,7 +62,7 @@ impl SearchFlags {
     /// # Errors
     ///
     /// If the target is invalid.
-    pub(super) fn target(&self) -> Result<Option<Target>, InputProblem> {
+    pub(super) fn target(&self) -> Result<Option<Target>, Problem> {
         self.target.as_deref().map(Target::parse).transpose()
     }
 
@@ -78,7 +78,7 @@ impl SearchFlags {
     ) -> Result<CommandEnding, Failure> {
         if among.sweep.plan().has_several_seeds() {
             let found = "a search in a plan with several seeds";
-            return Err(InputProblem::new(among.plan.display().to_string(), None, found, "one seed").into());
+            return Err(Problem::new(among.plan.display().to_string(), None, found, "one seed").into());
         }
         let (file, costs) = self.costs(among.plan)?;
         let candidates = candidates(among, target, &file, &costs)?;

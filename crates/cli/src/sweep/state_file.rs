@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_studies::sweep::state::{HEADER, StateFileRefusal, line, parse_state_line};
 use phaselink_studies::sweep::{Figures, Hash};
 
@@ -30,7 +30,7 @@ impl StateFile {
     /// # Errors
     ///
     /// If the state file cannot be read or written, has another kind of content, or is locked by another sweep.
-    pub(super) fn open(path: &Path, fresh: bool) -> Result<StateFile, InputProblem> {
+    pub(super) fn open(path: &Path, fresh: bool) -> Result<StateFile, Problem> {
         let failed = |error: io::Error| state_file_access_problem(path, "opened", &error);
         claims::check_contents(Role::Runs, "--state", path)?;
         if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
@@ -68,7 +68,7 @@ impl StateFile {
     }
 
     /// Reads the finished runs of a sweep's state file. Returns the length in bytes of the complete lines.
-    fn read(&mut self, fresh: bool) -> Result<u64, InputProblem> {
+    fn read(&mut self, fresh: bool) -> Result<u64, Problem> {
         let mut reader = BufReader::new(&self.file);
         let mut whole_bytes = 0;
         let mut bytes = Vec::new();
@@ -93,7 +93,7 @@ impl StateFile {
                 _ if is_header => {}
                 Some((hash, figures)) => drop(self.runs.insert(hash, figures)),
                 None => {
-                    return Err(InputProblem::new(self.path(), number, "no finished run", "--fresh, to start again"));
+                    return Err(Problem::new(self.path(), number, "no finished run", "--fresh, to start again"));
                 }
             }
             whole_bytes += length as u64;
@@ -113,26 +113,23 @@ impl StateFile {
 }
 
 /// Locks the state file against other sweeps for as long as it is open.
-fn lock_state_file(path: &Path, file: &File) -> Result<(), InputProblem> {
+fn lock_state_file(path: &Path, file: &File) -> Result<(), Problem> {
     file.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => InputProblem::new(
-            path.display().to_string(),
-            None,
-            "another sweep is writing this file",
-            "another --state FILE",
-        ),
+        TryLockError::WouldBlock => {
+            Problem::new(path.display().to_string(), None, "another sweep is writing this file", "another --state FILE")
+        }
         TryLockError::Error(error) => state_file_access_problem(path, "locked", &error),
     })
 }
 
-fn state_file_refusal_problem(path: &Path, refusal: StateFileRefusal) -> InputProblem {
+fn state_file_refusal_problem(path: &Path, refusal: StateFileRefusal) -> Problem {
     let allowed = match refusal {
         StateFileRefusal::OtherFormat => "--fresh, to run all points again, or another --state FILE",
         StateFileRefusal::NoStateFile => "another --state FILE",
     };
-    InputProblem::new(path.display().to_string(), None, refusal.text(), allowed)
+    Problem::new(path.display().to_string(), None, refusal.text(), allowed)
 }
 
-fn state_file_access_problem(path: &Path, done: &str, error: &io::Error) -> InputProblem {
-    InputProblem::new(path.display().to_string(), None, format!("cannot be {done}: {error}"), "")
+fn state_file_access_problem(path: &Path, done: &str, error: &io::Error) -> Problem {
+    Problem::new(path.display().to_string(), None, format!("cannot be {done}: {error}"), "")
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 use phaselink_core::number::length;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_core::workload::trace::Pieces;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
@@ -26,8 +26,8 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// # Errors
 ///
 /// If the file cannot be opened.
-pub(super) fn pieces(path: &str, is_lasting: bool) -> Result<Pieces, InputProblem> {
-    let unreadable = |error: io::Error| InputProblem::new(path, None, format!("cannot be read: {error}"), "");
+pub(super) fn pieces(path: &str, is_lasting: bool) -> Result<Pieces, Problem> {
+    let unreadable = |error: io::Error| Problem::new(path, None, format!("cannot be read: {error}"), "");
     let mut file = BufReader::with_capacity(PIECE_BYTES, File::open(Path::new(path)).map_err(unreadable)?);
     let start = file.fill_buf().map_err(unreadable)?;
     let (is_gzip, is_zstd) = (start.starts_with(&GZIP), start.starts_with(&ZSTD));
@@ -51,7 +51,7 @@ struct UncompressedLines {
 }
 
 impl Iterator for UncompressedLines {
-    type Item = Result<Vec<u8>, InputProblem>;
+    type Item = Result<Vec<u8>, Problem>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_over {
@@ -69,9 +69,9 @@ impl Iterator for UncompressedLines {
             }
             Ok(_) => {
                 let allowed = format!("at most {STREAM_BYTES_MAX} bytes from what cannot be read twice, or a file");
-                InputProblem::new(&self.path, None, "the stream is too long", allowed)
+                Problem::new(&self.path, None, "the stream is too long", allowed)
             }
-            Err(error) => InputProblem::new(&self.path, None, format!("cannot be read: {error}"), ""),
+            Err(error) => Problem::new(&self.path, None, format!("cannot be read: {error}"), ""),
         };
         self.is_over = true;
         Some(Err(problem))

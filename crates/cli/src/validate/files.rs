@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 use phaselink_core::number::length;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_studies::validate::{MeasurementSet, NamedText, PACKED_MEASUREMENTS};
 
 use crate::input;
@@ -63,7 +63,7 @@ fn text(path: &Path) -> Result<NamedText, Problems> {
     let name = path.display().to_string();
     match String::from_utf8(bytes(path)?) {
         Ok(text) => Ok((name, text)),
-        Err(_) => Err(InputProblem::new(name, None, "no text in UTF-8", "").into()),
+        Err(_) => Err(Problem::new(name, None, "no text in UTF-8", "").into()),
     }
 }
 
@@ -71,15 +71,14 @@ fn unpacked(name: &str, packed: &[u8]) -> Result<String, Problems> {
     let mut text = String::new();
     let read = MultiGzDecoder::new(packed).take(TABLE_BYTES_MAX + 1).read_to_string(&mut text);
     if length(text.len()) > TABLE_BYTES_MAX {
-        return Err(InputProblem::new(name, None, "more than 64 MiB of text", "a smaller table").into());
+        return Err(Problem::new(name, None, "more than 64 MiB of text", "a smaller table").into());
     }
-    let unreadable =
-        |error: std::io::Error| InputProblem::new(name, None, format!("cannot be unpacked: {error}"), "gzip");
+    let unreadable = |error: std::io::Error| Problem::new(name, None, format!("cannot be unpacked: {error}"), "gzip");
     read.map(|_| text).map_err(|error| unreadable(error).into())
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> InputProblem {
-    InputProblem::new(path.display().to_string(), None, format!("cannot be read: {error}"), "")
+fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
+    Problem::new(path.display().to_string(), None, format!("cannot be read: {error}"), "")
 }
 
 #[cfg(test)]

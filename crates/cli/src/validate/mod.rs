@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_studies::evidence;
 use phaselink_studies::report::{Answer, Table};
 use phaselink_studies::reproduce::experiment::ExperimentRun;
@@ -130,7 +130,7 @@ fn folds(
 ) -> Result<CommandEnding, Failure> {
     let Some(calibration) = calibration else {
         let allowed = "a file folds.toml with [[parameter]] and [[fold]] (docs/validation.md)";
-        return Err(Problems::from(InputProblem::new("--data", None, "no folds", allowed)).into());
+        return Err(Problems::from(Problem::new("--data", None, "no folds", allowed)).into());
     };
     let told = RefCell::new(String::new());
     let simulate = |purpose: &str, runs: &[ExperimentRun]| {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 
 /// Largest number of characters of a value that an error message quotes.
 const QUOTE_CHARACTERS_MAX: usize = 40;
@@ -76,7 +76,7 @@ pub struct ParsedToml {
     /// Entries at the top level of the text. Empty if a damaged table header makes all of them uncertain.
     pub table: Table,
     /// Syntax errors of the text, in order, at most one per line.
-    pub problems: Vec<InputProblem>,
+    pub problems: Vec<Problem>,
 }
 
 /// Returns the entry named `key` of a table, or `None`.
@@ -91,8 +91,8 @@ impl Place {
     }
 
     /// Returns a problem at this position: the text that was found, and a text of what is allowed.
-    pub fn problem(&self, found: impl Into<String>, allowed: impl Into<String>) -> InputProblem {
-        InputProblem::new(&*self.file, self.line, found, allowed)
+    pub fn problem(&self, found: impl Into<String>, allowed: impl Into<String>) -> Problem {
+        Problem::new(&*self.file, self.line, found, allowed)
     }
 }
 
@@ -106,7 +106,7 @@ pub fn parse(file: &str, text: &str) -> ParsedToml {
     }
     let source = TomlTextSource::new(file, text);
     let (root, errors) = DeTable::parse_recoverable(text);
-    let mut problems: Vec<InputProblem> = errors.iter().map(|error| source.problem(error)).collect();
+    let mut problems: Vec<Problem> = errors.iter().map(|error| source.problem(error)).collect();
     problems.sort_by_key(|problem| problem.line);
     problems.dedup_by_key(|problem| problem.line);
     let headers_are_sure = !errors.iter().any(|error| source.makes_section_uncertain(error));
@@ -154,7 +154,7 @@ impl<'a> TomlTextSource<'a> {
         quote
     }
 
-    fn problem(&self, error: &toml::de::Error) -> InputProblem {
+    fn problem(&self, error: &toml::de::Error) -> Problem {
         let span = error.span().unwrap_or(0..0);
         let place = self.place(span.start);
         let found = match self.quote(span.clone()).as_str() {

@@ -20,7 +20,7 @@ use super::fault_action::{FaultAction, FaultLength};
 use super::section::Section;
 use super::value::{KeyFault, KeyType, readable, stem, unit};
 use crate::number::real;
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 use crate::spelling::{nearest, question};
 use crate::time::{Span, Time};
 
@@ -56,9 +56,7 @@ enum TimelineAmount {
 
 impl FaultTimeline {
     /// Parses the lines of a fault timeline, each given with its position. Ignores blank lines and text from `#` on.
-    pub(crate) fn read_lines<'a>(
-        lines: impl Iterator<Item = (Place, &'a str)>,
-    ) -> Result<FaultTimeline, Vec<InputProblem>> {
+    pub(crate) fn read_lines<'a>(lines: impl Iterator<Item = (Place, &'a str)>) -> Result<FaultTimeline, Vec<Problem>> {
         let (mut events, mut problems) = (Vec::new(), Vec::new());
         for (place, line) in lines {
             let line = line.split('#').next().unwrap_or("").trim();
@@ -80,7 +78,7 @@ impl FaultTimeline {
     }
 
     /// Parses the text of a file with a fault timeline, one event per line.
-    pub(crate) fn read_text(file: &str, text: &str) -> Result<FaultTimeline, Vec<InputProblem>> {
+    pub(crate) fn read_text(file: &str, text: &str) -> Result<FaultTimeline, Vec<Problem>> {
         let place = |line: usize| Place { file: file.into(), line: Some(line) };
         FaultTimeline::read_lines(text.lines().enumerate().map(|(number, line)| (place(number + 1), line)))
     }
@@ -112,7 +110,7 @@ fn end(events: &mut [(Place, Fault, bool)], at: Span) {
 }
 
 /// Returns the problem of an event that has no end although its kind of fault needs one; otherwise `None`.
-fn missing_end_problem(place: &Place, fault: &Fault, has_end: bool) -> Option<InputProblem> {
+fn missing_end_problem(place: &Place, fault: &Fault, has_end: bool) -> Option<Problem> {
     (fault.length().needs_explicit_end() && !has_end).then(|| {
         let found = format!("{} has no end", fault.action.name());
         place.problem(found, "for=TIME, as in for=500ms, or a later line at=TIME return")
@@ -130,7 +128,7 @@ fn fault_kind_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Parses one line of a timeline of faults, such as `at=2s for=500ms stall`.
-fn read_line(place: &Place, line: &str) -> Result<FaultTimelineLine, InputProblem> {
+fn read_line(place: &Place, line: &str) -> Result<FaultTimelineLine, Problem> {
     let wrong = |found: String, allowed: &str| place.problem(format!("`{line}`: {found}"), allowed);
     let (pairs, names): (Vec<&str>, Vec<&str>) = line.split_whitespace().partition(|word| word.contains('='));
     let all = || fault_kind_names().collect::<Vec<_>>().join(", ");
@@ -384,7 +382,7 @@ impl KeyType for FaultTimeline {
             Value::String(line) => Ok((item.place.clone(), line.clone())),
             _ => Err(item.place.problem(format!("a timeline holds {}", item.quote), "lines in quotes")),
         };
-        let lines: Result<Vec<_>, InputProblem> = items.iter().map(line).collect();
+        let lines: Result<Vec<_>, Problem> = items.iter().map(line).collect();
         let lines = lines.map_err(|problem| KeyFault::Inside(vec![problem]))?;
         let lines = lines.iter().map(|(place, line)| (place.clone(), line.as_str()));
         FaultTimeline::read_lines(lines).map_err(KeyFault::Inside)

@@ -6,7 +6,7 @@ use super::document::{Node, Value};
 use super::refused::refused_entry_problems;
 use super::section::{self, Section};
 use super::value::{KeyFault, KeyType};
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 
 impl<T: Section + Default> KeyType for Vec<T> {
     fn kind() -> String {
@@ -30,7 +30,7 @@ impl<T: Section + Default> KeyType for Vec<T> {
 }
 
 /// Reads one table of a list into a section. Adds the problems of its entries to `problems`.
-pub(crate) fn read_list_table<T: Section + Default>(node: &Node, problems: &mut Vec<InputProblem>) -> T {
+pub(crate) fn read_list_table<T: Section + Default>(node: &Node, problems: &mut Vec<Problem>) -> T {
     let mut item = T::default();
     let Value::Table(table) = &node.value else {
         let found = format!("{} holds {}", item.path(), node.quote);

@@ -4,7 +4,7 @@
 use super::document::{Entry, Place};
 use super::section::{Section, full_key_name};
 use super::value::{KeyFault, stem};
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 use crate::spelling::{LIKENESS_AMONG_MANY_MIN, most_similar_above, nearest, question};
 
 /// Renamed keys whose old names are accepted until the next release: section, old name and new name.
@@ -23,7 +23,7 @@ pub(crate) fn refused_entry_problems(
     entry: &Entry,
     section: &dyn Section,
     all: &[&dyn Section],
-) -> Vec<InputProblem> {
+) -> Vec<Problem> {
     let key = full_key_name(section.path(), &entry.key);
     let is = format!("{key} is {}", entry.node.quote);
     match fault {
@@ -47,7 +47,7 @@ fn allowed(section: &dyn Section, key: &str) -> String {
 /// is a key of the section that differs only in its unit, or one spelt more like it (`lanes` rather than
 /// `lane_bytes_per_ns` for `lane`). Next are a key of that name in another section, and the key with the most similar
 /// spelling.
-pub(crate) fn unknown_key(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> InputProblem {
+pub(crate) fn unknown_key(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Problem {
     let names = names(here);
     let spelt = nearest(&entry.key, names.iter().copied());
     let meant = same_name_without_unit(&entry.key, &names)

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::document::{Node, Value};
 use crate::number::{real, whole};
-use crate::problem::{InputProblem, needs_escape};
+use crate::problem::{Problem, is_unprintable};
 use crate::spelling;
 use crate::time::Span;
 
@@ -20,7 +20,7 @@ pub enum KeyFault {
     /// Key does not exist in the section of the drive file.
     UnknownKey,
     /// Value is a list with problems in its items, each with its own position in the file.
-    Inside(Vec<InputProblem>),
+    Inside(Vec<Problem>),
 }
 
 /// Type that keys of a drive file may have. The argument `key` is the key's name, whose last word is its unit.
@@ -168,7 +168,7 @@ const TEXT_CHARACTERS_MAX: usize = 1000;
 
 /// True if a text fits on one printed line: no unprintable characters, and not too long.
 fn fits_on_one_line(text: &str) -> bool {
-    text.chars().count() <= TEXT_CHARACTERS_MAX && !text.contains(needs_escape)
+    text.chars().count() <= TEXT_CHARACTERS_MAX && !text.contains(is_unprintable)
 }
 
 impl KeyType for String {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::number::index;
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 
 use super::recording::Recording;
 use super::timeline::CutTimeline;
@@ -62,8 +62,8 @@ impl Image {
     ///
     /// # Errors
     /// If the name is malformed, or no power cut during the recording can leave this crash image.
-    pub fn parse(text: &str, recording: &Recording, timeline: &CutTimeline) -> Result<Image, InputProblem> {
-        let wrong = |found: String| InputProblem::new("--image", None, found, ALLOWED);
+    pub fn parse(text: &str, recording: &Recording, timeline: &CutTimeline) -> Result<Image, Problem> {
+        let wrong = |found: String| Problem::new("--image", None, found, ALLOWED);
         let image =
             parse_crash_image_name(text, recording, timeline).ok_or_else(|| wrong(format!("{text} is no image")))?;
         image.check(recording, timeline).map_err(wrong)?;

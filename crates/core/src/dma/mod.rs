@@ -18,7 +18,7 @@ use crate::config::{Placement, RootComplex};
 use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::number::real;
-use crate::problem::{InputProblem, Problems};
+use crate::problem::{Problem, Problems};
 use machine::DmaMachine;
 pub use options::sizes;
 
@@ -239,6 +239,6 @@ impl Question {
     }
 }
 
-fn problem(found: String, allowed: String) -> InputProblem {
-    InputProblem::new("dma", None, found, allowed)
+fn problem(found: String, allowed: String) -> Problem {
+    Problem::new("dma", None, found, allowed)
 }

@@ -1,7 +1,7 @@
 //! Parsing of the options that describe bare DMA transfers, as plans and command lines give them.
 
 use super::{Cache, Node, Op, Question};
-use crate::problem::{InputProblem, Problems};
+use crate::problem::{Problem, Problems};
 use crate::spelling;
 use crate::workload::bytes;
 
@@ -35,7 +35,7 @@ impl Question {
     ///
     /// # Errors
     /// If the option is not known, or does not take the value.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), InputProblem> {
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Problem> {
         let Some((_, allowed)) = OPTIONS.iter().find(|(known, _)| *known == name) else {
             let names: Vec<&str> = OPTIONS.iter().map(|(name, _)| *name).collect();
             let meant = spelling::question(spelling::nearest(name, names.iter().copied()));

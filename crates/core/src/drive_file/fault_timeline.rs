@@ -15,9 +15,9 @@ pub fn is_line(text: &str) -> bool {
 /// All problems of the lines, with their places.
 ///
 /// ```
-/// use phaselink_core::drive_file::fault_timeline::lines_of_file;
-/// assert_eq!(lines_of_file("t.faults", "# once\nat=2s for=500ms stall # half a second\n").unwrap(), ["at=2s for=500ms stall"]);
-/// let wrong = lines_of_file("t.faults", "\nat=2s for=500ms stal\n").unwrap_err().to_string();
+/// use phaselink_core::drive_file::fault_timeline::lines_without_comments;
+/// assert_eq!(lines_without_comments("t.faults", "# once\nat=2s for=500ms stall # half a second\n").unwrap(), ["at=2s for=500ms stall"]);
+/// let wrong = lines_without_comments("t.faults", "\nat=2s for=500ms stal\n").unwrap_err().to_string();
 /// assert!(wrong.starts_with("t.faults:2: ") && wrong.contains("did you mean stall?"));
 /// ```
 pub fn lines_without_comments(file: &str, text: &str) -> Result<Vec<String>, Problems> {

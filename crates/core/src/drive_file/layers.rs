@@ -5,10 +5,10 @@ use std::path::Path;
 use crate::config::document::{self, Entry, Table, Value};
 use crate::config::origin::ValueOrigin;
 use crate::config::value;
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 
 /// Function that returns the text of another description file by its path; the core itself reads no files.
-pub type DescriptionReader = fn(&str) -> Result<String, InputProblem>;
+pub type DescriptionReader = fn(&str) -> Result<String, Problem>;
 
 /// Largest number of files that start from each other; a longer chain is taken for a cycle.
 pub(super) const FILES_DEEP_MAX: usize = 16;
@@ -61,8 +61,8 @@ pub(super) fn is_path(name: &str) -> bool {
 ///
 /// # Errors
 /// Always, because no file can be read.
-pub fn refuse_files(path: &str) -> Result<String, InputProblem> {
-    Err(InputProblem::new(
+pub fn refuse_files(path: &str) -> Result<String, Problem> {
+    Err(Problem::new(
         path,
         None,
         "a drive description cannot read other files here",

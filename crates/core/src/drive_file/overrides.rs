@@ -1,7 +1,7 @@
 //! Overrides: single keys given on the command line, such as `--set media.read_ns=300`.
 
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 
 /// Key and its value from the command line, which take precedence over a drive file. Reading a drive with the override
 /// checks that the key exists and allows the value.
@@ -16,7 +16,7 @@ impl KeyOverride {
     ///
     /// # Errors
     /// A problem if there is no `=`, no key, or the value is neither TOML nor a word.
-    pub fn parse(text: &str) -> Result<KeyOverride, InputProblem> {
+    pub fn parse(text: &str) -> Result<KeyOverride, Problem> {
         KeyOverride::parse_override_given_as(&format!("--set {text}"), text)
     }
 
@@ -25,7 +25,7 @@ impl KeyOverride {
     ///
     /// # Errors
     /// As [`KeyOverride::parse`].
-    pub fn parse_override_given_as(given: &str, text: &str) -> Result<KeyOverride, InputProblem> {
+    pub fn parse_override_given_as(given: &str, text: &str) -> Result<KeyOverride, Problem> {
         KeyOverride::parse_override_at(Place::whole(given), text)
     }
 
@@ -35,7 +35,7 @@ impl KeyOverride {
     }
 
     /// Parses `section.key=value`, or `key=value`; `place` is the position of the text, for messages.
-    pub fn parse_override_at(place: Place, text: &str) -> Result<KeyOverride, InputProblem> {
+    pub fn parse_override_at(place: Place, text: &str) -> Result<KeyOverride, Problem> {
         let expected = "section.key=value, as in media.read_ns=300";
         let Some((name, value)) = text.split_once('=') else {
             return Err(place.problem("there is no = between key and value", expected));
@@ -78,7 +78,7 @@ fn nest_in_key_tables(place: &Place, words: &[&str], node: Node) -> Table {
 }
 
 /// Parses a value as TOML; a text that is no TOML becomes a string if it may be a bare word.
-fn parse_value_or_word(place: &Place, text: &str) -> Result<Node, InputProblem> {
+fn parse_value_or_word(place: &Place, text: &str) -> Result<Node, Problem> {
     document::parse_value(place, text).or_else(|error| match is_bare_word(text) {
         true => Ok(word(place, text)),
         false => {

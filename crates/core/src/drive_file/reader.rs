@@ -21,7 +21,7 @@ use crate::config::section::{Section, full_key_name};
 use crate::config::value::{self, KeyFault};
 use crate::config::{UncertainConstant, UncertaintyCause, list, refused};
 use crate::drive::{Drive, Header, Interface};
-use crate::problem::{InputProblem, Problems, escape_unprintable};
+use crate::problem::{Problem, Problems, printable};
 use crate::spelling;
 
 /// Kind of thing that a description file describes.
@@ -79,7 +79,7 @@ struct DriveReader {
     depth: usize,
     header: Header,
     drive: Drive,
-    problems: Vec<InputProblem>,
+    problems: Vec<Problem>,
     /// Origin of each key's value, by the full name of the key.
     settings: BTreeMap<String, Setting>,
     /// For each section with a shipped preset, place of the entry that names the preset: the user can change the
@@ -106,12 +106,7 @@ impl DriveReader {
     }
 
     /// Returns all layers of a description, lowest first, and the syntax errors of the file's own text.
-    fn layers(
-        &mut self,
-        file: &str,
-        text: &str,
-        overrides: &[KeyOverride],
-    ) -> (Vec<DescriptionLayer>, Vec<InputProblem>) {
+    fn layers(&mut self, file: &str, text: &str, overrides: &[KeyOverride]) -> (Vec<DescriptionLayer>, Vec<Problem>) {
         let document = document::parse(file, text);
         let own = DescriptionLayer { origin: ValueOrigin::File, file: Some(String::from(file)), table: document.table };
         let given = overrides.iter().map(|given| (ValueOrigin::Set, given.table().clone()));
@@ -348,7 +343,7 @@ impl DriveReader {
     }
 
     /// Returns the drive, or all problems of the description in the order of file and overrides.
-    fn finish(mut self, files: &[String], syntax: Vec<InputProblem>, whole: Whole) -> Result<Drive, Problems> {
+    fn finish(mut self, files: &[String], syntax: Vec<Problem>, whole: Whole) -> Result<Drive, Problems> {
         let file = &files[0];
         if syntax.is_empty() {
             if whole == Whole::Drive {
@@ -486,7 +481,7 @@ fn shipped_base_layer(shipped: ShippedFile) -> (String, DescriptionLayer) {
 }
 
 /// Returns the file and the line of a problem.
-fn file_and_line(problem: &InputProblem) -> (String, Option<usize>) {
+fn file_and_line(problem: &Problem) -> (String, Option<usize>) {
     (problem.file.clone(), problem.line)
 }
 
@@ -499,7 +494,7 @@ fn files(file: &str, layers: &[DescriptionLayer]) -> Vec<String> {
 }
 
 /// Sorts problems by file, in the order of `files`, and line.
-fn sort_by_place(files: &[String], problems: &mut [InputProblem]) {
+fn sort_by_place(files: &[String], problems: &mut [Problem]) {
     let rank = |name: &String| files.iter().position(|file| file == name).unwrap_or(files.len());
     problems.sort_by_key(|problem| (rank(&problem.file), problem.line));
 }
@@ -508,5 +503,5 @@ fn sort_by_place(files: &[String], problems: &mut [InputProblem]) {
 fn drive_name_of_file(file: &str) -> String {
     let last = file.rsplit(['/', '\\']).next().unwrap_or(file);
     let stem = last.strip_suffix(".toml").unwrap_or(last);
-    escape_unprintable(if stem.is_empty() { "drive" } else { stem }).into_owned()
+    printable(if stem.is_empty() { "drive" } else { stem }).into_owned()
 }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::config::document::{self, Table, Value};
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 use crate::shipped::{DEVICES, DRIVES};
 use crate::spelling;
 
@@ -44,19 +44,19 @@ pub fn find(name: &str) -> Option<ShippedFile> {
 }
 
 /// Returns the problem of a word on the command line that names no drive, with the most similar name.
-pub fn unknown(word: &str) -> InputProblem {
+pub fn unknown(word: &str) -> Problem {
     let question = spelling::question(spelling::nearest(word, names()));
     let allowed = format!("{}, or the path of a drive file", names().collect::<Vec<_>>().join(", "));
-    InputProblem::new("command line", None, format!("there is no drive `{word}`{question}"), allowed)
+    Problem::new("command line", None, format!("there is no drive `{word}`{question}"), allowed)
 }
 
 /// Returns the problem of a word on the command line that names neither a device nor a drive, with the most similar
 /// name.
-pub fn unknown_device(word: &str) -> InputProblem {
+pub fn unknown_device(word: &str) -> Problem {
     let names: Vec<&str> = devices().map(|device| device.name).chain(names()).collect();
     let question = spelling::question(spelling::nearest(word, names.iter().copied()));
     let allowed = format!("{}, or the path of a file", names.join(", "));
-    InputProblem::new("command line", None, format!("there is no device `{word}`{question}"), allowed)
+    Problem::new("command line", None, format!("there is no device `{word}`{question}"), allowed)
 }
 
 /// Returns the name of the drive on which commands run if the user names none.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{KeyOverride, presets, shipped};
 use crate::config::StackStage;
 use crate::drive::Drive;
-use crate::problem::{InputProblem, Problems, all};
+use crate::problem::{Problem, Problems, all};
 use crate::spelling;
 
 /// Shipped drive with which the software stacks are compared.
@@ -97,7 +97,7 @@ fn with(stack: &str, host: &str) -> Result<Drive, Problems> {
         if !known.iter().any(|it| it == name) {
             let meant = spelling::question(spelling::nearest(name, known.iter().map(String::as_str)));
             let found = format!("there is no {section} preset `{name}`{meant}");
-            return Err(InputProblem::new("command line", None, found, known.join(", ")).into());
+            return Err(Problem::new("command line", None, found, known.join(", ")).into());
         }
     }
     let shipped = shipped::find(DRIVE).ok_or_else(|| shipped::unknown(DRIVE))?;

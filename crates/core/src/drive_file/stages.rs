@@ -3,7 +3,7 @@
 use crate::config::document::{Entry, Node, Place, Value};
 use crate::config::value::{KeyFault, KeyType};
 use crate::config::{Stack, StackStage};
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 use crate::spelling;
 
 /// Keys that say where a stage is inserted into the preset's list, with their meanings.
@@ -46,7 +46,7 @@ fn split_stage_position(item: &Node) -> (Vec<Entry>, Node) {
 }
 
 /// Returns the index in `stages` at which a further stage is inserted; `places` are its entries `before` and `after`.
-fn position(stages: &[StackStage], stage: &StackStage, places: &[Entry], item: &Place) -> Result<usize, InputProblem> {
+fn position(stages: &[StackStage], stage: &StackStage, places: &[Entry], item: &Place) -> Result<usize, Problem> {
     let [place] = places else {
         let found = format!("stack.stages \"{}\" has {} of the keys before and after", stage.name, places.len());
         return Err(item.problem(found, "exactly one of before and after in each stage of the list, or in none"));

@@ -10,7 +10,7 @@ use crate::engine::requests::KeptRequestRecords;
 use crate::ledger::trace::Trace;
 use crate::ledger::{Latency, Outcome};
 use crate::number::{low_u32, real};
-use crate::problem::{InputProblem, Problems};
+use crate::problem::{Problem, Problems};
 use crate::time::{Span, Time};
 use crate::workload::trace::TraceRequests;
 use crate::workload::{Job, JobPlace, Limits, WrittenJobFile, combined_job_problems, side_by_side};
@@ -49,7 +49,7 @@ impl Simulation {
     /// use phaselink_core::workload::fio;
     ///
     /// let drive = Drive::shipped("dc-express").unwrap();
-    /// let file = fio::from_flags(&[("rw", "randrw"), ("bs", "512"), ("size", "1m"), ("number_ios", "1000")])?;
+    /// let file = fio::job_from_flags(&[("rw", "randrw"), ("bs", "512"), ("size", "1m"), ("number_ios", "1000")])?;
     /// let jobs = file.resolve(&drive.limits(), &Default::default())?;
     /// let mut simulation = Simulation::with_data(&drive, &jobs, 1)?;
     /// while simulation.step(1 << 20) {}
@@ -64,7 +64,7 @@ impl Simulation {
             let found =
                 String::from("a run with real bytes of a drive that stores values, whose bytes no simulation keeps");
             let allowed = "a run without real bytes, a served drive, or a drive with logical blocks";
-            return Err(InputProblem::new(drive.name.clone(), None, found, allowed).into());
+            return Err(Problem::new(drive.name.clone(), None, found, allowed).into());
         }
         Ok(Simulation::set_up_run(drive, jobs, seed, Engine::with_data))
     }
@@ -221,7 +221,7 @@ fn problems(jobs: &[Job], limits: &Limits) -> Result<(), Problems> {
 /// use phaselink_core::workload::fio;
 ///
 /// let drive = Drive::shipped("dc-express").unwrap();
-/// let file = fio::from_flags(&[("rw", "randread"), ("bs", "512"), ("number_ios", "10000")])?;
+/// let file = fio::job_from_flags(&[("rw", "randread"), ("bs", "512"), ("number_ios", "10000")])?;
 /// let jobs = file.resolve(&drive.limits(), &Default::default())?;
 /// let outcome = simulate(&drive, &jobs, 1)?;
 /// assert!(outcome.iops() > 700_000.0);

@@ -11,7 +11,7 @@ use super::wear::{WearLineLayout, randomiser};
 use crate::config;
 use crate::config::WearLevelling;
 use crate::number::{length, narrow, real, whole};
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 use crate::time::Time;
 
 /// Largest number of lines in a bank for which a lifetime is computed. The computation holds a weight for each line in
@@ -102,7 +102,7 @@ pub fn lifetimes(
     media: &config::Media,
     workload: WearWorkload,
     seed: u64,
-) -> Result<[MemoryLifetime; 3], InputProblem> {
+) -> Result<[MemoryLifetime; 3], Problem> {
     check(name, media)?;
     let schemes = [WearLevelling::None, WearLevelling::StartGap, WearLevelling::RandomisedStartGap];
     Ok(schemes.map(|wear_levelling| {
@@ -111,8 +111,8 @@ pub fn lifetimes(
     }))
 }
 
-fn check(name: &str, media: &config::Media) -> Result<(), InputProblem> {
-    let problem = |found: String, allowed: String| InputProblem::new(name, None, found, allowed);
+fn check(name: &str, media: &config::Media) -> Result<(), Problem> {
+    let problem = |found: String, allowed: String| Problem::new(name, None, found, allowed);
     if media.endurance_cycles == 0 {
         let found = String::from("media.endurance_cycles is 0: its lines last for ever");
         return Err(problem(found, String::from("a number of writes above 0")));

@@ -11,7 +11,7 @@ use crate::ledger::stage::Ledger;
 use crate::media::zones::ZonesLeft;
 use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
-use crate::problem::{BrokenCondition, InputProblem};
+use crate::problem::{BrokenCondition, Problem};
 use crate::request::{Io, Op, RequestId};
 use crate::scheduler::Timer;
 use crate::shared::Shared;
@@ -231,7 +231,7 @@ impl Drive {
     ///
     /// # Errors
     /// Returns a problem that names the drive, its protocol and the operations that it supports.
-    pub fn check_supports_operation(&self, op: Op) -> Result<(), InputProblem> {
+    pub fn check_supports_operation(&self, op: Op) -> Result<(), Problem> {
         if self.supports_operation(op) {
             return Ok(());
         }
@@ -242,7 +242,7 @@ impl Drive {
             self.protocol().title()
         );
         let supported: Vec<_> = Op::ALL.into_iter().filter(|op| self.supports_operation(*op)).map(Op::name).collect();
-        Err(InputProblem::new(
+        Err(Problem::new(
             "drive",
             None,
             found,

@@ -6,7 +6,7 @@ use super::draw::{self, draw_some_of, one_of};
 use crate::config::{Fault, FaultSubject};
 use crate::drive::Drive;
 use crate::drive_file::{KeyOverride, shipped};
-use crate::problem::{InputProblem, Problems};
+use crate::problem::{Problem, Problems};
 use crate::random::Random;
 use crate::time::Span;
 use crate::workload::{Job, fio};
@@ -144,11 +144,11 @@ impl Case {
     /// # Errors
     /// If the drive refuses the changes or faults.
     pub fn drive(&self) -> Result<Drive, Problems> {
-        let unknown = || Problems::from(InputProblem::new(self.drive, None, "there is no such drive", ""));
+        let unknown = || Problems::from(Problem::new(self.drive, None, "there is no such drive", ""));
         let shipped = shipped::find(self.drive).ok_or_else(unknown)?;
         let faults = (!self.faults.is_empty()).then(|| self.fault_list());
         let set = self.set.iter().chain(&faults).map(|text| KeyOverride::parse(text));
-        let set = set.collect::<Result<Vec<_>, InputProblem>>()?;
+        let set = set.collect::<Result<Vec<_>, Problem>>()?;
         Drive::from_toml(shipped.file, shipped.text, &set)
     }
 

@@ -8,7 +8,7 @@ use super::{
     AddressPattern, Batch, BlockShare, Distribution, EngineChoice, Flushes, Job, PlacementChoice, RateProcess,
 };
 use crate::number::real;
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 use crate::time::Span;
 use std::collections::BTreeMap;
 
@@ -131,7 +131,7 @@ impl JobDraft {
     }
 
     /// Returns the problem of a section with a queue depth above 1 and an I/O engine that waits for each request.
-    pub(super) fn contradictory_engine_problem(&self) -> Option<InputProblem> {
+    pub(super) fn contradictory_engine_problem(&self) -> Option<Problem> {
         let engine = self.synchronous_engine.as_ref().filter(|_| self.job.iodepth > 1)?;
         let found = format!("iodepth={} with ioengine={engine}, which waits for each request", self.job.iodepth);
         Some(self.place.problem("iodepth", found, "iodepth=1, or an engine such as io_uring or libaio"))
@@ -139,7 +139,7 @@ impl JobDraft {
 
     /// Returns a problem for each option of this section that would have no effect. Options of `[global]` are not
     /// checked: they are defaults for several jobs, some of which may use them.
-    pub(super) fn unused(&self) -> Vec<InputProblem> {
+    pub(super) fn unused(&self) -> Vec<Problem> {
         let replays = self.read_iolog.is_some();
         let is_mixed = self.reads && self.writes;
         let problem = |option: &&'static str| {
@@ -177,11 +177,7 @@ impl JobDraft {
         is_unlimited && self.job.ios.is_none() && self.job.runtime.is_none()
     }
 
-    pub(super) fn resolve(
-        &self,
-        limits: &Limits,
-        traces: &BTreeMap<NamedJobTrace, Trace>,
-    ) -> Result<Job, InputProblem> {
+    pub(super) fn resolve(&self, limits: &Limits, traces: &BTreeMap<NamedJobTrace, Trace>) -> Result<Job, Problem> {
         let mut job = self.job.clone();
         job.read_percent = match (self.reads, self.writes) {
             (true, true) => real(self.mix_read_percent),
@@ -228,7 +224,7 @@ impl JobDraft {
     /// to the smallest block, offsets up and sizes down (fio documentation, `offset`, `size` and `io_size`). A
     /// percentage of `io_size` is of the region. A region given in per cent ends with the drive; one in bytes must fit
     /// it, which [`Job::problems`] checks. Without a size, the region ends with the part of the drive that is in use.
-    fn resolve_region_bytes(&self, job: &mut Job, limits: &Limits) -> Result<(), InputProblem> {
+    fn resolve_region_bytes(&self, job: &mut Job, limits: &Limits) -> Result<(), Problem> {
         let (capacity_bytes, block) = (limits.capacity_bytes, self.smallest_block(job));
         let zones = |option, amount| self.amount_in_bytes(option, amount, limits);
         let offset = zones("offset", self.offset)?;
@@ -258,7 +254,7 @@ impl JobDraft {
     }
 
     /// Returns an amount with zones converted to bytes.
-    fn amount_in_bytes(&self, option: &str, amount: ByteAmount, limits: &Limits) -> Result<ByteAmount, InputProblem> {
+    fn amount_in_bytes(&self, option: &str, amount: ByteAmount, limits: &Limits) -> Result<ByteAmount, Problem> {
         let ByteAmount::Zones(count) = amount else { return Ok(amount) };
         let bytes = limits.zones.and_then(|zones| count.checked_mul(zones.zone_bytes));
         bytes.map(ByteAmount::Bytes).ok_or_else(|| {

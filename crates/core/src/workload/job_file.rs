@@ -12,7 +12,7 @@ use super::draft::JobDraft;
 use super::options;
 use super::trace::{NamedJobTrace, Trace};
 use crate::config::FaultAction;
-use crate::problem::{InputProblem, Problems};
+use crate::problem::{Problem, Problems};
 
 /// Jobs of one file, or of one command line, as written.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,8 +51,7 @@ impl WrittenJobFile {
     /// Resolves the jobs on a drive with these limits, and checks them one by one and together. `traces` holds the
     /// traces that [`wanted_traces`](WrittenJobFile::wanted_traces) lists. Returns the jobs, or all problems.
     pub fn resolve(&self, limits: &Limits, traces: &BTreeMap<NamedJobTrace, Trace>) -> Result<Vec<Job>, Problems> {
-        let mut problems: Vec<InputProblem> =
-            limits.fault_without_network.map(network_fault_problem).into_iter().collect();
+        let mut problems: Vec<Problem> = limits.fault_without_network.map(network_fault_problem).into_iter().collect();
         let mut jobs = Vec::new();
         for draft in &self.drafts {
             match draft.resolve(limits, traces) {
@@ -71,8 +70,8 @@ impl WrittenJobFile {
 }
 
 /// Returns the problem of a fault of connections on a drive that is behind no network.
-fn network_fault_problem(action: FaultAction) -> InputProblem {
+fn network_fault_problem(action: FaultAction) -> Problem {
     let found = format!("a fault {} on a drive in its host", action.name());
     let allowed = "a drive with [fabric], or a drive that is served over a network";
-    InputProblem::new("faults", None, found, allowed)
+    Problem::new("faults", None, found, allowed)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::trace::{NamedJobTrace, Trace};
 use super::{Job, Limits, WrittenJobFile};
-use crate::problem::{InputProblem, Problems, all};
+use crate::problem::{Problem, Problems, all};
 
 /// Jobs as written, with the traces that they replay, before they are resolved for a drive.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ impl UnresolvedJobs {
 }
 
 /// Returns the problem of jobs that cannot run at a load.
-fn problem(found: &str) -> InputProblem {
+fn problem(found: &str) -> Problem {
     let allowed = "one job without rate_iops, thinktime, flushes, query_rounds, group_commit and trace";
-    InputProblem::new("command line", None, format!("{found}, whose load is to be set"), allowed)
+    Problem::new("command line", None, format!("{found}, whose load is to be set"), allowed)
 }

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use phaselink_core::ledger::{JobOutcome, Latency, Outcome};
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_core::request::Op;
 use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::{Job, Limits, side_by_side};
@@ -37,11 +37,11 @@ pub fn run(target: &dyn Target, jobs: &[Job], seed: u64, stop: &AtomicBool) -> i
 /// # Errors
 /// If a job flushes and the server offers no flush. Also if a job groups the commits of several clients
 /// (`group_commit`), which only a simulation times.
-pub fn check(target: &dyn Target, limits: &Limits, jobs: &[Job]) -> Result<(), InputProblem> {
+pub fn check(target: &dyn Target, limits: &Limits, jobs: &[Job]) -> Result<(), Problem> {
     if let Some(job) = jobs.iter().find(|job| job.group_commit > 0) {
         let found = format!("group_commit={}, whose commits are not timed against a server", job.group_commit);
         let allowed = "a job without it, with fsync=1 and a thread for each client (numjobs); or `phaselink run`";
-        return Err(InputProblem::new(format!("job {}", job.name), None, found, allowed));
+        return Err(Problem::new(format!("job {}", job.name), None, found, allowed));
     }
     let Some(job) = jobs.iter().find(|job| job.includes_flushes() && !limits.supports(Op::Flush)) else {
         return Ok(());
@@ -52,7 +52,7 @@ pub fn check(target: &dyn Target, limits: &Limits, jobs: &[Job]) -> Result<(), I
     };
     let found = format!("{asked}, and the server at {target} offers no flush");
     let allowed = format!("a server that offers flushes, as `phaselink serve` does, or a job without {name}");
-    Err(InputProblem::new(format!("job {}", job.name), None, found, allowed))
+    Err(Problem::new(format!("job {}", job.name), None, found, allowed))
 }
 
 fn build_bench_outcome(

@@ -15,7 +15,7 @@ use phaselink_core::config::{Fault, FaultAction, FaultDigest, FaultSubject};
 use phaselink_core::faults::Rule;
 use phaselink_core::media::ecc::CORRECTED_BITS;
 use phaselink_core::media::volume::VolumeLimits;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_core::random::mix;
 use phaselink_core::request::{DataDirection, Io, Op};
 use phaselink_core::time::{Span, Time};
@@ -187,12 +187,12 @@ impl Faults {
     /// # Errors
     ///
     /// If the rule is about something that the server does not have, or [`RULES_MAX`] rules are in force.
-    pub fn add(&self, place: &str, fault: Fault) -> Result<u64, InputProblem> {
+    pub fn add(&self, place: &str, fault: Fault) -> Result<u64, Problem> {
         self.check(place, &fault)?;
         let mut kept = locked(&self.kept);
         if kept.rules.len() >= RULES_MAX {
             let found = format!("{RULES_MAX} rules hold already");
-            return Err(InputProblem::new(place, None, found, "clear some of them"));
+            return Err(Problem::new(place, None, found, "clear some of them"));
         }
         kept.added += 1;
         let number = kept.added;
@@ -208,7 +208,7 @@ impl Faults {
     /// # Errors
     ///
     /// If the rule cannot have an effect.
-    pub fn check(&self, place: &str, fault: &Fault) -> Result<(), InputProblem> {
+    pub fn check(&self, place: &str, fault: &Fault) -> Result<(), Problem> {
         let FaultRuleScope { model, interrupts, connections } = self.reach;
         let (found, allowed) = match fault.subject() {
             _ if fault.action == FaultAction::PowerCut => (
@@ -239,7 +239,7 @@ impl Faults {
             _ => return Ok(()),
         };
         let found = format!("\"{}\": {found}", fault.action.name());
-        Err(InputProblem::new(place, None, found, allowed))
+        Err(Problem::new(place, None, found, allowed))
     }
 
     /// Removes the fault rule with this number, or all rules. Returns how many were removed.

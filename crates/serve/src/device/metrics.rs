@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use phaselink_core::ledger::Latency;
 use phaselink_core::number::real;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::device::Device;
@@ -29,8 +29,8 @@ const QUANTILES: [(&str, f64); 3] = [("0.5", 50.0), ("0.99", 99.0), ("0.999", 99
 /// # Errors
 ///
 /// If `address` is no loopback address, or its port is taken.
-pub fn bind(address: &str) -> Result<TcpListener, InputProblem> {
-    let problem = |found: String, allowed: &str| InputProblem::new("--metrics", None, found, allowed);
+pub fn bind(address: &str) -> Result<TcpListener, Problem> {
+    let problem = |found: String, allowed: &str| Problem::new("--metrics", None, found, allowed);
     let parsed: Result<SocketAddr, _> = address.parse();
     let parsed = parsed.map_err(|_| problem(format!("`{address}` is no address"), "127.0.0.1:PORT"))?;
     if !parsed.ip().is_loopback() {

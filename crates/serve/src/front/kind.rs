@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 use super::service::FrontEndService;
 use crate::bench::target::Target;
@@ -21,7 +21,7 @@ pub const STRICT: &str = "strict";
 pub type Bound = Result<Box<dyn Front>, Problems>;
 
 /// Target of `phaselink bench` (a server and the protocol to reach it), or the problem with the address given for it.
-pub type ParsedBenchTarget = Result<Box<dyn Target>, InputProblem>;
+pub type ParsedBenchTarget = Result<Box<dyn Target>, Problem>;
 
 /// Description of a front-end before its addresses are bound: its flags, its help texts, and functions that bind and
 /// check.
@@ -49,9 +49,9 @@ pub struct FrontKind {
     /// True if hosts can use key-value drives through the front-end.
     pub knows_keys: bool,
     /// Checks that the front-end can serve a drive with timing on. The problem says what was found and what is allowed.
-    pub check_model: fn(&Drive) -> Result<(), InputProblem>,
+    pub check_model: fn(&Drive) -> Result<(), Problem>,
     /// Returns the path of the Unix socket that an address names; none for an address of another kind.
-    pub socket: fn(&str) -> Result<Option<PathBuf>, InputProblem>,
+    pub socket: fn(&str) -> Result<Option<PathBuf>, Problem>,
     /// Binds all addresses. Clients can connect from then on, and wait until the front-end serves.
     pub bind: fn(&FrontEndArguments, &Drive, Geometry) -> Bound,
     /// Client side of the front-end, by which benchmarks load a server; none if it has no client side.
@@ -156,7 +156,7 @@ pub trait Front: fmt::Debug + Send + Sync {
 }
 
 /// Returns all values if no result is a problem, or else all problems.
-pub(super) fn all<T>(parts: impl Iterator<Item = Result<T, InputProblem>>) -> Result<Vec<T>, Problems> {
+pub(super) fn all<T>(parts: impl Iterator<Item = Result<T, Problem>>) -> Result<Vec<T>, Problems> {
     let (mut values, mut problems) = (Vec::new(), Problems::default());
     for part in parts {
         match part {

@@ -21,7 +21,7 @@ pub mod vfio_user;
 pub mod vhost_user;
 
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 
 pub use nvme_command::behind_the_doorbell;
 pub(crate) use socket::bind_unix_socket;
@@ -40,7 +40,7 @@ pub const KINDS: &[FrontKind] = &[nbd::KIND, shm::KIND, vfio_user::KIND, vhost_u
 pub fn parse_bench_target(text: &str) -> ParsedBenchTarget {
     let kinds = || KINDS.iter().filter_map(|kind| kind.target.as_ref());
     let forms = || kinds().map(|BenchTargetKind { form, .. }| *form).collect::<Vec<_>>().join(", ");
-    let none = || Err(InputProblem::new(text, None, "not an address of a served drive", forms()));
+    let none = || Err(Problem::new(text, None, "not an address of a served drive", forms()));
     kinds().find_map(|kind| (kind.parse)(text)).unwrap_or_else(none)
 }
 
@@ -48,14 +48,14 @@ pub fn parse_bench_target(text: &str) -> ParsedBenchTarget {
 ///
 /// # Errors
 /// If front-ends do not go together, or one does not fit the drive.
-pub fn check(kinds: &[&FrontKind], drive: &Drive, timing: bool) -> Result<(), InputProblem> {
+pub fn check(kinds: &[&FrontKind], drive: &Drive, timing: bool) -> Result<(), Problem> {
     if drive.drives > 1 {
         let found = format!("drives is {}: what hosts attach to is one drive", drive.drives);
-        return Err(InputProblem::new("serve", None, found, "--set drives=1, and a server for each"));
+        return Err(Problem::new("serve", None, found, "--set drives=1, and a server for each"));
     }
     if timing && drive.switch.is_there() {
         let found = format!("switch.drives is {}: the model of a served drive has no switch", drive.switch.drives);
-        return Err(InputProblem::new("serve", None, found, "--set switch.drives=0, or --timing off"));
+        return Err(Problem::new("serve", None, found, "--set switch.drives=0, or --timing off"));
     }
     check_at_most_one_controller_front(kinds)?;
     check_fronts_support_zones(kinds, drive)?;
@@ -64,36 +64,36 @@ pub fn check(kinds: &[&FrontKind], drive: &Drive, timing: bool) -> Result<(), In
 }
 
 /// Checks that at most one front-end has controllers, which share the namespaces and the state of the drive.
-fn check_at_most_one_controller_front(kinds: &[&FrontKind]) -> Result<(), InputProblem> {
+fn check_at_most_one_controller_front(kinds: &[&FrontKind]) -> Result<(), Problem> {
     let mut flags = kinds.iter().filter(|kind| kind.brings_software).map(|kind| kind.flag);
     let (Some(first), Some(second)) = (flags.next(), flags.next()) else { return Ok(()) };
     let found = format!("--{first} and --{second} together: each has controllers of its own for the one drive");
-    Err(InputProblem::new("serve", None, found, "one or the other"))
+    Err(Problem::new("serve", None, found, "one or the other"))
 }
 
 /// Checks that hosts can use the zones of a drive through all front-ends.
-fn check_fronts_support_zones(kinds: &[&FrontKind], drive: &Drive) -> Result<(), InputProblem> {
+fn check_fronts_support_zones(kinds: &[&FrontKind], drive: &Drive) -> Result<(), Problem> {
     let without = kinds.iter().find(|kind| !kind.knows_zones).filter(|_| drive.zones.is_there());
     let Some(FrontKind { flag, .. }) = without else { return Ok(()) };
     let others: Vec<String> =
         KINDS.iter().filter(|kind| kind.knows_zones).map(|kind| format!("--{}", kind.flag)).collect();
     let found = format!("--{flag}: hosts cannot learn of the zones of {} there, and would write anywhere", drive.name);
-    Err(InputProblem::new("serve", None, found, format!("{}, or --set zones.size_mib=0", others.join(", "))))
+    Err(Problem::new("serve", None, found, format!("{}, or --set zones.size_mib=0", others.join(", "))))
 }
 
 /// Checks that hosts can use the keys of a drive through all front-ends.
-fn check_fronts_support_keys(kinds: &[&FrontKind], drive: &Drive) -> Result<(), InputProblem> {
+fn check_fronts_support_keys(kinds: &[&FrontKind], drive: &Drive) -> Result<(), Problem> {
     let without = kinds.iter().find(|kind| !kind.knows_keys).filter(|_| drive.key_value.is_there());
     let Some(FrontKind { flag, .. }) = without else { return Ok(()) };
     let others: Vec<String> =
         KINDS.iter().filter(|kind| kind.knows_keys).map(|kind| format!("--{}", kind.flag)).collect();
     let found = format!("--{flag}: hosts read and write blocks there, and {} stores values by their keys", drive.name);
-    Err(InputProblem::new("serve", None, found, format!("{}, or --set key_value.value_max_kib=0", others.join(", "))))
+    Err(Problem::new("serve", None, found, format!("{}, or --set key_value.value_max_kib=0", others.join(", "))))
 }
 
 /// Checks that these front-ends can share one model, and that each can serve the drive with timing on. Front-ends whose
 /// hosts bring their own software cannot share it with others.
-fn check_fronts_can_share_model(kinds: &[&FrontKind], drive: &Drive) -> Result<(), InputProblem> {
+fn check_fronts_can_share_model(kinds: &[&FrontKind], drive: &Drive) -> Result<(), Problem> {
     let Some(own) = kinds.iter().find(|kind| kind.brings_software) else {
         return kinds.iter().try_for_each(|kind| (kind.check_model)(drive));
     };
@@ -105,7 +105,7 @@ fn check_fronts_can_share_model(kinds: &[&FrontKind], drive: &Drive) -> Result<(
             "{others} and --{flag} together: hosts over {flag} bring their own software, which is part of the model for \
              the others"
         );
-        return Err(InputProblem::new("serve", None, found, "one or the other, or --timing off"));
+        return Err(Problem::new("serve", None, found, "one or the other, or --timing off"));
     }
     kinds.iter().try_for_each(|kind| (kind.check_model)(drive))
 }

@@ -2,7 +2,7 @@
 
 use phaselink_core::drive::Drive;
 use phaselink_core::number::{index, low_u16};
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_core::protocol::nvme::rules::Limits;
 
 use crate::device::store::Geometry;
@@ -40,7 +40,7 @@ pub fn offered_queue_pairs(drive: &Drive) -> u32 {
 /// # Errors
 /// If NVMe cannot express a value of the drive, or hosts do not accept it: the size of a block, the number of
 /// namespaces or queue pairs, or the longest transfer.
-pub fn served_limits(drive: &Drive, geometry: Geometry) -> Result<Limits, InputProblem> {
+pub fn served_limits(drive: &Drive, geometry: Geometry) -> Result<Limits, Problem> {
     let Geometry { capacity_bytes, block_bytes } = geometry;
     if !block_bytes.is_power_of_two() || !(512..=65536).contains(&block_bytes) {
         let found = format!("{} has blocks of {block_bytes} bytes", drive.name);
@@ -69,8 +69,8 @@ pub fn served_limits(drive: &Drive, geometry: Geometry) -> Result<Limits, InputP
     Ok(limits)
 }
 
-fn problem(found: String, allowed: &str) -> InputProblem {
-    InputProblem::new("--vfio-user", None, found, allowed)
+fn problem(found: String, allowed: &str) -> Problem {
+    Problem::new("--vfio-user", None, found, allowed)
 }
 
 #[cfg(test)]

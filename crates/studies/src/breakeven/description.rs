@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 /// Name and text of each shipped description.
 const SHIPPED: [(&str, &str); 6] = [
@@ -197,11 +197,9 @@ impl Description {
     pub fn shipped_with_overrides(name: &str, overrides: &[&str]) -> Result<Description, Problems> {
         let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) else {
             let known: Vec<&str> = Description::shipped_names().collect();
-            return Err(
-                InputProblem::new(name, None, format!("there is no description `{name}`"), known.join(", ")).into()
-            );
+            return Err(Problem::new(name, None, format!("there is no description `{name}`"), known.join(", ")).into());
         };
-        let refused = |found: String| InputProblem::new(name, None, found, "a key of the description and its value");
+        let refused = |found: String| Problem::new(name, None, found, "a key of the description and its value");
         let mut table: toml::Table = toml::from_str(text).map_err(|error| refused(error.to_string()))?;
         for text in overrides {
             let changed = toml::from_str(text)
@@ -221,7 +219,7 @@ impl Description {
     pub fn parse(file: &str, text: &str) -> Result<Description, Problems> {
         let description: Description = toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
-            InputProblem::new(
+            Problem::new(
                 file,
                 line,
                 error.message(),
@@ -370,7 +368,7 @@ struct DescriptionValueProblems<'a> {
 
 impl DescriptionValueProblems<'_> {
     fn add(&mut self, found: impl Into<String>, allowed: &str) {
-        self.problems.0.push(InputProblem::new(self.file, None, found, allowed));
+        self.problems.0.push(Problem::new(self.file, None, found, allowed));
     }
 
     fn above_zero(&mut self, name: &str, value: f64) {

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::{BreakEvenAnswer, Description, break_even_time};
 use crate::report::block_sizes;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 /// Description of a question that names none.
 const DESCRIPTION: &str = "slc-cpu";
@@ -56,7 +56,7 @@ impl BreakEvenQuestion {
                 let names: Vec<&str> = Description::shipped_names().collect();
                 let allowed = format!("a file, or {}", names.join(", "));
                 let found = format!("there is no description `{word}`");
-                return Err(InputProblem::new("command line", None, found, allowed).into());
+                return Err(Problem::new("command line", None, found, allowed).into());
             }
         };
         let host = &mut description.host;

@@ -1,7 +1,7 @@
 //! Sizes of the jobs of a comparison: every combination of the requested block sizes, numbers of threads and queue
 //! depths.
 
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::workload::has_end;
 
 /// Number of requests of each line of a comparison whose job has no end of its own.
@@ -106,9 +106,9 @@ impl RequestedSizes {
     }
 }
 
-fn too_many(cells: usize) -> InputProblem {
+fn too_many(cells: usize) -> Problem {
     let found = format!("{cells} combinations of drive, block size, threads and depth");
-    InputProblem::new("command line", None, found, format!("at most {CELLS_MAX}"))
+    Problem::new("command line", None, found, format!("at most {CELLS_MAX}"))
 }
 
 /// Returns each combination of sizes extended by each value of the option `name`.

@@ -2,7 +2,7 @@
 
 use phaselink_core::media::ecc::rates::{SampledDecoderRates, sample};
 use phaselink_core::media::ecc::{DecodeOutcomeCounts, SectorCodec, SectorDamage, inject};
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::random::mix;
 use serde::Deserialize;
 
@@ -74,7 +74,7 @@ impl EccQuestion {
         let numbers = [("--trials", self.trials), ("--inject", self.inject)];
         let wrong = numbers.iter().filter(|(_, number)| !(1..=SECTORS_MAX).contains(number));
         let problem = |(flag, number): &(&str, u64)| {
-            InputProblem::new("command line", None, format!("{flag} is {number}"), format!("1 to {SECTORS_MAX}"))
+            Problem::new("command line", None, format!("{flag} is {number}"), format!("1 to {SECTORS_MAX}"))
         };
         Problems(wrong.map(problem).collect()).or(())?;
         let EccQuestion { trials, seed, .. } = *self;

@@ -2,7 +2,7 @@
 
 use phaselink_core::drive::Drive;
 use phaselink_core::media::lifetime::{WearWorkload, lifetimes};
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::workload;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -61,7 +61,7 @@ impl EnduranceQuestion {
     fn flash(&self, drive: &Drive) -> Result<LifetimeRows, Problems> {
         if self.seed.is_some() {
             let found = format!("--seed has no effect on {}, of whose flash nothing is drawn", drive.name);
-            return Err(InputProblem::new("command line", None, found, "a drive without a translation layer").into());
+            return Err(Problem::new("command line", None, found, "a drive without a translation layer").into());
         }
         let of_flash = " for flash behind a translation layer, which spreads all writes";
         let patterns = self.patterns(WrittenPattern::ALL, WrittenPattern::name, WrittenPattern::named, of_flash)?;
@@ -78,7 +78,7 @@ impl EnduranceQuestion {
         for (flag, is_given) in [("--bs", !self.bs.is_empty()), ("--per-day", self.per_day.is_some())] {
             if is_given {
                 let found = format!("{flag} has no effect on {}, whose memory has no translation layer", drive.name);
-                return Err(InputProblem::new("command line", None, found, "a drive of flash").into());
+                return Err(Problem::new("command line", None, found, "a drive of flash").into());
             }
         }
         let workloads = self.patterns(WearWorkload::ALL, WearWorkload::name, WearWorkload::named, "")?;
@@ -103,7 +103,7 @@ impl EnduranceQuestion {
         let allowed = known.map(name).join(", ");
         all(self.workload.iter().map(|wanted| {
             let found = || format!("there is no workload `{wanted}`{place}");
-            named(wanted).ok_or_else(|| InputProblem::new("command line", None, found(), &allowed).into())
+            named(wanted).ok_or_else(|| Problem::new("command line", None, found(), &allowed).into())
         }))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::workload::{Job, UnresolvedJobs, fio};
 use serde::Deserialize;
 
@@ -113,7 +113,7 @@ impl ExportQuestion {
             outside("--ios", self.ios, 1000..=100_000_000),
             outside("conditions:", conditions, 1..=CONDITIONS_MAX),
             (!["randrw", "rw"].contains(&self.rw.as_str()))
-                .then(|| InputProblem::new("command line", None, format!("--rw {}", self.rw), "randrw or rw")),
+                .then(|| Problem::new("command line", None, format!("--rw {}", self.rw), "randrw or rw")),
         ];
         Problems(percents.chain(others.into_iter().flatten()).collect()).or(())
     }
@@ -207,7 +207,7 @@ impl ExportStudy {
             ("number_ios", question.ios.div_ceil(u64::from(question.numjobs)).to_string()),
         ];
         let options: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, text.as_str())).collect();
-        let no_trace = |_: &_| Err(InputProblem::new("question", None, "a trace", "a job without a trace").into());
+        let no_trace = |_: &_| Err(Problem::new("question", None, "a trace", "a job without a trace").into());
         let written = UnresolvedJobs::new([fio::job_from_flags(&options)?], no_trace)?.with_bursts(question.burst);
         written.on(&self.drive.limits())?;
         Ok(written)

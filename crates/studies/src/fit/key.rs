@@ -7,7 +7,7 @@ use phaselink_core::config::section::{self, Section};
 use phaselink_core::config::value;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::stage_and_cost_of_key;
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::spelling;
 
 /// Extent of the search range as a factor: from the start value divided by it to the start value multiplied by it.
@@ -36,12 +36,12 @@ pub fn keys(drive: &Drive, names: &[String]) -> Result<Vec<FitKey>, Problems> {
     let twice = names.iter().enumerate().filter(|(place, name)| names[..*place].contains(name));
     let twice = twice.map(|(_, name)| problem(name, "the key is given twice", "each key once"));
     let keys = all(names.iter().map(|name| key(drive, name).map_err(Problems::from)));
-    let twice: Vec<InputProblem> = twice.collect();
+    let twice: Vec<Problem> = twice.collect();
     if twice.is_empty() { keys } else { Err(Problems(twice)) }
 }
 
 /// Returns the key of this name in a drive, with its start value and search range.
-fn key(drive: &Drive, name: &str) -> Result<FitKey, InputProblem> {
+fn key(drive: &Drive, name: &str) -> Result<FitKey, Problem> {
     let schema = schema(drive, name).ok_or_else(|| unknown(name))?;
     let section = name.split_once('.').map_or("", |(section, _)| section);
     if !drive.has_part_in(section) {
@@ -81,13 +81,13 @@ fn schema(drive: &Drive, name: &str) -> Option<Json> {
     of(section, key)
 }
 
-fn unknown(name: &str) -> InputProblem {
+fn unknown(name: &str) -> Problem {
     let names = Drive::settable_key_names();
     let meant = spelling::question(spelling::nearest(name, names.iter().map(String::as_str)));
     let example = section::full_key_name("media", "read_ns");
     problem(name, &format!("there is no such key{meant}"), &format!("SECTION.KEY, as in {example}"))
 }
 
-fn problem(name: &str, found: &str, allowed: &str) -> InputProblem {
-    InputProblem::new(format!("--keys {name}"), None, found, allowed)
+fn problem(name: &str, found: &str, allowed: &str) -> Problem {
+    Problem::new(format!("--keys {name}"), None, found, allowed)
 }

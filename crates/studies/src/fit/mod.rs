@@ -33,7 +33,7 @@ pub use text::text;
 use phaselink_core::drive_file::{Described, KeyOverride};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::number::length;
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::random::mix;
 use phaselink_core::simulation::simulate;
 use phaselink_core::workload::WrittenJobFile;
@@ -137,7 +137,7 @@ impl FitTask {
         let jobs = all(files.iter().map(|file| file.resolve(&limits, &BTreeMap::new())))?.concat();
         let outcome = simulate(described.drive(), &jobs, trial.seed)?;
         let figures = self.runs[trial.run].figures.iter();
-        figures.map(|figure| simulated(figure, &outcome)).collect::<Result<_, InputProblem>>().map_err(Problems::from)
+        figures.map(|figure| simulated(figure, &outcome)).collect::<Result<_, Problem>>().map_err(Problems::from)
     }
 
     /// Returns one trial for each measured run with these values. Each run gets its own random numbers, as measured
@@ -170,7 +170,7 @@ pub fn fit(question: &FitTask, each: SimulateEach) -> Result<Fit, Problems> {
 }
 
 /// Returns the logarithm of a figure in the outcome of a simulation. Fails if no request counted for it.
-fn simulated(figure: &MeasuredFigure, outcome: &Outcome) -> Result<f64, InputProblem> {
+fn simulated(figure: &MeasuredFigure, outcome: &Outcome) -> Result<f64, Problem> {
     let value = outcome.jobs.get(figure.job).map_or(0.0, |job| {
         let direction = match figure.direction {
             RequestDirection::Read => &job.read,
@@ -186,5 +186,5 @@ fn simulated(figure: &MeasuredFigure, outcome: &Outcome) -> Result<f64, InputPro
         return Ok(libm::log(value));
     }
     let found = format!("a simulation of job {} has no request for the figure {}", figure.name, figure.heading());
-    Err(InputProblem::new("command line", None, found, "more requests a run, by --number-ios"))
+    Err(Problem::new("command line", None, found, "more requests a run, by --number-ios"))
 }

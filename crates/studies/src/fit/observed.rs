@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json};
 
 use phaselink_core::number::{real, whole};
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::workload::{JobPlace, WrittenJobFile, fio};
 
 /// Options of fio that say when a job ends. A fit ignores them and sets an end of its own, because figures do not
@@ -115,11 +115,11 @@ pub fn read(file: &str, text: &str, without: &[String]) -> Result<Vec<ObservedRu
     let start = text.find('{').unwrap_or(0);
     let document: Json = serde_json::from_str(&text[start..]).map_err(|error| {
         let line = text[..start].lines().count() + error.line();
-        InputProblem::new(file, line, format!("not JSON: {error}"), "the output of fio --output-format=json")
+        Problem::new(file, line, format!("not JSON: {error}"), "the output of fio --output-format=json")
     })?;
     let Some(jobs) = document["jobs"].as_array().filter(|jobs| !jobs.is_empty()) else {
         let found = "no `jobs`, or none in it";
-        return Err(InputProblem::new(file, None, found, "the output of fio --output-format=json").into());
+        return Err(Problem::new(file, None, found, "the output of fio --output-format=json").into());
     };
     let is_ours = document["fio version"].as_str().is_some_and(|version| version.starts_with("phaselink-"));
     let reader = FioReader { file, global: options(&document["global options"]), without, is_ours };
@@ -143,7 +143,7 @@ impl FioReader<'_> {
     fn job(&self, job: &Json) -> Result<ReadJob, Problems> {
         let name = job["jobname"].as_str().unwrap_or("job").to_string();
         let place = JobPlace::new(format!("{}, job {name}", self.file), None);
-        let problem = |found: String, allowed: &str| InputProblem::new(place.file.clone(), None, found, allowed);
+        let problem = |found: String, allowed: &str| Problem::new(place.file.clone(), None, found, allowed);
         if let Some(error) = job["error"].as_i64().filter(|error| *error != 0) {
             return Err(problem(format!("the job ended with error {error}"), "jobs that ended without an error").into());
         }
@@ -198,14 +198,14 @@ impl FioReader<'_> {
 
     /// Fails if fio reports several jobs of one name (threads without `group_reporting`): their percentiles cannot be
     /// merged.
-    fn check_distinct_names(&self, jobs: &[ReadJob]) -> Result<(), InputProblem> {
+    fn check_distinct_names(&self, jobs: &[ReadJob]) -> Result<(), Problem> {
         let is_second = |place: usize| jobs[..place].iter().any(|(other, _, _)| other.name == jobs[place].0.name);
         match (0..jobs.len()).find(|place| is_second(*place)) {
             None => Ok(()),
             Some(place) => {
                 let found = format!("a second job `{}`", jobs[place].0.name);
                 let allowed = "a name of its own for each job, and group_reporting=1 where numjobs is above 1";
-                Err(InputProblem::new(self.file, None, found, allowed))
+                Err(Problem::new(self.file, None, found, allowed))
             }
         }
     }

@@ -10,7 +10,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::number::real_length;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::{Job, UnresolvedJobs};
 
 /// Loads of a question that gives none, as shares of the throughput at the job's queue depth.
@@ -65,11 +65,11 @@ impl KneeQuestion {
 ///
 /// # Errors
 /// A text that is neither.
-pub fn parse_offered_rates(text: &str) -> Result<Vec<f64>, InputProblem> {
+pub fn parse_offered_rates(text: &str) -> Result<Vec<f64>, Problem> {
     let wrong = || {
         let allowed =
             "requests a second in rising order, as in 10k,50k,100k, or the lowest and the highest, as in 10k:200k";
-        InputProblem::new("command line", None, format!("--rates {text}"), allowed)
+        Problem::new("command line", None, format!("--rates {text}"), allowed)
     };
     let rate = |text: &str| parse_count(text).filter(|rate| *rate >= 1.0);
     let rates: Option<Vec<f64>> = match text.split_once(':') {

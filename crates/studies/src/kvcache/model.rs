@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use phaselink_core::number::real;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::spelling;
 
 /// Text of the file `models.toml`: the language models that the project ships, one TOML table each.
@@ -46,12 +46,12 @@ impl LanguageModel {
     ///
     /// # Errors
     /// If no shipped model has this name; the message suggests the nearest name.
-    pub fn shipped_named(name: &str) -> Result<LanguageModel, InputProblem> {
+    pub fn shipped_named(name: &str) -> Result<LanguageModel, Problem> {
         shipped().remove(name).ok_or_else(|| {
             let names = LanguageModel::shipped_names();
             let meant = spelling::question(spelling::nearest(name, names.iter().map(String::as_str)));
             let allowed = format!("{}, or a file with {KEYS}", names.join(", "));
-            InputProblem::new("--kv-model", None, format!("there is no model `{name}`{meant}"), allowed)
+            Problem::new("--kv-model", None, format!("there is no model `{name}`{meant}"), allowed)
         })
     }
 
@@ -62,9 +62,9 @@ impl LanguageModel {
     pub fn parse(file: &str, text: &str) -> Result<LanguageModel, Problems> {
         let model: LanguageModel = toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
-            InputProblem::new(file, line, error.message(), KEYS)
+            Problem::new(file, line, error.message(), KEYS)
         })?;
-        let problem = |found: String, allowed: &str| InputProblem::new(file, None, found, allowed);
+        let problem = |found: String, allowed: &str| Problem::new(file, None, found, allowed);
         let mut problems = Problems::default();
         if model.kv_heads.is_some() == model.latent_values.is_some() {
             let found = "kv_heads and latent_values: both or neither";

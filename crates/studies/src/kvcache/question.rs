@@ -18,7 +18,7 @@ use crate::results::words::counted;
 use crate::simulations::{SimulateEach, simulated};
 use phaselink_core::drive::Drive;
 use phaselink_core::number::{narrow, real};
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload;
 use phaselink_core::workload::trace::File;
 
@@ -140,8 +140,8 @@ fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u6
     Ok(Option::<Size>::deserialize(deserializer)?.map(|size| size.0))
 }
 
-fn command_line(found: impl Into<String>, allowed: impl Into<String>) -> InputProblem {
-    InputProblem::new("command line", None, found, allowed)
+fn command_line(found: impl Into<String>, allowed: impl Into<String>) -> Problem {
+    Problem::new("command line", None, found, allowed)
 }
 
 impl KvCacheQuestion {
@@ -223,7 +223,7 @@ impl KvCacheQuestion {
     }
 
     fn check(&self) -> Result<(), Problems> {
-        let mut problems: Vec<InputProblem> = [
+        let mut problems: Vec<Problem> = [
             outside("--windows", self.windows, 2..=1000),
             outside("--drives-per-host", self.drives_per_host, 1..=64),
             outside("--accelerators", self.accelerators, 1..=100_000),
@@ -278,7 +278,7 @@ impl KvCacheStudy {
     }
 
     /// Returns the cache plan with the capacity of these drives, or `--drive-size`, for the third tier.
-    fn cache_plan_for_drive(&self, drive: &Drive) -> Result<CachePlan, InputProblem> {
+    fn cache_plan_for_drive(&self, drive: &Drive) -> Result<CachePlan, Problem> {
         let StripedDrives { count, chunk_bytes } = self.striped();
         // No chunk spans two drives, so count the whole chunks that fit each drive.
         let capacity_bytes = drive.limits().capacity_bytes / chunk_bytes * chunk_bytes * count;

@@ -4,7 +4,7 @@ use super::formats::TokenTrace;
 use super::generate::GeneratedTrace;
 use super::request::PromptRequest;
 use crate::results::units::grouped;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 
 /// Trace of prompts that can be read from the start any number of times: a file or a generator.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl PromptSource {
     }
 
     /// Returns an iterator over all requests of the trace, from the first. A file can yield errors.
-    pub fn requests(&self) -> Box<dyn Iterator<Item = Result<PromptRequest, InputProblem>> + '_> {
+    pub fn requests(&self) -> Box<dyn Iterator<Item = Result<PromptRequest, Problem>> + '_> {
         match self {
             PromptSource::File(trace) => Box::new(trace.requests()),
             PromptSource::Generated(trace, _) => Box::new(trace.requests().map(Ok)),

@@ -12,7 +12,7 @@ use super::windows::{
 use crate::predict::lifetime::{WrittenPattern, flash_lifetime};
 use phaselink_core::drive::Drive;
 use phaselink_core::number::{length, real, real_length, whole, wide_index};
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::request::Op;
 use phaselink_core::time::Span;
 
@@ -158,7 +158,7 @@ pub fn walk(
     accelerators: &Accelerators,
     windows: &[SampledWindow],
     drives: StripedDrives,
-) -> Result<CacheWalkResult, InputProblem> {
+) -> Result<CacheWalkResult, Problem> {
     let mut tiers = Tiers::new(plan.clone());
     let mut prompts = PromptTimeSums::new();
     let mut works = vec![WindowWork::default(); windows.len()];

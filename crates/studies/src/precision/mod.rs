@@ -23,7 +23,7 @@ pub use goal::PrecisionGoal;
 pub use json::document;
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::Latency;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_core::workload::{Job, side_by_side};
 
 /// Number of batches into which a run is divided for its confidence intervals.
@@ -163,12 +163,12 @@ impl Measurement {
 ///
 /// # Errors
 /// If some jobs run one after another.
-pub fn check(jobs: &[Job]) -> Result<(), InputProblem> {
+pub fn check(jobs: &[Job]) -> Result<(), Problem> {
     match side_by_side(jobs).count() {
         0 | 1 => Ok(()),
         _ => {
             let found = "a precision for jobs that run one after the other (stonewall)";
-            Err(InputProblem::new("command line", None, found, "a run for each group of jobs"))
+            Err(Problem::new("command line", None, found, "a run for each group of jobs"))
         }
     }
 }

@@ -8,7 +8,7 @@ use phaselink_core::config::Precondition;
 use phaselink_core::drive::Drive;
 use phaselink_core::media::flash::shape;
 use phaselink_core::number::real;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::fio;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -123,8 +123,8 @@ pub fn flash_lifetime(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) 
     })
 }
 
-fn check(drive: &Drive) -> Result<(), InputProblem> {
-    let problem = |found: &str, allowed: &str| InputProblem::new(&drive.name, None, String::from(found), allowed);
+fn check(drive: &Drive) -> Result<(), Problem> {
+    let problem = |found: &str, allowed: &str| Problem::new(&drive.name, None, String::from(found), allowed);
     if !drive.is_flash() {
         return Err(problem("the memory has no translation layer", "translation.mapping=\"page\""));
     }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload;
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error};
@@ -50,20 +50,20 @@ pub fn question_from_keys<Q: DeserializeOwned>(keys: Map<String, Value>) -> Resu
         let alone = Map::from_iter([(key.clone(), value.clone())]);
         let error = serde_json::from_value::<Q>(Value::Object(alone)).err()?.to_string();
         let (found, allowed) = error.split_once("; allowed: ").unwrap_or((&error, ""));
-        Some(InputProblem::new("question", None, format!("{key}: {found}"), allowed))
+        Some(Problem::new("question", None, format!("{key}: {found}"), allowed))
     });
     Problems(problems.collect()).or(())?;
     Ok(serde_json::from_value(Value::Object(keys)).map_err(not_a_json_object_problem)?)
 }
 
-fn not_a_json_object_problem(error: serde_json::Error) -> InputProblem {
-    InputProblem::new("question", None, error.to_string(), "a JSON object")
+fn not_a_json_object_problem(error: serde_json::Error) -> Problem {
+    Problem::new("question", None, error.to_string(), "a JSON object")
 }
 
 /// Returns a problem if the value of an option lies outside its range.
-pub fn outside<T: PartialOrd + Display>(option: &str, value: T, range: RangeInclusive<T>) -> Option<InputProblem> {
+pub fn outside<T: PartialOrd + Display>(option: &str, value: T, range: RangeInclusive<T>) -> Option<Problem> {
     let allowed = || format!("{} to {}", range.start(), range.end());
-    let problem = || InputProblem::new("command line", None, format!("{option} {value}"), allowed());
+    let problem = || Problem::new("command line", None, format!("{option} {value}"), allowed());
     (!range.contains(&value)).then(problem)
 }
 

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::expected::fields;
 use crate::report::csv;
 use phaselink_core::config::UncertaintyCause;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 /// Share of its value by which a row has to move to count as dependent. It is half of the smallest tolerance of a
 /// measured number, so that a smaller movement cannot decide a verdict alone.
@@ -58,7 +58,7 @@ impl Dependence {
                 _ => fields(line).ok().and_then(|fields| dependence.take(fields)),
             };
             if read.is_none() {
-                problems.0.push(InputProblem::new(file, Some(number + 1), format!("`{line}`"), HEAD));
+                problems.0.push(Problem::new(file, Some(number + 1), format!("`{line}`"), HEAD));
             }
         }
         problems.or(dependence)

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::printed::{Printed, Words};
 pub use crate::results::documents::ClaimKind;
 use phaselink_core::config::document::Place;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 const COLUMNS: [&str; 8] = ["id", "kind", "quantity", "unit", "printed", "words", "source", "note"];
 
@@ -130,7 +130,7 @@ fn quoted_field(text: &str) -> Result<(String, &str), String> {
 struct RowReader<'a> {
     place: &'a Place,
     fields: Vec<String>,
-    problems: Vec<InputProblem>,
+    problems: Vec<Problem>,
 }
 
 impl RowReader<'_> {
@@ -138,14 +138,14 @@ impl RowReader<'_> {
         self.problems.push(self.place.problem(found, allowed));
     }
 
-    fn read_header_row(mut self) -> Vec<InputProblem> {
+    fn read_header_row(mut self) -> Vec<Problem> {
         if self.fields != COLUMNS {
             self.refuse(format!("columns {}", self.fields.join(",")), &COLUMNS.join(","));
         }
         self.problems
     }
 
-    fn row(mut self) -> Result<PublishedResult, Vec<InputProblem>> {
+    fn row(mut self) -> Result<PublishedResult, Vec<Problem>> {
         if self.fields.len() != COLUMNS.len() {
             self.refuse(format!("{} fields", self.fields.len()), &format!("{} fields", COLUMNS.len()));
             return Err(self.problems);
@@ -231,7 +231,7 @@ mod tests {
         let rows = read("expected.csv", &format!("{}\n{lines}", COLUMNS.join(",")), &mut problems);
         match problems.0.is_empty() {
             true => Ok(rows),
-            false => Err(problems.0.iter().map(InputProblem::to_string).collect()),
+            false => Err(problems.0.iter().map(Problem::to_string).collect()),
         }
     }
 

@@ -7,7 +7,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, KeyOverride, refuse_files, shipped};
 use phaselink_core::engine::simulation::Simulation;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::workload::{Job, fio};
 
 /// One run of an experiment, ready to start. Its simulation is set up only when its turn comes, because all of them
@@ -141,9 +141,8 @@ impl Experiments {
     pub fn prepare(reproduction: Reproduction) -> Result<Experiments, Problems> {
         let runs = reproduction.runs().iter().enumerate().map(|(place, spec)| {
             // Report each problem at the place of its experiment in the plan.
-            let placed = |problem: &InputProblem| {
-                reproduction.run_problem_at_experiment(place, &problem.found, &problem.allowed)
-            };
+            let placed =
+                |problem: &Problem| reproduction.run_problem_at_experiment(place, &problem.found, &problem.allowed);
             ExperimentRun::prepare(spec, &[]).map_err(|problems| Problems(problems.0.iter().map(placed).collect()))
         });
         let runs = all(runs)?;

@@ -13,7 +13,7 @@ use crate::report::html::lines::{PlotLine, lines};
 use crate::results::units;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::number::real;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 
 /// Ratio of the largest to the smallest swept value from which on an axis is logarithmic.
 const LOGARITHMIC_RATIO: f64 = 8.0;
@@ -96,7 +96,7 @@ impl Reproduction {
 
     /// Returns the problems of figures that do not depend on results: expressions that are no series, curves over
     /// different points, published rows without a number, and stages of an experiment without a sweep.
-    pub(super) fn figure_problems(&self) -> Vec<InputProblem> {
+    pub(super) fn figure_problems(&self) -> Vec<Problem> {
         let problem = |figure: &PlanFigure| {
             let experiments = &self.plan.experiments;
             let mut over: Option<Vec<f64>> = None;
@@ -127,7 +127,7 @@ impl Reproduction {
     }
 
     /// Returns the problems of curves that read quantities which the drives of their runs do not have.
-    pub(super) fn missing_quantity_problems(&self, facts: &[Facts]) -> Vec<InputProblem> {
+    pub(super) fn missing_quantity_problems(&self, facts: &[Facts]) -> Vec<Problem> {
         let mut problems = Vec::new();
         for figure in &self.plan.figures {
             for (_, expression) in &figure.lines {

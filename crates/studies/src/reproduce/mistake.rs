@@ -2,7 +2,7 @@
 
 use phaselink_core::spelling;
 
-/// Mistake in an expression: what was found and what is allowed, as in a [`phaselink_core::problem::InputProblem`] without its place.
+/// Mistake in an expression: what was found and what is allowed, as in a [`phaselink_core::problem::Problem`] without its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ExpressionMistake {
     /// Text that says what was found in the expression.

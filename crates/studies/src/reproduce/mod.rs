@@ -44,7 +44,7 @@ use mistake::ExpressionMistake;
 use phaselink_core::config::UncertaintyCause;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use plan::{PlanRow, ReproductionPlan};
 use quantity::RunQuantity;
 
@@ -162,7 +162,7 @@ impl Reproduction {
     ///
     /// # Panics
     /// If there is no such run.
-    pub fn run_problem_at_experiment(&self, run: usize, found: &str, allowed: &str) -> InputProblem {
+    pub fn run_problem_at_experiment(&self, run: usize, found: &str, allowed: &str) -> Problem {
         self.plan.places[run].problem(found, allowed)
     }
 
@@ -268,7 +268,7 @@ impl Reproduction {
         })
     }
 
-    fn unmatched_row_problems(&self) -> Vec<InputProblem> {
+    fn unmatched_row_problems(&self) -> Vec<Problem> {
         let planned: BTreeSet<&str> = self.plan.rows.iter().map(|row| row.id.as_str()).collect();
         let published: BTreeSet<&str> = self.expected.iter().map(|row| row.id.as_str()).collect();
         let unplanned = self.expected.iter().filter(|row| !planned.contains(row.id.as_str())).map(|row| {
@@ -284,7 +284,7 @@ impl Reproduction {
 
     /// Returns the problem of a row whose value has the wrong kind: a number or a comparison is needed. No kind depends
     /// on a result, so that any results will do for the check.
-    fn value_kind_problem(&self, row: &PlanRow, expected: &PublishedResult) -> Option<InputProblem> {
+    fn value_kind_problem(&self, row: &PlanRow, expected: &PublishedResult) -> Option<Problem> {
         let value = evaluate(row.value.as_ref()?, &self.plan.experiments, &|_, _| 1.0);
         let (found, allowed) = match (value, expected.printed) {
             (Ok(ExpressionValue::Number(_)), Some(_)) | (Ok(ExpressionValue::Truth(_)), None) => {
@@ -299,7 +299,7 @@ impl Reproduction {
 
     /// Returns the problem of a row that reads no run but is not declared so. A value that follows from given numbers
     /// alone must have the kind input; one of a closed form must have the provenance returned.
-    fn missing_run_problem(&self, row: &PlanRow, expected: &PublishedResult) -> Option<InputProblem> {
+    fn missing_run_problem(&self, row: &PlanRow, expected: &PublishedResult) -> Option<Problem> {
         let mut reads_runs = false;
         self.visit(row, &mut |_, quantity| reads_runs |= !matches!(quantity, RunQuantity::Parameter(_)));
         if !reads_runs && self.reads_form(row) {

@@ -1,7 +1,7 @@
 //! Papers whose results are reproduced and whose plans come with the program.
 
 use super::{PAPERS, Reproduction};
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::spelling;
 
 /// Paper with the texts of its reproduction, the folder `reproductions/<name>`.
@@ -47,7 +47,7 @@ pub fn find(name: &str) -> Result<Paper, Problems> {
     all().find(|paper| paper.name == name).ok_or_else(|| {
         let known: Vec<&str> = all().map(|paper| paper.name).collect();
         let meant = spelling::question(nearest(name, &known));
-        InputProblem::new("command line", None, format!("there is no paper `{name}`{meant}"), known.join(", ")).into()
+        Problem::new("command line", None, format!("there is no paper `{name}`{meant}"), known.join(", ")).into()
     })
 }
 

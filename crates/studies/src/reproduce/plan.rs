@@ -49,7 +49,7 @@ use super::plan_form::ClosedFormSpec;
 use crate::results::current_figure_name;
 use crate::results::documents::Provenance;
 use phaselink_core::config::document::{self, Entry, Node, Place, Table, Value};
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 /// Seed of experiments for which the plan gives no seed.
 const SEED_DEFAULT: u64 = 1;
@@ -130,7 +130,7 @@ pub(super) fn read(file: &str, text: &str, problems: &mut Problems) -> Reproduct
 /// Reader of a reproduction's plan, with the plan and the problems found so far.
 struct ReproductionPlanReader<'a> {
     plan: ReproductionPlan,
-    problems: &'a mut Vec<InputProblem>,
+    problems: &'a mut Vec<Problem>,
 }
 
 /// Seed and fio options that experiments inherit from the head of the plan.
@@ -528,7 +528,7 @@ impl ReproductionPlan {
 
 impl ExpressionMistake {
     /// Makes a problem of this mistake at a place in the plan.
-    pub(super) fn at(self, place: &Place) -> InputProblem {
+    pub(super) fn at(self, place: &Place) -> Problem {
         place.problem(self.found, self.allowed)
     }
 }
@@ -542,7 +542,7 @@ mod tests {
         let plan = read("plan.toml", text, &mut problems);
         match problems.0.is_empty() {
             true => Ok(plan),
-            false => Err(problems.0.iter().map(InputProblem::to_string).collect()),
+            false => Err(problems.0.iter().map(Problem::to_string).collect()),
         }
     }
 

@@ -63,7 +63,7 @@ impl ClosedFormSpec {
         let block_bytes = match blocks.last().and_then(|text| text.split_once('=')) {
             None => BLOCK_DEFAULT,
             Some((_, bytes)) => bytes.trim().parse().ok().filter(|bytes| *bytes > 0).ok_or_else(|| {
-                phaselink_core::problem::InputProblem::new(
+                phaselink_core::problem::Problem::new(
                     &self.description,
                     None,
                     format!("{BLOCK} is {bytes}"),

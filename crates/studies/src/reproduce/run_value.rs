@@ -5,7 +5,7 @@ use super::experiment::ExperimentRun;
 use super::expression::{Expression, parse};
 use super::plan_experiment::PlanExperiment;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 /// Name by which expressions refer to the run.
 const RUN: &str = "run";
@@ -26,15 +26,13 @@ impl RunExpression {
         let experiments =
             vec![PlanExperiment { name: String::from(RUN), runs: vec![0], forms: Vec::new(), swept: None }];
         let expression = parse(text, &experiments).map_err(|mistakes| {
-            let problems = mistakes.into_iter().map(|it| InputProblem::new(file, line, it.found, it.allowed));
+            let problems = mistakes.into_iter().map(|it| Problem::new(file, line, it.found, it.allowed));
             Problems(problems.collect())
         })?;
         match evaluate(&expression, &experiments, &|_, _| 1.0) {
             Ok(ExpressionValue::Number(_)) => Ok(RunExpression { expression, experiments }),
-            Ok(value) => {
-                Err(InputProblem::new(file, line, format!("`{text}` gives {}", value.kind()), "a number").into())
-            }
-            Err(found) => Err(InputProblem::new(file, line, found, "a number").into()),
+            Ok(value) => Err(Problem::new(file, line, format!("`{text}` gives {}", value.kind()), "a number").into()),
+            Err(found) => Err(Problem::new(file, line, found, "a number").into()),
         }
     }
 
@@ -47,7 +45,7 @@ impl RunExpression {
         let mut problems = Problems::default();
         self.expression.visit(&mut |_, quantity| {
             let mistake = quantity.and_then(|quantity| quantity.check(&facts).err());
-            problems.0.extend(mistake.map(|it| InputProblem::new(file, line, it.found, it.allowed)));
+            problems.0.extend(mistake.map(|it| Problem::new(file, line, it.found, it.allowed)));
         });
         problems.or(())
     }

@@ -9,7 +9,7 @@ const EXPERIMENT: &str = "[[experiment]]\nname = \"a\"\ndrive = \"d\"\n\
 
 fn load(rows: &str, expected: &str) -> Result<Reproduction, Vec<String>> {
     let loaded = Reproduction::load("p", &format!("{EXPERIMENT}{rows}"), &format!("{HEAD}{expected}"));
-    loaded.map_err(|problems| problems.0.iter().map(InputProblem::to_string).collect())
+    loaded.map_err(|problems| problems.0.iter().map(Problem::to_string).collect())
 }
 
 fn row(id: &str, value: &str) -> String {

@@ -34,7 +34,7 @@ use crate::results;
 use axis::{POINTS_MAX, SweepAxis, SweptPlanPart};
 use phaselink_core::config::document::Place;
 use phaselink_core::drive_file::shipped;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::trace;
 use plan::{PlanJobText, Text, Word};
 
@@ -57,7 +57,7 @@ pub struct NamedFile<'a> {
 
 impl NamedFile<'_> {
     /// Returns a problem with this file, located where the plan names the file.
-    pub fn problem(&self, found: &str, allowed: &str) -> InputProblem {
+    pub fn problem(&self, found: &str, allowed: &str) -> Problem {
         self.place.problem(found, allowed)
     }
 }

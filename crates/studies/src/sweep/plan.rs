@@ -25,7 +25,7 @@ use phaselink_core::config::document::{self, Entry, Node, Place, Table, Value};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::KeyOverride;
 use phaselink_core::number::{whole, wide_index};
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::spelling::{nearest, question};
 use phaselink_core::workload::{fio, options};
 
@@ -95,7 +95,7 @@ struct SweepReader {
     whole: Place,
     /// Full names of all keys of a drive file, such as `media.read_ns`; an axis of the sweep may vary only these.
     keys: Vec<String>,
-    problems: Vec<InputProblem>,
+    problems: Vec<Problem>,
     notes: Vec<String>,
 }
 

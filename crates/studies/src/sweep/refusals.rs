@@ -1,6 +1,6 @@
 //! Problems that prevent points of a sweep from running, each listed once for all its points.
 
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 use super::Plan;
 
@@ -14,7 +14,7 @@ pub struct PointProblems {
 /// Problem for which points of a sweep cannot be simulated.
 #[derive(Clone, Debug)]
 struct Refusal {
-    problem: InputProblem,
+    problem: Problem,
     /// Number of the first point that has the problem. The next field is the number of points that have it.
     first: usize,
     points: usize,
@@ -40,7 +40,7 @@ impl PointProblems {
     /// Returns each problem once, in the order of the plan's lines. Its text names the first point that has it, and how
     /// many others do.
     pub fn problems(&self, plan: &Plan) -> Problems {
-        let mut problems: Vec<InputProblem> = self.entries.iter().map(|entry| entry.problem(plan)).collect();
+        let mut problems: Vec<Problem> = self.entries.iter().map(|entry| entry.problem(plan)).collect();
         problems.sort_by(|left, right| (&left.file, left.line).cmp(&(&right.file, right.line)));
         Problems(problems)
     }
@@ -48,7 +48,7 @@ impl PointProblems {
 
 impl Refusal {
     /// Returns the problem with the point that has it first. A problem of all points names none, as no axis causes it.
-    fn problem(&self, plan: &Plan) -> InputProblem {
+    fn problem(&self, plan: &Plan) -> Problem {
         let others = match self.points - 1 {
             0 => String::new(),
             1 => String::from(", and at 1 other point"),
@@ -58,6 +58,6 @@ impl Refusal {
             true => self.problem.found.clone(),
             false => format!("{} (at {}{others})", self.problem.found, plan.describe(self.first)),
         };
-        InputProblem { found, ..self.problem.clone() }
+        Problem { found, ..self.problem.clone() }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Calibration, MeasuredValue, SourcePlan, read};
 use crate::report::Table;
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 
 /// Name and content of a text file.
 pub type NamedText = (String, String);
@@ -69,13 +69,13 @@ impl MeasurementSet {
         let calibration = folds.map(|(name, text)| Calibration::read(name, text)).transpose()?;
         if plans.is_empty() {
             let allowed = "a file NAME.toml for each source (docs/validation.md)";
-            return Err(InputProblem::new(folder, None, "no plan", allowed).into());
+            return Err(Problem::new(folder, None, "no plan", allowed).into());
         }
         let set = MeasurementSet { measurements, plans, calibration };
         let is_planned = |it: &&MeasuredValue| set.plans.iter().any(|plan| plan.source == it.source());
         if let Some(lost) = set.measurements.iter().find(|it| !is_planned(it)) {
             let found = format!("no plan has source = \"{}\", to which {} belongs", lost.source(), lost.id());
-            return Err(InputProblem::new(table_name, None, found, set.sources().join(", ")).into());
+            return Err(Problem::new(table_name, None, found, set.sources().join(", ")).into());
         }
         Ok(set)
     }

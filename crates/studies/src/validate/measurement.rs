@@ -1,7 +1,7 @@
 //! Table of measured values with their sources and conditions, one value per line of CSV.
 
 use crate::reproduce::fields;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 /// Names of the columns of the CSV table of measurements, in order.
 pub const COLUMNS: [&str; 12] =
@@ -53,7 +53,7 @@ pub fn read(file: &str, text: &str) -> Result<Vec<MeasuredValue>, Problems> {
     let (mut rows, mut problems) = (Vec::new(), Problems::default());
     let head = lines.next().map_or(Ok(Vec::new()), |(_, line)| fields(line));
     if head.as_deref().unwrap_or_default() != COLUMNS {
-        problems.0.push(InputProblem::new(file, 1, "another head", COLUMNS.join(",")));
+        problems.0.push(Problem::new(file, 1, "another head", COLUMNS.join(",")));
     }
     let mut known = std::collections::BTreeSet::new();
     for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
@@ -61,9 +61,9 @@ pub fn read(file: &str, text: &str) -> Result<Vec<MeasuredValue>, Problems> {
             Ok(row) if known.insert(String::from(row.id())) => rows.push(row),
             Ok(row) => {
                 let found = format!("a second row `{}`", row.id());
-                problems.0.push(InputProblem::new(file, number + 1, found, "one row for each id"));
+                problems.0.push(Problem::new(file, number + 1, found, "one row for each id"));
             }
-            Err(found) => problems.0.push(InputProblem::new(file, number + 1, found, COLUMNS.join(","))),
+            Err(found) => problems.0.push(Problem::new(file, number + 1, found, COLUMNS.join(","))),
         }
     }
     problems.or(rows)
@@ -89,7 +89,7 @@ mod tests {
             "{}\nA-1,s,m,d,l,so,w,q,1.5,ns,result,\nA-1,s,m,d,l,so,w,q,2,ns,result,\nB\nC,,,,,,,,x,,,\n",
             COLUMNS.join(",")
         );
-        let problems: Vec<String> = read("t.csv", &text).unwrap_err().0.iter().map(InputProblem::to_string).collect();
+        let problems: Vec<String> = read("t.csv", &text).unwrap_err().0.iter().map(Problem::to_string).collect();
         let starts = ["t.csv:3: a second row `A-1`", "t.csv:4: 1 fields", "t.csv:5: the value `x`"];
         assert!(problems.iter().zip(starts).all(|(found, start)| found.starts_with(start)), "{problems:?}");
         assert_eq!(problems.len(), 3);

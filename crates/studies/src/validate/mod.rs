@@ -36,7 +36,7 @@ use crate::reproduce::RunSpec;
 use crate::reproduce::experiment::ExperimentRun;
 use agreement::agreement_of;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 use plan::{PredictingRun, RowPlan};
 
 /// Name of the summary over all sources of measurements.
@@ -168,7 +168,7 @@ impl Validation {
 
 fn prepare_run(spec: &RunSpec, first: &PredictingRun) -> Result<ExperimentRun, Problems> {
     let (file, line) = &first.place;
-    let placed = |problem: InputProblem| InputProblem::new(file, *line, problem.to_string(), "a run that can start");
+    let placed = |problem: Problem| Problem::new(file, *line, problem.to_string(), "a run that can start");
     ExperimentRun::prepare(spec, &[]).map_err(|problems| Problems(problems.0.into_iter().map(placed).collect()))
 }
 

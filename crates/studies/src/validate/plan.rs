@@ -36,7 +36,7 @@ use super::pattern::{Captures, TextPattern, filled};
 use super::unit;
 use crate::reproduce::{RunExpression, RunSpec};
 use crate::results::documents::Provenance;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 /// Seed of all validation runs.
 const SEED: u64 = 1;
@@ -163,7 +163,7 @@ impl SourcePlan {
     pub fn read(file: &str, text: &str) -> Result<SourcePlan, Problems> {
         let plan: SourcePlanText = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| line_of(text, span.start));
-            InputProblem::new(file, line, error.message(), "keys and values as docs/validation.md lists them")
+            Problem::new(file, line, error.message(), "keys and values as docs/validation.md lists them")
         })?;
         let (mut rules, mut problems) = (Vec::new(), Problems::default());
         for spanned in &plan.rule {
@@ -190,18 +190,18 @@ impl SourcePlan {
     ///
     /// # Errors
     /// A measurement that matches no rule, and captured texts or units that the rule cannot use.
-    pub(super) fn answer(&self, row: &MeasuredValue) -> Result<RowPlan, InputProblem> {
+    pub(super) fn answer(&self, row: &MeasuredValue) -> Result<RowPlan, Problem> {
         let found = self.rules.iter().find_map(|rule| Some((rule, rule.captures(row)?)));
         let Some((rule, captures)) = found else {
             let found = format!("no rule matches the row {}", row.id());
-            return Err(InputProblem::new(&self.file, None, found, "a rule that answers it, or one with its class"));
+            return Err(Problem::new(&self.file, None, found, "a rule that answers it, or one with its class"));
         };
         match &rule.answer {
             RuleAnswer::Left { class, is_answerable } => {
                 Ok(RowPlan::Left { class: class.clone(), is_answerable: *is_answerable })
             }
             RuleAnswer::Run(run) => self.run(rule, run, &captures, row).map_err(|found| {
-                InputProblem::new(
+                Problem::new(
                     &self.file,
                     rule.line,
                     format!("row {}: {found}", row.id()),
@@ -256,7 +256,7 @@ impl SourcePlan {
 
 impl ValidationRule {
     fn read(file: &str, line: Option<usize>, text: &RuleText) -> Result<ValidationRule, Problems> {
-        let problem = |found: String, allowed: &str| Problems::from(InputProblem::new(file, line, found, allowed));
+        let problem = |found: String, allowed: &str| Problems::from(Problem::new(file, line, found, allowed));
         let mut when = Vec::new();
         for (column, patterns) in &text.when {
             if !COLUMNS.contains(&column.as_str()) {

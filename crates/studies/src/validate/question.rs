@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{MeasurementSet, SourcePlan, Validation};
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::spelling;
 
 /// Question of `validate`: how near does the model come to measurements of real machines?
@@ -43,7 +43,7 @@ impl ValidateQuestion {
         let known = set.sources();
         let unknown = self.sources.iter().filter(|name| !known.contains(&name.as_str())).map(|name| {
             let meant = spelling::question(spelling::nearest(&name.to_uppercase(), known.iter().copied()));
-            InputProblem::new("command line", None, format!("there is no source `{name}`{meant}"), known.join(", "))
+            Problem::new("command line", None, format!("there is no source `{name}`{meant}"), known.join(", "))
         });
         let problems = Problems(unknown.collect());
         let is_chosen = |plan: &&SourcePlan| self.sources.is_empty() || self.sources.contains(&plan.source);

@@ -13,7 +13,7 @@ use crate::uncertainty::{ConstantDraws, DRAWS_MIN, SEED};
 use phaselink_core::config::engine::{EngineOptions, polls};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Described;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::{Limits, Trace};
 
 /// Software stacks with which each drive is tried if the question names none.
@@ -115,7 +115,7 @@ impl WhatIfQuestion {
             match replay_obstacle(candidate.described.drive(), recording.trace) {
                 Some(reason) if is_now => {
                     let allowed = "a drive that it fits, with --now";
-                    return Err(InputProblem::new(recording.file, None, reason, allowed).into());
+                    return Err(Problem::new(recording.file, None, reason, allowed).into());
                 }
                 Some(reason) => cannot.push(reason),
                 None => {
@@ -127,7 +127,7 @@ impl WhatIfQuestion {
         if let RecordedDrive::Other(described) = &recording.drive {
             let drive = described.drive();
             if let Some(reason) = endless_sleep_reason(&drive.name, &drive.limits()) {
-                return Err(InputProblem::new(recording.file, None, reason, "a drive that raises interrupts").into());
+                return Err(Problem::new(recording.file, None, reason, "a drive that raises interrupts").into());
             }
         }
         cannot.dedup();
@@ -145,14 +145,13 @@ impl WhatIfQuestion {
     }
 
     fn check(&self) -> Result<(), Problems> {
-        let mut problems: Vec<InputProblem> =
-            outside("--requests", self.requests, 100..=100_000_000).into_iter().collect();
+        let mut problems: Vec<Problem> = outside("--requests", self.requests, 100..=100_000_000).into_iter().collect();
         if !(DRAWS_MIN..=10_000).contains(&self.draws) {
             let allowed = format!("{DRAWS_MIN} to 10000: fewer draws have no interval in which nine of ten lie");
-            problems.push(InputProblem::new("command line", None, format!("--draws {}", self.draws), allowed));
+            problems.push(Problem::new("command line", None, format!("--draws {}", self.draws), allowed));
         }
         if self.stack.is_empty() {
-            problems.push(InputProblem::new("command line", None, "--stack is empty", "one software stack or several"));
+            problems.push(Problem::new("command line", None, "--stack is empty", "one software stack or several"));
         }
         Problems(problems).or(())
     }

@@ -5,8 +5,7 @@ use crate::config::FaultOperation;
 use crate::random::Random;
 
 fn read(text: &str) -> Result<Vec<Fault>, String> {
-    let told =
-        |problems: Vec<InputProblem>| problems.iter().map(InputProblem::to_string).collect::<Vec<_>>().join("\n");
+    let told = |problems: Vec<Problem>| problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n");
     FaultTimeline::read_text("t", text).map(|timeline| timeline.0).map_err(told)
 }
 

@@ -7,7 +7,7 @@ use super::{messages, read, read_with_overrides};
 use crate::config::Wait;
 use crate::config::section::Section;
 use crate::drive::Interface;
-use crate::problem::{InputProblem, Problems};
+use crate::problem::{Problem, Problems};
 use crate::time::Span;
 
 fn drive(text: &str, given: &[&str]) -> Drive {
@@ -107,7 +107,7 @@ fn replaced_preset_values_are_in_the_notes() {
 }
 
 /// Files in a folder `lab`, beside `lab/mine.toml`.
-fn lab_files(path: &str) -> Result<String, InputProblem> {
+fn lab_files(path: &str) -> Result<String, Problem> {
     let text = match path {
         "lab/base.toml" => {
             "preset = 'nvme'\nname = 'base'\n[nvme]\nqueue_pairs = 3\n[media]\npreset = 'parts/cells.toml'\n"
@@ -118,7 +118,7 @@ fn lab_files(path: &str) -> Result<String, InputProblem> {
         }
         "lab/round.toml" => "preset = 'round.toml'\n",
         "lab/wrong.toml" => "interface = 'nvme'\n[media]\nreed_ns = 5\n",
-        _ => return Err(InputProblem::new(path, None, "cannot be read: no such file", "")),
+        _ => return Err(Problem::new(path, None, "cannot be read: no such file", "")),
     };
     Ok(String::from(text))
 }

@@ -6,7 +6,7 @@
 use super::{AddressPattern, BlockShare, Distribution, Job, TimedTraceRequest, side_by_side};
 use crate::config::FaultAction;
 use crate::number::index;
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 use crate::request::{Io, Op};
 use crate::time::{Span, Time};
 use std::collections::BTreeMap;
@@ -157,9 +157,9 @@ impl JobPlace {
     }
 
     /// Returns a problem at the line of `option`, or of the section if the option is not given.
-    pub fn problem(&self, option: &str, found: impl Into<String>, allowed: impl Into<String>) -> InputProblem {
+    pub fn problem(&self, option: &str, found: impl Into<String>, allowed: impl Into<String>) -> Problem {
         let line = self.options.get(option).copied().or(self.line);
-        InputProblem::new(self.file.clone(), line, found, allowed)
+        Problem::new(self.file.clone(), line, found, allowed)
     }
 }
 
@@ -225,7 +225,7 @@ impl Job {
     }
 
     /// Returns all problems that keep this job from running within `limits`; `place` gives the lines of its options.
-    pub fn problems(&self, place: &JobPlace, limits: &Limits) -> Vec<InputProblem> {
+    pub fn problems(&self, place: &JobPlace, limits: &Limits) -> Vec<Problem> {
         let findings = CHECKS.iter().filter_map(|check| check(self, limits));
         findings
             .map(|(option, found, allowed)| place.problem(option, format!("job `{}`: {found}", self.name), allowed))
@@ -275,7 +275,7 @@ fn first_unaligned_trace_amount(
 
 /// Returns the problems that keep these jobs from running together: too many threads, more requests in flight than
 /// memory should hold, an overflowing queue, or engines, zones or keys that do not go together.
-pub fn combined_job_problems(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec<InputProblem> {
+pub fn combined_job_problems(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec<Problem> {
     let threads: u64 = jobs.iter().map(|job| u64::from(job.threads)).sum();
     if threads > THREADS_MAX {
         let found = format!("all jobs together have {threads} threads (numjobs)");

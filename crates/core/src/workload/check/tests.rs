@@ -11,8 +11,8 @@ fn valid_job() -> Job {
     Job { ios: Some(10), ..Job::named("j") }
 }
 
-fn text(problems: Vec<InputProblem>) -> String {
-    problems.iter().map(InputProblem::to_string).collect::<Vec<_>>().join("\n")
+fn text(problems: Vec<Problem>) -> String {
+    problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// Asserts that a change of a correct job makes exactly one problem, whose text contains all of these words.

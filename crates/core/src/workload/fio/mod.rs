@@ -7,7 +7,7 @@ use super::check::JobPlace;
 use super::draft::JobDraft;
 use super::job_file::WrittenJobFile;
 use super::options;
-use crate::problem::{InputProblem, Problems, needs_escape};
+use crate::problem::{Problem, Problems, is_unprintable};
 
 /// Largest number of characters of a job's name. Names stand in tables, whose cells have lengths below 2^16.
 const NAME_CHARACTERS_MAX: usize = 1000;
@@ -16,7 +16,7 @@ const NAME_CHARACTERS_MAX: usize = 1000;
 pub fn parse(file_name: &str, text: &str) -> Result<WrittenJobFile, Problems> {
     if text.trim_start().starts_with('{') {
         let allowed = "a fio job file, with options such as rw=randread below [NAME]";
-        return Err(InputProblem::new(file_name, None, "the file is JSON", allowed).into());
+        return Err(Problem::new(file_name, None, "the file is JSON", allowed).into());
     }
     let mut reader = JobFileReader::new(file_name);
     for (index, line) in text.lines().enumerate() {
@@ -35,7 +35,7 @@ pub fn job_from_flags(flags: &[(&str, &str)]) -> Result<WrittenJobFile, Problems
 }
 
 /// Returns a problem for each option that is given again, under the same or another name: only one value would count.
-fn repeated_option_problems<'a>(flags: &'a [(&str, &str)]) -> impl Iterator<Item = InputProblem> + 'a {
+fn repeated_option_problems<'a>(flags: &'a [(&str, &str)]) -> impl Iterator<Item = Problem> + 'a {
     let first_name = |name: &str| match options::find(name)?.names[0] {
         "rwmixwrite" => Some("rwmixread"),
         first => Some(first),
@@ -43,7 +43,7 @@ fn repeated_option_problems<'a>(flags: &'a [(&str, &str)]) -> impl Iterator<Item
     flags.iter().enumerate().filter_map(move |(place, (name, text))| {
         let earlier = flags[..place].iter().find(|(earlier, _)| first_name(earlier) == first_name(name))?;
         let found = format!("both {}={} and {name}={text}", earlier.0, earlier.1);
-        Some(InputProblem::new("command line", None, found, "one of them"))
+        Some(Problem::new("command line", None, found, "one of them"))
     })
 }
 
@@ -80,7 +80,7 @@ struct JobFileReader {
     defaults: JobDraft,
     section: CurrentSection,
     drafts: Vec<JobDraft>,
-    problems: Vec<InputProblem>,
+    problems: Vec<Problem>,
 }
 
 impl JobFileReader {
@@ -111,7 +111,7 @@ impl JobFileReader {
         if name.is_empty() {
             self.problem(number, format!("`{line}`"), "[global] or [NAME]");
         }
-        if name.chars().count() > NAME_CHARACTERS_MAX || name.contains(needs_escape) {
+        if name.chars().count() > NAME_CHARACTERS_MAX || name.contains(is_unprintable) {
             self.problem(number, format!("`{line}`"), "a printable name of at most 1000 characters");
         }
         if name == "global" {
@@ -152,7 +152,7 @@ impl JobFileReader {
     fn finish(mut self) -> Result<WrittenJobFile, Problems> {
         self.end_section();
         if self.drafts.is_empty() && self.problems.is_empty() {
-            self.problems.push(InputProblem::new(self.file.clone(), None, "no job", "at least one section [NAME]"));
+            self.problems.push(Problem::new(self.file.clone(), None, "no job", "at least one section [NAME]"));
         }
         self.check_job_names();
         self.check_job_files();
@@ -181,7 +181,7 @@ impl JobFileReader {
     }
 
     fn problem(&mut self, line: usize, found: String, allowed: &str) {
-        self.problems.push(InputProblem::new(self.file.clone(), line, found, allowed));
+        self.problems.push(Problem::new(self.file.clone(), line, found, allowed));
     }
 }
 

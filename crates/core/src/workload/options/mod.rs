@@ -9,7 +9,7 @@ use super::trace::Format;
 use super::values;
 use super::{AddressPattern, RateProcess};
 use crate::number::real;
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 use crate::spelling;
 use crate::time::Span;
 
@@ -359,16 +359,11 @@ pub fn find(name: &str) -> Option<&'static JobOption> {
 
 /// Sets option `name` of a job section; `text` is none if the option was given without a value. `line` is the number of
 /// its line, for messages.
-pub(super) fn set(
-    draft: &mut JobDraft,
-    name: &str,
-    text: Option<&str>,
-    line: Option<usize>,
-) -> Result<(), InputProblem> {
+pub(super) fn set(draft: &mut JobDraft, name: &str, text: Option<&str>, line: Option<usize>) -> Result<(), Problem> {
     let file = draft.place.file.clone();
     let Some(option) = find(name) else {
         let (found, allowed) = option_refusal_text(name);
-        return Err(InputProblem::new(file, line, found, allowed));
+        return Err(Problem::new(file, line, found, allowed));
     };
     draft.place.note(option.names[0], line);
     if matches!(option.kind, OptionValues::Value(_)) {
@@ -378,7 +373,7 @@ pub(super) fn set(
         Some(()) => Ok(()),
         None => {
             let found = text.map_or(format!("`{name}` without a value"), |text| format!("`{name}={text}`"));
-            Err(InputProblem::new(file, line, found, option.allowed))
+            Err(Problem::new(file, line, found, option.allowed))
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::workload::JobPlace;
 use crate::workload::fio::job_from_flags;
 
 /// Returns the section after one option that is given in line 5, or the option's problem.
-fn with(name: &str, text: Option<&str>) -> Result<JobDraft, InputProblem> {
+fn with(name: &str, text: Option<&str>) -> Result<JobDraft, Problem> {
     let mut draft = JobDraft::new("j", JobPlace::new("f", 1));
     set(&mut draft, name, text, Some(5)).map(|()| draft)
 }

@@ -7,7 +7,7 @@ use super::record::{
     RecordMistake, RecordedDevice, RecordedOperation, RecordedRequest, TraceRecord, WriteFlagFlushes, wrong,
 };
 use crate::number::{index, short_length};
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 use crate::request::{Io, Op};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -46,7 +46,7 @@ impl TraceEvent {
 pub(super) enum RecordedRequestStep {
     Queued(RecordedTraceRequest),
     /// The driver received the request. A mistake in the record matters only if the trace has no queueing steps.
-    Issued(Result<RecordedTraceRequest, Box<InputProblem>>),
+    Issued(Result<RecordedTraceRequest, Box<Problem>>),
     Completed,
 }
 
@@ -140,7 +140,7 @@ impl Events {
     ///
     /// # Errors
     /// If the file cannot be opened, or has no known format.
-    pub(super) fn open(file: &File, format: Option<Format>) -> Result<Events, InputProblem> {
+    pub(super) fn open(file: &File, format: Option<Format>) -> Result<Events, Problem> {
         let mut pieces = file.pieces()?;
         let mut buffer = Vec::new();
         while buffer.len() < START_BYTES {
@@ -150,11 +150,11 @@ impl Events {
         let Some(format) = format.or_else(|| detect(&buffer)) else {
             let is_empty = buffer.iter().all(u8::is_ascii_whitespace);
             let found = if is_empty { "the trace is empty" } else { "a trace of unknown format" };
-            return Err(InputProblem::new(&file.name, None, found, ALLOWED));
+            return Err(Problem::new(&file.name, None, found, ALLOWED));
         };
         let reader = FormatRecordReader::new(format, &buffer).map_err(|wrong| {
             let (found, allowed) = wrong.into_parts();
-            InputProblem::new(&file.name, None, found, allowed)
+            Problem::new(&file.name, None, found, allowed)
         })?;
         let (file, devices) = (file.name.clone(), TraceDeviceNames::default());
         let waiting = VecDeque::new();
@@ -174,7 +174,7 @@ impl Events {
     }
 
     /// Returns the next event of the file, or the problem of a line; none at the end of the file.
-    pub(super) fn next(&mut self) -> Option<Result<TraceEvent, InputProblem>> {
+    pub(super) fn next(&mut self) -> Option<Result<TraceEvent, Problem>> {
         if let Some(event) = self.waiting.pop_front() {
             return Some(Ok(event));
         }
@@ -203,7 +203,7 @@ impl Events {
         }
     }
 
-    fn next_line(&mut self) -> Option<Result<FlushFlaggedEvent, InputProblem>> {
+    fn next_line(&mut self) -> Option<Result<FlushFlaggedEvent, Problem>> {
         while !self.is_ended {
             let (end, next) = match self.line_end_and_next() {
                 Err(problem) => return self.fail_reading(problem),
@@ -218,7 +218,7 @@ impl Events {
                 .map_err(drop)
                 .and_then(|it| if it.contains('\0') { Err(()) } else { Ok(it) })
             else {
-                let problem = InputProblem::new(&self.file, self.line, "bytes that are not text", "UTF-8");
+                let problem = Problem::new(&self.file, self.line, "bytes that are not text", "UTF-8");
                 return self.fail_reading(problem);
             };
             if line.trim_ascii().is_empty() {
@@ -237,7 +237,7 @@ impl Events {
 
     /// Returns the end of the trace file's line that starts at `at`, and the start of the next line. `None` at the end
     /// of the file. Reads more of the file as needed.
-    fn line_end_and_next(&mut self) -> Result<Option<(usize, usize)>, InputProblem> {
+    fn line_end_and_next(&mut self) -> Result<Option<(usize, usize)>, Problem> {
         let mut searched = 0;
         loop {
             let rest = &self.buffer[self.at..];
@@ -248,7 +248,7 @@ impl Events {
             searched = rest.len();
             if searched > LINE_BYTES_MAX {
                 let found = format!("a line of more than {LINE_BYTES_MAX} bytes");
-                return Err(InputProblem::new(&self.file, self.line + 1, found, ALLOWED));
+                return Err(Problem::new(&self.file, self.line + 1, found, ALLOWED));
             }
             if !self.read_more_bytes()? {
                 let end = self.buffer.len();
@@ -257,7 +257,7 @@ impl Events {
         }
     }
 
-    fn next_record(&mut self) -> Option<Result<FlushFlaggedEvent, InputProblem>> {
+    fn next_record(&mut self) -> Option<Result<FlushFlaggedEvent, Problem>> {
         while !self.is_ended {
             let length = match self.whole_record_length() {
                 Err(problem) => return self.fail_reading(problem),
@@ -283,7 +283,7 @@ impl Events {
 
     /// Returns the length in bytes of the trace file's binary record at `at`, once all of it has been read; none at the
     /// end of the file. A record that is cut short is a problem.
-    fn whole_record_length(&mut self) -> Result<Option<usize>, InputProblem> {
+    fn whole_record_length(&mut self) -> Result<Option<usize>, Problem> {
         loop {
             let rest = &self.buffer[self.at..];
             let place =
@@ -310,7 +310,7 @@ impl Events {
     }
 
     /// Reads the next piece of the file into the buffer; returns false at the end of the file.
-    fn read_more_bytes(&mut self) -> Result<bool, InputProblem> {
+    fn read_more_bytes(&mut self) -> Result<bool, Problem> {
         let Some(piece) = self.pieces.next() else { return Ok(false) };
         self.buffer.drain(..self.at);
         self.at = 0;
@@ -319,7 +319,7 @@ impl Events {
     }
 
     /// Ends reading of the file with a problem after which nothing can be parsed.
-    fn fail_reading(&mut self, problem: InputProblem) -> Option<Result<FlushFlaggedEvent, InputProblem>> {
+    fn fail_reading(&mut self, problem: Problem) -> Option<Result<FlushFlaggedEvent, Problem>> {
         self.is_ended = true;
         Some(Err(problem))
     }
@@ -336,7 +336,7 @@ struct RecordPlace<'a> {
 }
 
 impl RecordPlace<'_> {
-    fn problem(&self, wrong: RecordMistake) -> InputProblem {
+    fn problem(&self, wrong: RecordMistake) -> Problem {
         let (mut found, allowed) = wrong.into_parts();
         if self.is_cut {
             found += " (the last line, which has no end: the file seems cut short)";
@@ -344,7 +344,7 @@ impl RecordPlace<'_> {
         if let Some((record, offset)) = self.record {
             found = format!("record {record} at byte {offset}: {found}");
         }
-        InputProblem::new(self.file, self.line, found, allowed)
+        Problem::new(self.file, self.line, found, allowed)
     }
 }
 

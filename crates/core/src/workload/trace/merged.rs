@@ -8,7 +8,7 @@ use super::file::File;
 use super::format::Format;
 use super::record::RecordedDevice;
 use crate::number::index;
-use crate::problem::{InputProblem, Problems, all};
+use crate::problem::{Problem, Problems, all};
 use crate::request::Io;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -20,7 +20,7 @@ pub(super) struct TraceEventMerger {
     /// Next event of each file; none for a file that has ended.
     heads: Vec<Option<TraceEvent>>,
     order: BinaryHeap<Reverse<(u64, usize)>>,
-    problems: VecDeque<InputProblem>,
+    problems: VecDeque<Problem>,
     /// Devices of all files. `places` has, for each file, the index in `devices` of each of the file's own devices. A
     /// single file uses its own list.
     devices: TraceDeviceNames,
@@ -37,7 +37,7 @@ impl TraceEventMerger {
         let format = opened.first().map_or(Format::Blktrace, |events| events.format);
         if let Some((file, other)) = files.iter().zip(&opened).find(|(_, events)| events.format != format) {
             let (found, allowed) = (format!("{} beside {format}", other.format), "files of one format");
-            return Err(InputProblem::new(&file.name, None, found, allowed).into());
+            return Err(Problem::new(&file.name, None, found, allowed).into());
         }
         let count = opened.len();
         let mut merged = TraceEventMerger {
@@ -56,7 +56,7 @@ impl TraceEventMerger {
     }
 
     /// Returns the earliest next event of any file, or the next problem in a file; none at the end of all files.
-    pub(super) fn next(&mut self) -> Option<Result<TraceEvent, InputProblem>> {
+    pub(super) fn next(&mut self) -> Option<Result<TraceEvent, Problem>> {
         if let [file] = &mut self.files[..] {
             return file.next();
         }
@@ -95,7 +95,7 @@ impl TraceEventMerger {
         }
     }
 
-    fn place(&mut self, file: usize, event: &TraceEvent) -> Result<u32, InputProblem> {
+    fn place(&mut self, file: usize, event: &TraceEvent) -> Result<u32, Problem> {
         if matches!(event.step, RecordedRequestStep::Issued(Err(_))) {
             return Ok(0);
         }
@@ -105,7 +105,7 @@ impl TraceEventMerger {
         for name in names.iter().take(here + 1).skip(places.len()) {
             let place = self.devices.place(RecordedDevice::Named(name)).map_err(|wrong| {
                 let (found, allowed) = wrong.into_parts();
-                InputProblem::new("trace", None, found, allowed)
+                Problem::new("trace", None, found, allowed)
             })?;
             places.push(place);
         }

@@ -7,7 +7,7 @@ use super::merged::{ArrivalSorter, TraceEventMerger};
 use super::summary::Summary;
 use super::trace_io::TimedTraceRequest;
 use crate::number::{index, wide_index};
-use crate::problem::InputProblem;
+use crate::problem::Problem;
 use crate::request::{Io, Op};
 use crate::time::Time;
 use serde::Serialize;
@@ -32,7 +32,7 @@ struct SharedTraceRequests {
     summary: Summary,
     source: TraceRequestStorage,
     /// First problem that occurred when the files were read again for a replay.
-    failure: OnceLock<InputProblem>,
+    failure: OnceLock<Problem>,
 }
 
 /// Storage of a trace's requests: in memory, or in files that are read again for each replay.
@@ -93,7 +93,7 @@ impl TraceRequests {
 
     /// Returns the problem that occurred when the requests were read again, such as a file that has changed. A replay
     /// with such a problem ended before the end of the trace.
-    pub fn failure(&self) -> Option<&InputProblem> {
+    pub fn failure(&self) -> Option<&Problem> {
         self.0.failure.get()
     }
 }
@@ -212,7 +212,7 @@ impl TraceRequestIter {
         }
     }
 
-    fn read_on(&mut self, files: &StreamedTraceFiles) -> Result<Option<(u64, Io)>, InputProblem> {
+    fn read_on(&mut self, files: &StreamedTraceFiles) -> Result<Option<(u64, Io)>, Problem> {
         if self.reading.is_none() {
             let merged = TraceEventMerger::open(&files.files, Some(files.format))
                 .map_err(|problems| problems.0.into_iter().next().unwrap_or_else(|| files.changed_trace_problem()))?;
@@ -232,7 +232,7 @@ impl TraceRequestIter {
         problem.map_or(Ok(next), Err)
     }
 
-    fn fail(&mut self, problem: InputProblem) -> Option<TimedTraceRequest> {
+    fn fail(&mut self, problem: Problem) -> Option<TimedTraceRequest> {
         // `set` keeps the first failure, which is the one to report.
         let _ = self.requests.0.failure.set(problem);
         self.reading = None;
@@ -242,7 +242,7 @@ impl TraceRequestIter {
 
 impl StreamedTraceFiles {
     /// Returns time and content of the next request to the replayed device, in the order of the files; none at the end.
-    fn next(&self, reading: &mut UnsortedTraceReading) -> Result<Option<(u64, Io)>, InputProblem> {
+    fn next(&self, reading: &mut UnsortedTraceReading) -> Result<Option<(u64, Io)>, Problem> {
         let UnsortedTraceReading { merged, is_wanted, has_begun } = reading;
         while let Some(event) = merged.next() {
             let event = event?;
@@ -267,8 +267,8 @@ impl StreamedTraceFiles {
     }
 
     /// Returns the problem that the file of a trace has changed since it was checked.
-    fn changed_trace_problem(&self) -> InputProblem {
+    fn changed_trace_problem(&self) -> Problem {
         let name = self.files.first().map_or("trace", |file| file.name.as_str());
-        InputProblem::new(name, None, "the trace has changed while it was replayed", "a file that stays as it is")
+        Problem::new(name, None, "the trace has changed while it was replayed", "a file that stays as it is")
     }
 }

@@ -9,7 +9,7 @@ use super::requests::{ArrivalTimeStep, StreamedTraceFiles, TraceRequests};
 use super::summary::Summary;
 use super::trace_io::TimedTraceRequest;
 use crate::number::index;
-use crate::problem::{InputProblem, Problems};
+use crate::problem::{Problem, Problems};
 use crate::request::{Io, Op};
 use crate::time::Time;
 use std::collections::BTreeMap;
@@ -86,7 +86,7 @@ struct TraceScan<'a> {
     /// Step whose time counts as arrival: the driver's receipt of a request, until a queueing step occurs.
     chosen: Option<ArrivalTimeStep>,
     part: TraceScanSums,
-    problems: Vec<InputProblem>,
+    problems: Vec<Problem>,
     problems_more: usize,
 }
 
@@ -105,7 +105,7 @@ struct TraceScanSums {
     left_out: BTreeMap<&'static str, u64>,
     /// Problems in trace records of requests that the driver received. They do not matter if a record of queueing
     /// follows.
-    problems: Vec<InputProblem>,
+    problems: Vec<Problem>,
 }
 
 impl Default for TraceScanSums {
@@ -179,7 +179,7 @@ impl TraceScan<'_> {
         }
     }
 
-    fn problem(&mut self, problem: InputProblem) {
+    fn problem(&mut self, problem: Problem) {
         match self.problems.len() < PROBLEMS_SHOWN {
             true => self.problems.push(problem),
             false => self.problems_more += 1,
@@ -199,7 +199,7 @@ impl TraceScan<'_> {
         let (format, names) = (merged.format, merged.seen_device_names());
         if self.problems_more > 0 {
             let found = format!("and {} more problems", self.problems_more);
-            self.problems.push(InputProblem::new(self.name, None, found, ""));
+            self.problems.push(Problem::new(self.name, None, found, ""));
         } else if self.problems.is_empty() {
             self.problems.extend(self.replay_obstacle_problem(format, names));
         }
@@ -216,9 +216,9 @@ impl TraceScan<'_> {
 
     /// Returns the problem that keeps a trace without mistakes from being replayed: no requests, several devices, too
     /// long a time, or too much disorder.
-    fn replay_obstacle_problem(&self, format: Format, names: &[String]) -> Option<InputProblem> {
+    fn replay_obstacle_problem(&self, format: Format, names: &[String]) -> Option<Problem> {
         let part = &self.part;
-        let problem = |found: String, allowed: &str| Some(InputProblem::new(self.name, None, found, allowed));
+        let problem = |found: String, allowed: &str| Some(Problem::new(self.name, None, found, allowed));
         if let (Some(wanted), 0) = (self.wanted, part.summary.count) {
             let allowed = format!("one of {}", part.busiest_device_text(names));
             return problem(format!("no read or write of device `{wanted}`"), &allowed);

@@ -45,7 +45,7 @@ use phaselink_client::chunk;
 use phaselink_core::media::keys::KeyLayout;
 use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::number::{index, length, wide_index};
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use rustix::fs::FallocateFlags;
 
 use changes::ChangeLog;
@@ -146,10 +146,10 @@ impl Store {
     /// # Errors
     ///
     /// If the process has not enough address space.
-    pub fn in_memory(geometry: Geometry) -> Result<Store, InputProblem> {
+    pub fn in_memory(geometry: Geometry) -> Result<Store, Problem> {
         let map = MmapOptions::new().len(geometry.len()).no_reserve_swap().map_anon();
         let map = map.map_err(|error| {
-            InputProblem::new("store", None, format!("no memory for {} bytes: {error}", geometry.capacity_bytes), "")
+            Problem::new("store", None, format!("no memory for {} bytes: {error}", geometry.capacity_bytes), "")
         })?;
         if geometry.capacity_bytes <= max_large_page_store_bytes() {
             // Without large pages, address translation of a page takes about as long as its copy. The store works
@@ -179,13 +179,13 @@ impl Store {
     /// # Errors
     ///
     /// If the store was made for other zones, or the file cannot be cleared beyond the write pointers.
-    pub fn with_zones(mut self, layout: ZoneLayout) -> Result<Store, InputProblem> {
+    pub fn with_zones(mut self, layout: ZoneLayout) -> Result<Store, Problem> {
         let refused = |error: io::Error| {
             let allowed = format!(
                 "a store of {} zones of {} blocks, of which {} can be written, or a path where there is no file yet",
                 layout.zones, layout.zone_blocks, layout.capacity_blocks
             );
-            InputProblem::new("store", None, error.to_string(), allowed)
+            Problem::new("store", None, error.to_string(), allowed)
         };
         let zones =
             StoreZones::new(layout, self.geometry.block_bytes, self.record(StateRecordTag::Zones)).map_err(refused)?;
@@ -224,13 +224,13 @@ impl Store {
     /// # Errors
     ///
     /// If the index belongs to another namespace, or is damaged.
-    pub fn with_keys(mut self, layout: KeyLayout) -> Result<Store, InputProblem> {
+    pub fn with_keys(mut self, layout: KeyLayout) -> Result<Store, Problem> {
         let refused = |error: io::Error| {
             let allowed = format!(
                 "a store of up to {} keys, and {} bytes of values in granules of {}, or a path where there is no file yet",
                 layout.keys_max, layout.capacity_bytes, layout.granule_bytes
             );
-            InputProblem::new("store", None, error.to_string(), allowed)
+            Problem::new("store", None, error.to_string(), allowed)
         };
         let keys = match self.is_in_memory() {
             true => StoreKeys::in_memory(layout),
@@ -257,7 +257,7 @@ impl Store {
     ///
     /// If the file cannot be this store: another server has it, it is something else or damaged, or the system refuses
     /// it. The file is then unchanged.
-    pub fn open(path: &Path, geometry: Geometry) -> Result<Store, InputProblem> {
+    pub fn open(path: &Path, geometry: Geometry) -> Result<Store, Problem> {
         Store::open_with_kind(StoredNamespaceKind::Conventional, path, geometry)
     }
 
@@ -266,7 +266,7 @@ impl Store {
     /// # Errors
     ///
     /// Errors of [`Store::open`], or if the store holds another kind of namespace.
-    pub fn open_with_kind(kind: StoredNamespaceKind, path: &Path, geometry: Geometry) -> Result<Store, InputProblem> {
+    pub fn open_with_kind(kind: StoredNamespaceKind, path: &Path, geometry: Geometry) -> Result<Store, Problem> {
         open(path, geometry, kind).map_err(|refusal| refusal.into_problem(path))
     }
 
@@ -664,8 +664,8 @@ impl StoreRefusal {
         StoreRefusal { found: found.into(), allowed: allowed.into() }
     }
 
-    fn into_problem(self, path: &Path) -> InputProblem {
-        InputProblem::new(path.display().to_string(), None, self.found, self.allowed)
+    fn into_problem(self, path: &Path) -> Problem {
+        Problem::new(path.display().to_string(), None, self.found, self.allowed)
     }
 }
 

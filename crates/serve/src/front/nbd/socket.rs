@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
 use phaselink_core::number::wide_index;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use rustix::net::sockopt;
 
 use super::uri::{Address, Uri};
@@ -46,7 +46,7 @@ impl Listener {
     ///
     /// # Errors
     /// If the address is in use or not allowed.
-    pub fn bind(uri: &Uri) -> Result<Listener, InputProblem> {
+    pub fn bind(uri: &Uri) -> Result<Listener, Problem> {
         let socket = match &uri.place {
             Address::Unix(path) => bind_unix_socket(path).map(|socket| ListeningSocket::Unix(socket, path.clone())),
             Address::Tcp(address) => TcpListener::bind(address).map(ListeningSocket::Tcp),
@@ -58,7 +58,7 @@ impl Listener {
             }
             Ok(Listener { socket, uri: uri.clone() })
         });
-        bound.map_err(|error| InputProblem::new("--nbd", None, format!("{uri} cannot be served: {error}"), ""))
+        bound.map_err(|error| Problem::new("--nbd", None, format!("{uri} cannot be served: {error}"), ""))
     }
 
     /// Returns the address of the socket, with the port that the system has chosen if `uri` left it open.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use phaselink_core::number::low_u8;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 
 /// TCP port that IANA has assigned to NBD.
 const PORT: u16 = 10809;
@@ -33,8 +33,8 @@ impl Uri {
     ///
     /// # Errors
     /// If the text is no NBD URI, or if other machines can reach the address: the server does not authenticate clients.
-    pub fn parse(text: &str) -> Result<Uri, InputProblem> {
-        let problem = |found: &str, allowed: &str| InputProblem::new(text, None, found, allowed);
+    pub fn parse(text: &str) -> Result<Uri, Problem> {
+        let problem = |found: &str, allowed: &str| Problem::new(text, None, found, allowed);
         let shape = "nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT";
         if let Some(rest) = text.strip_prefix("nbd+unix://") {
             let parts = rest.strip_prefix('/').and_then(|rest| rest.split_once("?socket="));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 
 use super::fabrics::is_valid_nqn;
 use super::wire::Digests;
@@ -22,8 +22,8 @@ pub const FORM: &str =
 ///
 /// # Errors
 /// If the text has another form, or other machines can reach the address and `is_public` does not allow that.
-pub fn parse_port_address(text: &str, is_public: bool) -> Result<SocketAddr, InputProblem> {
-    let problem = |found: &str, allowed: &str| InputProblem::new(text, None, found, allowed);
+pub fn parse_port_address(text: &str, is_public: bool) -> Result<SocketAddr, Problem> {
+    let problem = |found: &str, allowed: &str| Problem::new(text, None, found, allowed);
     let host = text.strip_prefix(SCHEME).unwrap_or(text).trim_end_matches('/');
     let address =
         parse_socket_address(host).ok_or_else(|| problem("not an IP address with a port", "127.0.0.1:4420"))?;
@@ -75,8 +75,8 @@ impl TargetAddress {
     ///
     /// # Errors
     /// If the text has another form, or other machines can reach the address.
-    pub fn parse(text: &str) -> Result<TargetAddress, InputProblem> {
-        let problem = |found: &str| InputProblem::new(text, None, found, FORM);
+    pub fn parse(text: &str) -> Result<TargetAddress, Problem> {
+        let problem = |found: &str| Problem::new(text, None, found, FORM);
         let rest = text.strip_prefix(SCHEME).ok_or_else(|| problem("not an address of an NVMe/TCP port"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, name) = rest.split_once('/').unwrap_or((rest, ""));

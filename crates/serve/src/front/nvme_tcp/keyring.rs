@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 
 use phaselink_core::number::index;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::protocol::nvme::spec::Status;
 use zeroize::Zeroizing;
 
@@ -37,7 +37,7 @@ pub(super) struct Keyring {
 /// # Errors
 /// If the file cannot be read, or holds anything else.
 pub(super) fn read_host_key_file(path: &str) -> Result<HostKeyFile, Problems> {
-    let problem = |error| InputProblem::new(path, None, format!("the file of keys cannot be read: {error}"), "");
+    let problem = |error| Problem::new(path, None, format!("the file of keys cannot be read: {error}"), "");
     let text = Zeroizing::new(fs::read_to_string(path).map_err(problem)?);
     let mode = fs::metadata(path).map_err(problem)?.permissions().mode();
     let file = HostKeyFile::parse(path, &text)?;

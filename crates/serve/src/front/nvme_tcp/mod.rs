@@ -53,7 +53,7 @@ use std::sync::Arc;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::protocol::halves::Attachment;
 use phaselink_core::protocol::nvme::rules::Limits;
 
@@ -122,17 +122,12 @@ pub const KIND: FrontKind = FrontKind {
     target: Some(BenchTargetKind { form: address::FORM, parse: load::parse }),
 };
 
-fn check_model(drive: &Drive) -> Result<(), InputProblem> {
+fn check_model(drive: &Drive) -> Result<(), Problem> {
     if drive.protocol().attaches(Attachment::PciFunction) {
         return Ok(());
     }
     let found = format!("--nvme-tcp: hosts speak NVMe, and {} does not", drive.name);
-    Err(InputProblem::new(
-        "serve",
-        None,
-        found,
-        "a drive with an interface that hosts have a driver for, or --timing off",
-    ))
+    Err(Problem::new("serve", None, found, "a drive with an interface that hosts have a driver for, or --timing off"))
 }
 
 /// Front-end for NVMe over TCP, with its bound sockets.
@@ -157,9 +152,7 @@ impl NvmeTcpFrontEnd {
         let limits = limits::served_limits(drive, geometry)?;
         if limits.kind.metadata().is_some() {
             let found = "nvme.protection is set: in a fabric, metadata follows the data of each block, not in a buffer of its own";
-            return Err(
-                InputProblem::new("--nvme-tcp", None, found, "--set nvme.protection=none, or --vfio-user").into()
-            );
+            return Err(Problem::new("--nvme-tcp", None, found, "--set nvme.protection=none, or --vfio-user").into());
         }
         // One ring entry always stays free, so the model needs one entry more than the queue.
         let queue_entries = (limits.queue_entries - 1).clamp(2, QUEUE_ENTRIES_MAX);
@@ -194,29 +187,29 @@ impl NvmeTcpFrontEnd {
     }
 }
 
-fn bind_tcp_listener(address: SocketAddr) -> Result<TcpListener, InputProblem> {
+fn bind_tcp_listener(address: SocketAddr) -> Result<TcpListener, Problem> {
     let bound = TcpListener::bind(address).and_then(|listener| {
         listener.set_nonblocking(true)?;
         Ok(listener)
     });
-    bound.map_err(|error| InputProblem::new("--nvme-tcp", None, format!("{address} cannot be served: {error}"), ""))
+    bound.map_err(|error| Problem::new("--nvme-tcp", None, format!("{address} cannot be served: {error}"), ""))
 }
 
-fn parse_host_names(text: &str) -> Result<Vec<String>, InputProblem> {
+fn parse_host_names(text: &str) -> Result<Vec<String>, Problem> {
     let name = |name: &str| match fabrics::is_valid_nqn(name) {
         true => Ok(String::from(name)),
         false => {
             let found = format!("`{name}` is no NVMe Qualified Name");
-            Err(InputProblem::new("--hosts", None, found, "names that begin with nqn., with commas between them"))
+            Err(Problem::new("--hosts", None, found, "names that begin with nqn., with commas between them"))
         }
     };
     text.split(',').map(str::trim).map(name).collect()
 }
 
-fn parse_referral_file_path(text: &str) -> Result<PathBuf, InputProblem> {
+fn parse_referral_file_path(text: &str) -> Result<PathBuf, Problem> {
     match fs::metadata(text) {
         Ok(_) => Ok(PathBuf::from(text)),
-        Err(error) => Err(InputProblem::new(
+        Err(error) => Err(Problem::new(
             "--referrals",
             None,
             format!("{text} cannot be read: {error}"),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use phaselink_client::{Client, Options, Queue, Slot};
 use phaselink_core::number::index;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::{Job, Limits};
@@ -35,7 +35,7 @@ struct ShmTarget(PathBuf);
 /// Parses the address of a device in shared memory; returns none if the text does not begin with `shm:`.
 pub(super) fn parse(text: &str) -> Option<ParsedBenchTarget> {
     Some(match text.strip_prefix("shm:")? {
-        "" => Err(InputProblem::new(text, None, "the socket has no path", "shm:PATH")),
+        "" => Err(Problem::new(text, None, "the socket has no path", "shm:PATH")),
         path => Ok(Box::new(ShmTarget(path.into()))),
     })
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 
 use crate::device::store::Geometry;
 use crate::front::socket::bind_unix_socket;
@@ -58,9 +58,9 @@ impl Share {
     ///
     /// # Errors
     /// If the path is missing, or a word is unknown or malformed.
-    pub fn parse(text: &str) -> Result<Share, InputProblem> {
+    pub fn parse(text: &str) -> Result<Share, Problem> {
         let allowed = "PATH[,offset=SIZE][,size=SIZE][,readonly], with SIZE as in 4096, 64k, 16m, 1g";
-        let problem = |found: String| InputProblem::new("--shm", None, found, allowed);
+        let problem = |found: String| Problem::new("--shm", None, found, allowed);
         let mut words = text.split(',');
         let path = words.next().filter(|path| !path.is_empty());
         let path = path.ok_or_else(|| problem(format!("{text} has no path")))?;
@@ -81,7 +81,7 @@ impl Share {
     ///
     /// # Errors
     /// If the part reaches beyond the drive, is empty, or begins or ends within a block.
-    pub fn part(&self, geometry: Geometry) -> Result<DriveRange, InputProblem> {
+    pub fn part(&self, geometry: Geometry) -> Result<DriveRange, Problem> {
         let Geometry { capacity_bytes, block_bytes } = geometry;
         let bytes = self.bytes.unwrap_or(capacity_bytes.saturating_sub(self.start));
         let end = self.start.checked_add(bytes).filter(|end| *end <= capacity_bytes);
@@ -90,7 +90,7 @@ impl Share {
             Some(_) if bytes > 0 && self.start.is_multiple_of(block) && bytes.is_multiple_of(block) => {
                 Ok(DriveRange { start: self.start, bytes, block_bytes, writes: self.writes })
             }
-            _ => Err(InputProblem::new(
+            _ => Err(Problem::new(
                 "--shm",
                 None,
                 format!("{self}: {bytes} bytes from {} on", self.start),
@@ -105,13 +105,13 @@ impl ShareSocket {
     ///
     /// # Errors
     /// If the share does not fit the drive, or no socket can be created at its path.
-    pub fn bind(share: &Share, geometry: Geometry) -> Result<ShareSocket, InputProblem> {
+    pub fn bind(share: &Share, geometry: Geometry) -> Result<ShareSocket, Problem> {
         let part = share.part(geometry)?;
         let bound = bind_unix_socket(&share.path).and_then(|listener| {
             listener.set_nonblocking(true)?;
             Ok(ShareSocket { listener, share: share.clone(), part })
         });
-        bound.map_err(|error| InputProblem::new("--shm", None, format!("{share} cannot be served: {error}"), ""))
+        bound.map_err(|error| Problem::new("--shm", None, format!("{share} cannot be served: {error}"), ""))
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{PollFd, PollFlags};
@@ -58,12 +58,7 @@ impl ControllerSocket {
     /// # Errors
     /// If no socket can be created at the path, or the drive is one that [real hosts cannot
     /// have](limits::served_limits).
-    pub fn bind(
-        path: &Path,
-        drive: &Drive,
-        geometry: Geometry,
-        number: usize,
-    ) -> Result<ControllerSocket, InputProblem> {
+    pub fn bind(path: &Path, drive: &Drive, geometry: Geometry, number: usize) -> Result<ControllerSocket, Problem> {
         let identity = Identity::new(&drive.name, limits::served_limits(drive, geometry)?, number)
             .with_atomic_bytes(drive.nvme.atomic_write_bytes);
         let digest = Sha256::digest(format!("{drive:?} {}", identity.description())).into();
@@ -79,7 +74,7 @@ impl ControllerSocket {
             }
             Err(error) => {
                 let found = format!("{} cannot be served: {error}", path.display());
-                Err(InputProblem::new("--vfio-user", None, found, ""))
+                Err(Problem::new("--vfio-user", None, found, ""))
             }
         }
     }

@@ -47,7 +47,7 @@ use std::path::Path;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use phaselink_core::protocol::halves::Attachment;
 
 use super::kind::{Front, FrontEndArguments, FrontKind, STRICT, Switch, all};
@@ -95,17 +95,12 @@ pub const KIND: FrontKind = FrontKind {
     target: None,
 };
 
-fn check_model(drive: &Drive) -> Result<(), InputProblem> {
+fn check_model(drive: &Drive) -> Result<(), Problem> {
     if drive.protocol().attaches(Attachment::PciFunction) {
         return Ok(());
     }
     let found = format!("--vfio-user: hosts speak NVMe, and {} does not", drive.name);
-    Err(InputProblem::new(
-        "serve",
-        None,
-        found,
-        "a drive with an interface that hosts have a driver for, or --timing off",
-    ))
+    Err(Problem::new("serve", None, found, "a drive with an interface that hosts have a driver for, or --timing off"))
 }
 
 /// Front-end for NVMe over vfio-user, with its bound sockets.

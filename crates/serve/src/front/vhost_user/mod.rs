@@ -23,7 +23,7 @@ mod serve;
 use std::io;
 
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 use super::kind::{Front, FrontEndArguments, FrontKind, all};
 use super::service::FrontEndService;
@@ -52,8 +52,7 @@ pub const KIND: FrontKind = FrontKind {
             if path.is_empty() {
                 return Err(no_path());
             }
-            let refused =
-                |error| InputProblem::new("--vhost-user", None, format!("{path} cannot be served: {error}"), "");
+            let refused = |error| Problem::new("--vhost-user", None, format!("{path} cannot be served: {error}"), "");
             let listener = bind_unix_socket(path.as_ref()).map_err(refused)?;
             listener.set_nonblocking(true).map_err(refused)?;
             Ok(VhostSocket { path: path.into(), listener })
@@ -64,8 +63,8 @@ pub const KIND: FrontKind = FrontKind {
     target: None,
 };
 
-fn no_path() -> InputProblem {
-    InputProblem::new("--vhost-user", None, "the socket has no path", "--vhost-user PATH")
+fn no_path() -> Problem {
+    Problem::new("--vhost-user", None, "the socket has no path", "--vhost-user PATH")
 }
 
 /// vhost-user front-end with its bound sockets.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::quantiles::LatencyByQuantile;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 /// Figures of a drive's data sheet, with the latencies of a run on the nearly idle drive.
 #[derive(Clone, Debug, Deserialize)]
@@ -72,7 +72,7 @@ impl DataSheet {
     pub fn parse(file: &str, text: &str) -> Result<DataSheet, Problems> {
         let sheet: DataSheet = toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
-            InputProblem::new(file, line, error.message(), "a data sheet (phaselink docs data-sheet)")
+            Problem::new(file, line, error.message(), "a data sheet (phaselink docs data-sheet)")
         })?;
         sheet.check(file)?;
         Ok(sheet)
@@ -127,7 +127,7 @@ impl DataSheet {
 
     fn check(&self, file: &str) -> Result<(), Problems> {
         let refused =
-            |key: &str, found: f64, allowed: &str| InputProblem::new(file, None, format!("{key} is {found}"), allowed);
+            |key: &str, found: f64, allowed: &str| Problem::new(file, None, format!("{key} is {found}"), allowed);
         let rates = [
             ("sequential_read_mb_per_s", self.sequential_read_mb_per_s),
             ("sequential_write_mb_per_s", self.sequential_write_mb_per_s),
@@ -137,7 +137,7 @@ impl DataSheet {
             ("idle.reads_per_s", self.idle.reads_per_s),
             ("idle.writes_per_s", self.idle.writes_per_s),
         ];
-        let mut problems: Vec<InputProblem> = rates
+        let mut problems: Vec<Problem> = rates
             .into_iter()
             .filter(|(_, value)| !(*value >= 1.0 && *value <= 1e12))
             .map(|(key, value)| refused(key, value, "1 to 1e12"))

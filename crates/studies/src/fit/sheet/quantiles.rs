@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 
 /// Difference below which two quantiles are the same: percentages are divided by 100.
 const NEAR: f64 = 1e-9;
@@ -26,8 +26,8 @@ impl LatencyByQuantile {
     }
 
     /// Returns what is wrong with percentiles of a file: names, values, or an order that no distribution has.
-    pub fn check(file: &str, key: &str, percentiles: &BTreeMap<String, f64>) -> Option<InputProblem> {
-        let refused = |found: String, allowed: &str| Some(InputProblem::new(file, None, found, allowed));
+    pub fn check(file: &str, key: &str, percentiles: &BTreeMap<String, f64>) -> Option<Problem> {
+        let refused = |found: String, allowed: &str| Some(Problem::new(file, None, found, allowed));
         if let Some(name) = percentiles.keys().find(|name| percent(name).is_none()) {
             return refused(format!("{key} has `{name}`"), "percentiles from p1 to p99.9999, as in \"p99.9\" = 394");
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use super::oracle_general::RECORD_BYTES;
 use super::{LineMistake, TokenTraceFormat, TraceLine, bailian, mlperf, mooncake, oracle_general};
 use crate::kvcache::request::PromptRequest;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::trace::{File, Pieces};
 
 /// Longest line of a trace in bytes, enough for a prompt of ten million tokens in blocks of 16.
@@ -50,13 +50,13 @@ impl TokenTrace {
     ) -> Result<TokenTrace, Problems> {
         if !file.is_lasting {
             let found = "it can be read only once, and is read twice";
-            return Err(InputProblem::new(&file.name, None, found, "a file").into());
+            return Err(Problem::new(&file.name, None, found, "a file").into());
         }
         let mut lines = TraceLines::open(&file)?;
         lines.fill(RECORD_BYTES)?;
         let format = format.or_else(|| TokenTraceFormat::detect(&lines.buffer)).ok_or_else(|| {
             let names = TokenTraceFormat::ALL.map(TokenTraceFormat::name).join(", ");
-            InputProblem::new(&file.name, 1, "no format of inference traces that is known", format!("one of {names}"))
+            Problem::new(&file.name, 1, "no format of inference traces that is known", format!("one of {names}"))
         })?;
         let block_tokens = block_tokens.unwrap_or(format.block_tokens());
         let empty = TokenTrace {
@@ -88,24 +88,19 @@ impl TokenTrace {
                 }
                 Err(problem) if problems.0.len() < PROBLEMS_MAX => problems.0.push(problem),
                 Err(_) => {
-                    problems.0.push(InputProblem::new(&self.file.name, None, "and more problems", ""));
+                    problems.0.push(Problem::new(&self.file.name, None, "and more problems", ""));
                     break;
                 }
             }
         }
         if self.requests == 0 && problems.0.is_empty() {
-            problems.0.push(InputProblem::new(
-                &self.file.name,
-                None,
-                "a trace without a request",
-                self.format.expected(),
-            ));
+            problems.0.push(Problem::new(&self.file.name, None, "a trace without a request", self.format.expected()));
         }
         self.left_out = reading.left_out;
         self.duration_ns = last_ns - self.first_ns.min(last_ns);
         if self.duration_ns == 0 && problems.0.is_empty() {
             let found = "requests of one instant, from which no rate follows";
-            problems.0.push(InputProblem::new(&self.file.name, None, found, "requests at two instants or more"));
+            problems.0.push(Problem::new(&self.file.name, None, found, "requests at two instants or more"));
         }
         problems.or(self)
     }
@@ -133,7 +128,7 @@ impl TokenTrace {
 /// Iterator over the requests of a trace file, with the state of reading it.
 pub struct TraceReading {
     lines: Option<TraceLines>,
-    failure: Option<InputProblem>,
+    failure: Option<Problem>,
     name: String,
     format: TokenTraceFormat,
     block_tokens: u64,
@@ -149,9 +144,9 @@ impl fmt::Debug for TraceReading {
 }
 
 impl Iterator for TraceReading {
-    type Item = Result<PromptRequest, InputProblem>;
+    type Item = Result<PromptRequest, Problem>;
 
-    fn next(&mut self) -> Option<Result<PromptRequest, InputProblem>> {
+    fn next(&mut self) -> Option<Result<PromptRequest, Problem>> {
         if let Some(problem) = self.failure.take() {
             return Some(Err(problem));
         }
@@ -176,7 +171,7 @@ impl Iterator for TraceReading {
                 Ok(TraceLine::LeftOut(kind)) => *self.left_out.entry(kind).or_default() += 1,
                 Err(LineMistake { found, allowed }) => {
                     let allowed = if allowed.is_empty() { String::from(self.format.expected()) } else { allowed };
-                    return Some(Err(InputProblem::new(&self.name, number, found, allowed)));
+                    return Some(Err(Problem::new(&self.name, number, found, allowed)));
                 }
             }
         }
@@ -219,20 +214,20 @@ struct TraceLines {
 }
 
 impl TraceLines {
-    fn open(file: &File) -> Result<TraceLines, InputProblem> {
+    fn open(file: &File) -> Result<TraceLines, Problem> {
         let pieces = file.pieces()?;
         Ok(TraceLines { name: file.name.clone(), pieces, buffer: Vec::new(), start: 0, number: 0, is_over: false })
     }
 
     /// Reads from the file until the buffer has at least `bytes` unread bytes, or the file ends.
-    fn fill(&mut self, bytes: usize) -> Result<(), InputProblem> {
+    fn fill(&mut self, bytes: usize) -> Result<(), Problem> {
         while self.buffer.len() - self.start < bytes && !self.is_over {
             self.read_next_chunk()?;
         }
         Ok(())
     }
 
-    fn read_next_chunk(&mut self) -> Result<(), InputProblem> {
+    fn read_next_chunk(&mut self) -> Result<(), Problem> {
         self.buffer.drain(..std::mem::take(&mut self.start));
         match self.pieces.next() {
             Some(piece) => self.buffer.extend(piece?),
@@ -243,7 +238,7 @@ impl TraceLines {
 
     /// Returns the next non-empty line of the trace without its newline, or `None` at the end. Fails if the line is too
     /// long.
-    fn line(&mut self) -> Result<Option<Vec<u8>>, InputProblem> {
+    fn line(&mut self) -> Result<Option<Vec<u8>>, Problem> {
         let mut looked = 0;
         loop {
             let rest = &self.buffer[self.start..];
@@ -265,7 +260,7 @@ impl TraceLines {
             looked = rest.len();
             if looked > LINE_BYTES_MAX {
                 let allowed = format!("at most {LINE_BYTES_MAX} bytes");
-                return Err(InputProblem::new(&self.name, self.number + 1, "a line that is too long", allowed));
+                return Err(Problem::new(&self.name, self.number + 1, "a line that is too long", allowed));
             }
             self.read_next_chunk()?;
         }
@@ -273,7 +268,7 @@ impl TraceLines {
 
     /// Returns the next fixed-size record of the trace, or `None` at the end. A truncated last record is returned as it
     /// is.
-    fn record(&mut self) -> Result<Option<Vec<u8>>, InputProblem> {
+    fn record(&mut self) -> Result<Option<Vec<u8>>, Problem> {
         self.fill(RECORD_BYTES)?;
         let end = self.buffer.len().min(self.start + RECORD_BYTES);
         let record = self.buffer[self.start..end].to_vec();

@@ -1,7 +1,7 @@
 //! Cost of a drive, computed from prices that a user gives for keys of the drive's configuration.
 
 use phaselink_core::drive::Drive;
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
@@ -31,7 +31,7 @@ impl PriceList {
     pub fn parse(file: &str, text: &str) -> Result<PriceList, Problems> {
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
-            InputProblem::new(file, line, error.message().to_string(), "TOML")
+            Problem::new(file, line, error.message().to_string(), "TOML")
         })?;
         let mut costs = PriceList::default();
         let mut problems = Problems::default();
@@ -49,7 +49,7 @@ impl PriceList {
             };
             if read.is_none() {
                 let allowed = "unit = \"USD\", base = 50, and [each], [gib] and [value.KEY] with a price for each name";
-                problems.0.push(InputProblem::new(file, line_of(text, key), format!("`{key}`"), allowed));
+                problems.0.push(Problem::new(file, line_of(text, key), format!("`{key}`"), allowed));
             }
         }
         problems.or(costs)
@@ -72,7 +72,7 @@ impl PriceList {
         for (key, price) in &self.each {
             match lookup(&resolved, key).and_then(Json::as_f64) {
                 Some(count) => sum += price * count,
-                None => problems.0.push(InputProblem::new(
+                None => problems.0.push(Problem::new(
                     file,
                     None,
                     format!("a price for each {key}"),
@@ -85,7 +85,7 @@ impl PriceList {
             let mib = lookup(&resolved, "media.capacity_mib").and_then(Json::as_f64).unwrap_or(0.0);
             match self.gib.get(&technology) {
                 Some(price) => sum += price * mib / 1024.0,
-                None => problems.0.push(InputProblem::new(
+                None => problems.0.push(Problem::new(
                     file,
                     None,
                     format!("no price for a GiB of {technology}"),
@@ -97,7 +97,7 @@ impl PriceList {
             let value = word(lookup(&resolved, key));
             match prices.get(&value) {
                 Some(price) => sum += price,
-                None => problems.0.push(InputProblem::new(
+                None => problems.0.push(Problem::new(
                     file,
                     None,
                     format!("no price for {key} = {value}"),

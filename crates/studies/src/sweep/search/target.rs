@@ -2,7 +2,7 @@
 
 use crate::predict::Prediction;
 use crate::results::{ClosedBound, FIGURES, Figure, Figures, Unit, find};
-use phaselink_core::problem::InputProblem;
+use phaselink_core::problem::Problem;
 use std::fmt;
 
 /// Relative margin by which randomness may move a figure between two drives of which one is clearly faster.
@@ -31,12 +31,12 @@ impl Target {
     ///
     /// # Errors
     /// The first text that is not a bound, and the allowed form.
-    pub fn parse(text: &str) -> Result<Target, InputProblem> {
+    pub fn parse(text: &str) -> Result<Target, Problem> {
         let bounds = text.split(',').map(|bound| Bound::parse(bound.trim()));
         let bounds: Result<Vec<Bound>, String> = bounds.collect();
         bounds.map(Target).map_err(|found| {
             let allowed = "figures with bounds, as in p99<5us,iops>=500k (docs/sweep.md lists the figures)";
-            InputProblem::new("command line", None, found, allowed)
+            Problem::new("command line", None, found, allowed)
         })
     }
 

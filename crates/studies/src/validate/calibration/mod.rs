@@ -27,7 +27,7 @@ use crate::results::documents::{
     ConfoundedPair, CurvePoint, FoldResult, FoldsDocument, ParameterResult, SingleConstant, SourceResult,
 };
 use phaselink_core::number::real_length;
-use phaselink_core::problem::{InputProblem, Problems, all};
+use phaselink_core::problem::{Problem, Problems, all};
 
 /// Width of the range that holds 90 % of a normal distribution, in standard deviations.
 const DEVIATIONS_OF_RANGE: f64 = 3.29;
@@ -109,17 +109,12 @@ impl Calibration {
     pub fn read(file: &str, text: &str) -> Result<Calibration, Problems> {
         let read: CalibrationText = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
-            InputProblem::new(
-                file,
-                line,
-                error.message(),
-                "[[parameter]] and [[fold]] as docs/validation.md lists them",
-            )
+            Problem::new(file, line, error.message(), "[[parameter]] and [[fold]] as docs/validation.md lists them")
         })?;
         let patterns = |texts: &[String]| {
             let read = texts
                 .iter()
-                .map(|text| TextPattern::parse(text).map_err(|found| InputProblem::new(file, None, found, "").into()));
+                .map(|text| TextPattern::parse(text).map_err(|found| Problem::new(file, None, found, "").into()));
             all(read)
         };
         let fold = |fold: &FoldText| {
@@ -133,7 +128,7 @@ impl Calibration {
         let is_range = |parameter: &&Parameter| parameter.low > 0.0 && parameter.high > parameter.low;
         let faulty = read.parameter.iter().filter(|parameter| !is_range(parameter)).map(|parameter| {
             let found = format!("the range of {} is {} to {}", parameter.name, parameter.low, parameter.high);
-            InputProblem::new(file, None, found, "ends above 0, the lower one first")
+            Problem::new(file, None, found, "ends above 0, the lower one first")
         });
         let problems = Problems(faulty.collect());
         let (folds, curve) = (all(folds)?, all(curve)?);

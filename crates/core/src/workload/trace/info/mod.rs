@@ -14,7 +14,7 @@ use super::requests::ArrivalTimeStep;
 use super::scan::TraceSelection;
 use super::summary::Summary;
 use crate::number::index;
-use crate::problem::{InputProblem, Problems};
+use crate::problem::{Problem, Problems};
 use crate::request::{Io, Op};
 use crate::time::{Span, Time};
 use flow::{QueueDepthIntegral, RequestsPerSecond, Streams};
@@ -94,7 +94,7 @@ pub fn info(files: &[File], selection: &TraceSelection) -> Result<TraceStatistic
             Err(problem) => problems.push(problem),
         }
         if problems.len() > PROBLEMS_SHOWN {
-            problems[PROBLEMS_SHOWN] = InputProblem::new(name, None, "and perhaps more problems", "");
+            problems[PROBLEMS_SHOWN] = Problem::new(name, None, "and perhaps more problems", "");
             return Err(Problems(problems));
         }
     }
@@ -102,7 +102,7 @@ pub fn info(files: &[File], selection: &TraceSelection) -> Result<TraceStatistic
     if problems.is_empty() && gathered.sums.summary.count == 0 {
         let of_device = selection.device.as_ref().map_or(String::new(), |device| format!(" of device `{device}`"));
         let found = format!("{} without any read or write{of_device}", merged.format);
-        problems.push(InputProblem::new(name, None, found, "at least one"));
+        problems.push(Problem::new(name, None, found, "at least one"));
     }
     let device = selection.device.clone();
     Problems(problems).or(())?;
@@ -136,7 +136,7 @@ struct RequestSums {
     streams: Streams,
     blocks: Counter,
     left_out: BTreeMap<&'static str, u64>,
-    problems: Vec<InputProblem>,
+    problems: Vec<Problem>,
 }
 
 impl Default for RequestSums {

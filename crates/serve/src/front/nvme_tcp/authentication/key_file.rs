@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use phaselink_core::problem::{InputProblem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 use super::group::DhGroup;
 use super::hash::Hash;
@@ -116,12 +116,7 @@ impl HostKeyFile {
             let mut words = text.split('#').next().unwrap_or_default().split_whitespace();
             let Some(host) = words.next() else { continue };
             if !host.starts_with("nqn.") {
-                problems.0.push(InputProblem::new(
-                    path,
-                    line,
-                    "the line does not begin with the NQN of a host",
-                    "nqn....",
-                ));
+                problems.0.push(Problem::new(path, line, "the line does not begin with the NQN of a host", "nqn...."));
                 continue;
             }
             let at = hosts.iter().position(|(name, _)| name == host).unwrap_or_else(|| {
@@ -132,7 +127,7 @@ impl HostKeyFile {
                 let (name, value) = word.split_once('=').unwrap_or((word, ""));
                 if let Err(Fault { found, allowed }) = hosts[at].1.set(name, value) {
                     let name = if WORDS.contains(name) { name } else { "a word of the line" };
-                    problems.0.push(InputProblem::new(path, line, format!("{name}: {found}"), allowed));
+                    problems.0.push(Problem::new(path, line, format!("{name}: {found}"), allowed));
                 }
             }
         }
