@@ -146,7 +146,7 @@ pub struct Request {
     pub thread: u16,
     /// Number of the drive that the request is for, where there are several.
     pub drive: u16,
-    /// True if the request's completion ends a commit (see [`Next::ends_commit`]).
+    /// True if the request's completion ends a commit (see [`NextRequest::ends_commit`]).
     pub ends_commit: bool,
     /// Place that the request names, if it is a write.
     pub target: NamedWritePlace,

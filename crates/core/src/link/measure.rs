@@ -52,7 +52,7 @@ pub(super) struct WireLoad {
     pub acknowledging: Span,
 }
 
-/// Calculator of the packet sizes and wire times of bursts ([`Measure`]), with a cache.
+/// Calculator of the packet sizes and wire times of bursts ([`BurstMeasure`]), with a cache.
 #[derive(Clone, Debug)]
 pub(super) struct BurstMeasureCache {
     /// Wire time of a packet, indexed by its size in bytes.

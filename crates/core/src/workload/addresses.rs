@@ -1,7 +1,7 @@
 //! Random block numbers: uniform, Zipf, Pareto and normal, each in constant time and memory.
 //!
 //! fio scatters the ranks of its skewed distributions over the region, so that hot blocks are not neighbours.
-//! [`Addresses`] does so too, by a permutation instead of fio's hash, so that no two ranks share a block. The normal
+//! [`BlockNumberSource`] does so too, by a permutation instead of fio's hash, so that no two ranks share a block. The normal
 //! distribution is not scattered: it is a hot spot in the middle.
 
 use super::Distribution;

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! Reproduction::load ── runs() ── caller resolves drives ── check() ── caller simulates ── judge()
-//!                                       └── with constants moved ── values() ── changed_rows()
+//!                                       └── with constants moved ── values() ── ids_of_moved_rows()
 //! ```
 
 mod dependence;

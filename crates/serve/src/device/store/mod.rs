@@ -114,7 +114,7 @@ impl StoredCommandSetState {
         if let StoredCommandSetState::Zones(zones) = self { Some(zones.record()) } else { None }
     }
 
-    /// Returns true if [`CommandSetState::replace`] takes a record.
+    /// Returns true if [`StoredCommandSetState::replace`] takes a record.
     pub fn accepts(&self, record: Option<&[u8]>) -> bool {
         match (self, record) {
             (StoredCommandSetState::Zones(zones), Some(record)) => zones.accepts(record),
