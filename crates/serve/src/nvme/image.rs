@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
-use phaselink_core::number::{index, short_length};
+use phaselink_core::number::short_length;
 use phaselink_core::protocol::nvme::rules::ShadowDoorbellPages;
 use phaselink_core::protocol::nvme::rules::completion::Done;
 use phaselink_core::protocol::nvme::rules::queues::{CompletionQueueRing, SubmissionQueueRing};
@@ -209,8 +209,8 @@ impl<T: ImageField + Default> ImageField for Vec<T> {
 
     fn fill(&mut self, image: &mut ImageReader<'_>) -> Result<(), ImageRefusal> {
         let count: u32 = image.field()?;
-        // A count beyond the image ends at the image's end, so it needs no memory.
-        *self = Vec::with_capacity(index(count).min(image.0.len()));
+        // The image may be damaged, so memory grows with the entries that it has, not with its count.
+        self.clear();
         for _ in 0..count {
             self.push(image.field()?);
         }

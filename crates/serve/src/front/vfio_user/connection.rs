@@ -27,6 +27,8 @@ use crate::device::store::Store;
 use crate::nvme::registers::ControllerRegisters;
 use crate::nvme::{AdminHost, Controller, UnreachableMemory};
 
+/// Maximum number of messages of migration that are kept while the server waits for memory of the client.
+const POSTPONED_MAX: usize = 4;
 /// Longest time for which a thread waits until a client accepts a reply, or sends memory that it was asked for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -130,6 +132,7 @@ impl Connection {
         for _ in 0..MESSAGES_MAX {
             let Some(message) = self.try_receive_message() else { return };
             match message.is_of_migration() {
+                true if self.postponed.len() >= POSTPONED_MAX => self.refuse(&message, libc::EBUSY),
                 true => self.postponed.push_back(message),
                 false => self.answer(message),
             }
@@ -269,6 +272,13 @@ impl Connection {
         let done = migration.poll(&mut MovingParts { controller, host: self, store, digest });
         self.migration = migration;
         done.into_iter().for_each(|(header, answer)| self.reply(header, answer));
+    }
+
+    /// Refuses a message with a Linux error number.
+    fn refuse(&mut self, message: &Message, error: i32) {
+        if let Some(head) = message.bytes.first_chunk() {
+            self.reply(Header::decode(head), Err(error));
+        }
     }
 
     fn reply(&mut self, header: Header, answer: Result<Vec<u8>, i32>) {
@@ -496,5 +506,40 @@ fn wait(socket: BorrowedFd, flags: PollFlags, until: Instant) -> bool {
         Ok(0) => false,
         Ok(_) | Err(Errno::INTR) => true,
         Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use phaselink_core::protocol::nvme::rules::NamespaceKind;
+
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        namespaces: 1,
+        blocks: 128,
+        block_shift: 9,
+        transfer_bytes_max: 128 << 10,
+        queue_pairs: 1,
+        queue_entries: 16,
+        takes_segments: true,
+        kind: NamespaceKind::PLAIN,
+    };
+
+    #[test]
+    fn migration_messages_beyond_the_limit_are_refused_while_memory_is_awaited() {
+        let (mut client, socket) = UnixStream::pair().unwrap();
+        let mut connection = Connection::new(socket, false, &LIMITS, &Arc::default()).unwrap();
+        for id in 0..POSTPONED_MAX + 2 {
+            client.write_all(&Header::request(id as u16, command::MIG_DATA_READ, 0).encode()).unwrap();
+        }
+        connection.execute_messages();
+        let mut replies = [0; 2 * HEADER_BYTES];
+        client.read_exact(&mut replies).unwrap();
+        let refusal = |id| Header::request(id as u16, command::MIG_DATA_READ, 0).refusal(libc::EBUSY).encode();
+        assert_eq!(replies.as_chunks().0, [refusal(POSTPONED_MAX), refusal(POSTPONED_MAX + 1)]);
+        assert_eq!(connection.postponed.len(), POSTPONED_MAX);
     }
 }

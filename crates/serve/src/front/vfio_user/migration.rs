@@ -19,7 +19,7 @@ use phaselink_core::number::{index, length, short_length};
 use super::moving::{DriveDigest, DriveReceiver, DriveSender};
 use super::page_log::PageLog;
 use super::session::Session;
-use super::wire::{Fields, Header, command};
+use super::wire::{BITMAP_BYTES_MAX, Fields, Header, TRANSFER_BYTES_MAX, command};
 use crate::device::store::Store;
 use crate::nvme::Controller;
 use crate::nvme::image::{ImageReader, ImageRefusal};
@@ -288,7 +288,7 @@ impl Migration {
         let (room, count) = fields.u32().zip(fields.u32()).ok_or(libc::EINVAL)?;
         let room = index(room).checked_sub(FEATURE_HEAD_BYTES).ok_or(libc::EINVAL)?;
         let sender = self.sender.as_mut().ok_or(libc::EINVAL)?;
-        if index(count) > room.min(super::wire::TRANSFER_BYTES_MAX) {
+        if index(count) > room.min(TRANSFER_BYTES_MAX) {
             return Err(libc::EINVAL);
         }
         let bytes = sender.read(index(count)).map_err(|error| refuse_io(&error))?;
@@ -381,7 +381,7 @@ fn report_written(mut fields: Fields<'_>, session: &mut Session) -> Result<Vec<u
     let is_valid = page_bytes == log.page_bytes()
         && (start | bytes).is_multiple_of(page_bytes)
         && start.checked_add(bytes).is_some()
-        && pages.div_ceil(8) <= length(super::wire::TRANSFER_BYTES_MAX) - 64;
+        && pages.div_ceil(8) <= length(BITMAP_BYTES_MAX);
     if !is_valid {
         return Err(libc::EINVAL);
     }

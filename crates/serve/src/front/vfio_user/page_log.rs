@@ -12,13 +12,22 @@ const PAGE_SHIFTS: std::ops::RangeInclusive<u32> = 12..=30;
 /// Number of 64-bit words in a chunk of the bitmap.
 const CHUNK_WORDS: usize = 64;
 const CHUNK_PAGES: u64 = length(CHUNK_WORDS) * 64;
+/// Maximum number of chunks, which bounds the memory of a log: 32 MiB, for 1 TiB of written pages of 4 KiB.
+const CHUNKS_MAX: usize = 1 << 16;
 
 /// Bitmap of the client's pages that the device has written since the last report, which all threads share.
 #[derive(Debug)]
 pub struct PageLog {
     page_shift: u32,
+    written: Mutex<LoggedPages>,
+}
+
+#[derive(Debug, Default)]
+struct LoggedPages {
     /// Chunks of the bitmap that have a bit, by their numbers.
-    chunks: Mutex<BTreeMap<u64, [u64; CHUNK_WORDS]>>,
+    chunks: BTreeMap<u64, [u64; CHUNK_WORDS]>,
+    /// True once a write has found no place for its chunk. All pages count as written from then on.
+    is_full: bool,
 }
 
 impl PageLog {
@@ -26,7 +35,7 @@ impl PageLog {
     pub fn new(page_bytes: u64) -> Option<PageLog> {
         let shift = page_bytes.is_power_of_two().then(|| page_bytes.trailing_zeros())?;
         let page_shift = shift.clamp(*PAGE_SHIFTS.start(), *PAGE_SHIFTS.end());
-        Some(PageLog { page_shift, chunks: Mutex::default() })
+        Some(PageLog { page_shift, written: Mutex::default() })
     }
 
     /// Returns the size in bytes of the log's pages.
@@ -41,9 +50,13 @@ impl PageLog {
             return;
         }
         let last = address.saturating_add(length(bytes) - 1) >> self.page_shift;
-        let mut chunks = locked(&self.chunks);
+        let mut written = locked(&self.written);
         for page in address >> self.page_shift..=last {
-            let chunk = chunks.entry(page / CHUNK_PAGES).or_insert([0; CHUNK_WORDS]);
+            if written.chunks.len() >= CHUNKS_MAX && !written.chunks.contains_key(&(page / CHUNK_PAGES)) {
+                written.is_full = true;
+                return;
+            }
+            let chunk = written.chunks.entry(page / CHUNK_PAGES).or_insert([0; CHUNK_WORDS]);
             chunk[wide_index(page % CHUNK_PAGES / 64)] |= 1 << (page % 64);
         }
     }
@@ -52,7 +65,12 @@ impl PageLog {
     pub fn take(&self, address: u64, pages: u64) -> Vec<u8> {
         let mut bitmap = vec![0; wide_index(pages.div_ceil(64) * 8)];
         let first = address >> self.page_shift;
-        let mut chunks = locked(&self.chunks);
+        let mut written = locked(&self.written);
+        if written.is_full {
+            (0..pages).for_each(|page| bitmap[wide_index(page / 8)] |= 1 << (page % 8));
+            return bitmap;
+        }
+        let chunks = &mut written.chunks;
         for number in first / CHUNK_PAGES..=first.saturating_add(pages) / CHUNK_PAGES {
             let Some(chunk) = chunks.get_mut(&number) else { continue };
             let start = number * CHUNK_PAGES;
@@ -87,6 +105,17 @@ mod tests {
         assert_eq!(bitmap.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
         assert_eq!(bitmap[wide_index((CHUNK_PAGES - 3) / 8)], 1 << ((CHUNK_PAGES - 3) % 8));
         assert_eq!(log.take(!4095, 1), [1, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn log_that_is_full_reports_all_pages_as_written_in_bounded_memory() {
+        let log = PageLog::new(4096).unwrap();
+        let note_in_chunk = |chunk: u64| log.note((chunk * CHUNK_PAGES) << 12, 1);
+        (0..length(CHUNKS_MAX)).for_each(note_in_chunk);
+        assert_eq!(log.take(4096, 8), [0; 8]);
+        note_in_chunk(length(CHUNKS_MAX));
+        assert_eq!(log.take(4096, 9), [0xff, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(locked(&log.written).chunks.len(), CHUNKS_MAX);
     }
 
     #[test]

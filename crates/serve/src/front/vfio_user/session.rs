@@ -16,7 +16,7 @@ use super::pci::{
     CONFIGURATION_BYTES, HEADER_BYTES as CONFIGURATION_HEADER_BYTES, PciConfigurationSpace, REGISTERS_BYTES,
     VECTORS_BYTES,
 };
-use super::wire::{DESCRIPTORS_MAX, Fields, HEADER_BYTES, Header, TRANSFER_BYTES_MAX, command};
+use super::wire::{BITMAP_BYTES_MAX, DESCRIPTORS_MAX, Fields, HEADER_BYTES, Header, TRANSFER_BYTES_MAX, command};
 use crate::nvme::image::{ImageField, ImageReader, ImageRefusal};
 use crate::nvme::registers::{ControllerRegisters, REGISTER_BYTES};
 use crate::nvme::{interrupt_vectors, strict};
@@ -495,7 +495,7 @@ fn server_capabilities(said: &Value) -> Value {
         "max_data_xfer_size": TRANSFER_BYTES_MAX,
         "max_dma_maps": REGIONS_MAX,
         "pgsizes": 4096,
-        "migration": { "pgsize": 4096, "max_bitmap_size": TRANSFER_BYTES_MAX - 64 },
+        "migration": { "pgsize": 4096, "max_bitmap_size": BITMAP_BYTES_MAX },
     });
     if said["capabilities"]["write_multiple"] == true {
         capabilities["write_multiple"] = true.into();

@@ -10,6 +10,8 @@ pub const MESSAGE_BYTES_MAX: usize = TRANSFER_BYTES_MAX + 64;
 /// Maximum number of data bytes in one message that is offered and accepted (`max_data_xfer_size`): the specification's
 /// default.
 pub const TRANSFER_BYTES_MAX: usize = 1 << 20;
+/// Maximum length in bytes of a bitmap of written pages, whose message has 64 bytes for its fields.
+pub const BITMAP_BYTES_MAX: usize = TRANSFER_BYTES_MAX - 64;
 /// Maximum number of file descriptors that are accepted with one message (`max_msg_fds`).
 pub const DESCRIPTORS_MAX: usize = 16;
 
