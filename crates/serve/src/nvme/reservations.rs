@@ -3,7 +3,7 @@
 //!
 //! Each controller keeps, with its view of the namespaces, what a reservation leaves to its host. A change raises the
 //! version of the subsystem, so that all views are read anew and commands that were checked before are checked again.
-//! What still executes at that moment ends before the change is reported ([`CommandGate`](crate::device::gate::CommandGate)).
+//! Commands that are being executed end before the change is reported ([`CommandGate`](crate::device::gate::CommandGate)).
 
 use std::collections::VecDeque;
 use std::io;

@@ -29,9 +29,9 @@ const HEAD_BYTES: usize = 8 + 4 + DIGEST_BYTES + 4;
 const RECORD_HEAD_BYTES: usize = 12;
 /// Length in bytes of the head of a range: region, offset and length.
 const RANGE_HEAD_BYTES: usize = 13;
-/// Most bytes of one record: a state with all that it may list.
+/// Maximum length in bytes of a record. The longest one is a state with full lists.
 const RECORD_BYTES_MAX: usize = 16 << 20;
-/// Most bytes of a range that is all zeros, which has no bytes in the stream.
+/// Maximum length in bytes of a range of zeros, which is sent without its bytes.
 const ZEROS_BYTES_MAX: u32 = 1 << 20;
 
 /// Kinds of records in the stream.
@@ -238,7 +238,7 @@ impl DriveReceiver {
             return Err(ImageRefusal(format!("{found}: use the same release of phaselink on both sides")));
         }
         if fields[12..] != self.digest {
-            let found = "the stream is of another drive or of another of its controllers";
+            let found = "the stream is of another drive, controller or release of phaselink";
             return Err(ImageRefusal(format!("{found}: serve the same drive file with the same flags on both sides")));
         }
         let is_unwritten = self.store.is_unwritten().map_err(|error| ImageRefusal(error.to_string()))?;
