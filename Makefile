@@ -5,7 +5,7 @@ ifeq ($(CI),true)
 export CARGO_INCREMENTAL ?= 0
 endif
 
-.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick screenshots advisories snapshots bench bench-model bench-serve bench-limits instructions kill soak fuzz mutants mutants-all sanity miri fit torture suites reproduce validation depends depends-check integrations pss-hour flash ecc crash docs docs-test book site release-check clean
+.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick screenshots advisories snapshots bench bench-model bench-serve bench-limits instructions kill soak fuzz mutants mutants-all sanity miri fit torture suites reproduce validation depends depends-check integrations pss-hour flash ecc crash dynamo docs docs-test book site release-check clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
@@ -35,6 +35,7 @@ help:
 	@echo 'make depends      which constants in doubt move each result, measured anew; some minutes a paper'
 	@echo 'make depends-check whether that is up to date'
 	@echo 'make integrations redb, SQLite, turmoil, madsim and moonpool on embedded drives, with thousands of power cuts; at most five minutes'
+	@echo 'make dynamo       NVIDIA Dynamo'"'"'s simulator of inference servers with drives as its storage tier, and its own tests; ten minutes'
 	@echo 'make pss-hour     the PSS card under random writes for a simulated hour'
 	@echo 'make flash        write amplification of every spare beside its closed form, at full size'
 	@echo 'make ecc          32 million damaged sectors, decoded and compared with the truth'
@@ -190,6 +191,16 @@ integrations:
 	@if cargo clippy --version >/dev/null 2>&1; then cd integrations && cargo clippy --locked --all-targets -- -D warnings; \
 	else echo 'clippy is not installed: lints are not checked'; test "$$CI" != true; fi
 	cd integrations && cargo test --locked -- --nocapture
+
+# A workspace of its own beside the others, which do without its three hundred crates. Its packages share one target.
+dynamo: export CARGO_TARGET_DIR = $(CURDIR)/target/integrations
+dynamo: export RUSTFLAGS = --cfg madsim
+dynamo:
+	integrations/dynamo/tier/prepare
+	cd integrations/dynamo && cargo fmt --all --check && cargo clippy --locked --all-targets -- -D warnings
+	cd integrations/dynamo && cargo test --locked
+	cd target/dynamo/packages/aisimulate-core && cargo test --lib offload
+	cd target/dynamo/packages/dynamo-mocker && cargo test
 
 pss-hour:
 	cargo run --release -- run pss --rw randwrite --bs 4k --runtime 3600s -O ramp_time=1s

@@ -122,6 +122,11 @@ impl Drive {
         &self.state.drive.name
     }
 
+    /// Returns the number of drives of the machine.
+    pub fn drives(&self) -> u16 {
+        low_u16(self.state.limits.drives)
+    }
+
     /// Returns the capacity in bytes of each drive of the machine.
     pub fn capacity_bytes(&self) -> u64 {
         self.state.limits.capacity_bytes
